@@ -28,11 +28,11 @@ _ASIDE = re.compile(r"\.\d+\.part$")
 _AT_ONCE = 256
 
 
-def place(given: str | Path, setting: str) -> Path:
+def place(given: str | os.PathLike[str], setting: str) -> Path:
     """A folder named by the user: a path of this machine, or a URL of a store.
 
     Args:
-        given: a path, or an fsspec URL (`s3://bucket/run`, `file:///data/run`).
+        given: a path, a finished run, or an fsspec URL (`s3://bucket/run`, `file:///data/run`).
         setting: name of the setting, for the error.
 
     Returns:
@@ -41,9 +41,9 @@ def place(given: str | Path, setting: str) -> Path:
     Raises:
         UsageError: fsspec does not know the protocol, or its library is not installed.
     """
-    text = str(given)
+    text = os.fspath(given) if isinstance(given, os.PathLike) else str(given)
     if isinstance(given, Path) or "://" not in text:
-        return Path(given)
+        return Path(text)
     if text.startswith("file://"):
         return Path(text.removeprefix("file://"))
     from upath import UPath

@@ -72,6 +72,10 @@ class Finished:
     path: Path
     manifest: dict[str, Any]
 
+    def __fspath__(self) -> str:
+        """The folder, so that a finished run can be given wherever a folder can."""
+        return str(self.path)
+
 
 class OutFolder:
     """A folder that one command writes to, and resumes in.

@@ -8,8 +8,9 @@ from typing import Any, Unpack
 
 from corpusfit import workflows
 from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import ADAPT, CONTAMINATION, FORECAST, offers
-from corpusfit.api.plans import Inputs, build_adapt_plan, build_plan, listed, local_place
+from corpusfit.api.plans import build_adapt_plan, build_plan, local_place
 from corpusfit.api.typed_options import AdaptOptions, ContaminationOptions, ForecastOptions
 from corpusfit.workflows import Adapted, Contamination, Forecast, Machine
 
@@ -39,10 +40,11 @@ def contamination(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
+    read = build_plan(None, (), CONTAMINATION, **options).read
     return workflows.report_contamination(
-        listed(task),
-        listed(data),
-        read=build_plan(None, (), CONTAMINATION, **options).read,
+        inputs(task, "task", machine, task_field or read.text_field),
+        inputs(data, "data", machine, read.text_field),
+        read=read,
         task_field=task_field,
         machine=machine or Machine(),
     )
@@ -71,7 +73,9 @@ def forecast(
         training, and the conclusions in sentences.
     """
     built = build_adapt_plan(plan, settings, FORECAST, data=data, **options)
-    return workflows.forecast(built, listed(data), machine=machine or Machine())
+    return workflows.forecast(
+        built, inputs(data, "data", machine, built.read.text_field), machine=machine or Machine()
+    )
 
 
 @offers(ADAPT)
@@ -122,11 +126,11 @@ def adapt(
     built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
     return workflows.adapt(
         built,
-        listed(data),
+        inputs(data, "data", machine, built.read.text_field),
         folder,
-        task=listed(task),
-        replay=listed(replay),
-        guard=listed(guard),
+        task=inputs(task, "task", machine, built.read.text_field),
+        replay=inputs(replay, "replay", machine, built.read.text_field),
+        guard=inputs(guard, "guard", machine, guard_field or built.read.text_field),
         guard_field=guard_field,
         track=track,
         machine=machine or Machine(),
@@ -157,10 +161,10 @@ def estimate_adaptation(
     built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
     return workflows.estimate_adaptation(
         built,
-        listed(data),
-        task=listed(task),
-        replay=listed(replay),
-        guard=listed(guard),
+        inputs(data, "data", machine, built.read.text_field),
+        task=inputs(task, "task", machine, built.read.text_field),
+        replay=inputs(replay, "replay", machine, built.read.text_field),
+        guard=inputs(guard, "guard", machine, guard_field or built.read.text_field),
         guard_field=guard_field,
         machine=machine or Machine(),
     )

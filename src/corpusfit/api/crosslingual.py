@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Unpack
 
 from corpusfit import workflows
+from corpusfit.api.inputs import Inputs, inputs, listed
 from corpusfit.api.offers import RETRIEVAL, TOKENIZERS, offers
-from corpusfit.api.plans import Inputs, build_plan, listed
+from corpusfit.api.plans import build_plan
 from corpusfit.api.typed_options import RetrievalOptions, TokenizersOptions
 from corpusfit.errors import bad_setting
 from corpusfit.plan import EmbedPlan, FitPlan, Plan
@@ -87,7 +88,11 @@ def tokenizers(
     allowed = Plan(read=built.read, cut=built.cut, fit=fit, seed=built.seed)
     _require(built, allowed, "read, of cut, or fit.background")
     return workflows.tokenizers(
-        listed(tokenizer), listed(specific), listed(general), built, machine=machine or Machine()
+        listed(tokenizer),
+        inputs(specific, "specific", machine, built.read.text_field),
+        inputs(general, "general", machine, built.read.text_field),
+        built,
+        machine=machine or Machine(),
     )
 
 

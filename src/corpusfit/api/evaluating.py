@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from corpusfit import workflows
+from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import EVALUATE, offers
 from corpusfit.api.plans import build_evaluate_plan, local_place
 from corpusfit.api.typed_options import EvaluateOptions
@@ -21,7 +22,7 @@ from corpusfit.workflows.experiments.loader import read_recipe
 @offers(EVALUATE)
 def evaluate(
     *,
-    task: str | Path,
+    task: Inputs,
     out: Path | str,
     base: str | Path = "",
     seeds: int = 8,
@@ -60,7 +61,7 @@ def evaluate(
     built = build_evaluate_plan(plan, settings, **options)
     return workflows.evaluate(
         built,
-        str(task),
+        inputs(task, "task", machine, built.task.text_field)[0],
         folder,
         base=str(base),
         seeds=seeds,
@@ -73,7 +74,7 @@ def evaluate(
 @offers(EVALUATE)
 def estimate_evaluation(
     *,
-    task: str | Path,
+    task: Inputs,
     base: str | Path = "",
     seeds: int = 8,
     train_sizes: Sequence[int] = (),
@@ -90,7 +91,7 @@ def estimate_evaluation(
     built = build_evaluate_plan(plan, settings, **options)
     return workflows.estimate_evaluation(
         built,
-        str(task),
+        inputs(task, "task", machine, built.task.text_field)[0],
         models=2 if base else 1,
         seeds=seeds,
         train_sizes=train_sizes,

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Unpack
 
 from corpusfit import workflows
+from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import CLUSTERS, offers
-from corpusfit.api.plans import Inputs, build, listed
+from corpusfit.api.plans import build
 from corpusfit.api.typed_options import ClustersOptions
 from corpusfit.artifacts import place
 from corpusfit.explore.plan import ClustersPlan
@@ -49,7 +50,7 @@ def clusters(
     built = build(CLUSTERS, plan, settings, options).check()
     return workflows.clusters(
         built,
-        listed(corpus),
+        inputs(corpus, "corpus", machine, built.read.text_field),
         place(out, "<.out>"),
         assign_all=assign,
         machine=machine or Machine(),

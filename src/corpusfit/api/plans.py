@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
@@ -17,8 +18,6 @@ from corpusfit.plan import Plan
 from corpusfit.score.names import require
 from corpusfit.settings import Settings
 from corpusfit.workflows.tuning.plan import TunePlan
-
-Inputs: TypeAlias = str | Path | Sequence[str | Path]
 
 _P = TypeVar("_P", bound=Settings)
 
@@ -59,11 +58,11 @@ def build(
 
 
 def _plain(setting: Setting, value: Any) -> Any:
-    """A keyword's value as a plan holds it: a list as a text, a path as a text."""
+    """A keyword's value as a plan holds it: lists, paths and folders of runs as texts."""
     if setting.option.items is not None and not isinstance(value, str):
         items = value if isinstance(value, Sequence) else [value]
         return ",".join(map(str, items))
-    return str(value) if isinstance(value, Path) else value
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def build_plan(
@@ -88,7 +87,7 @@ def build_adapt_plan(
     offer: Offer[AdaptPlan] = ADAPT,
     *,
     preset: str | None = None,
-    data: Inputs = (),
+    data: Any = (),
     **options: object,
 ) -> AdaptPlan:
     """An adaptation's plan: a preset, changed as in `build`, checked.
@@ -103,7 +102,7 @@ def build_adapt_plan(
         cure = "Leave out <.preset>, or pass settings in place of the plan."
         raise bad_setting("<.preset>", "left out with a plan", preset, cure)
     asked = build(offer, plan, settings, options)
-    preset = preset or ("tapt" if listed(data) == [TASK] else None)
+    preset = preset or ("tapt" if _is_task(data) else None)
     if preset:
         start = AdaptPlan()
         for path, value in preset_of(preset, asked.weights.policy).items():
@@ -112,6 +111,13 @@ def build_adapt_plan(
             start = start.with_value("train.steps", None).with_value("train.epochs", None)
         asked = build(offer, plan, settings, options, start)
     return asked.check()
+
+
+def _is_task(data: Any) -> bool:
+    """Whether the inputs are the word `task`."""
+    if isinstance(data, str):
+        return data == TASK
+    return isinstance(data, Sequence) and len(data) == 1 and _is_task(data[0])
 
 
 def build_evaluate_plan(
@@ -145,10 +151,3 @@ def local_place(out: Path | str) -> Path:
     if not is_local(folder):
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     return folder
-
-
-def listed(inputs: Inputs) -> list[str]:
-    """One input or several, as a list."""
-    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
-        return [str(i) for i in inputs]
-    return [str(inputs)]  # also a path of a store, which is a sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from corpusfit.api.inputs import Inputs, listed
 from corpusfit.api.offers import offers
-from corpusfit.api.plans import Inputs, listed
 from corpusfit.artifacts import place
 from corpusfit.report import write_report
 

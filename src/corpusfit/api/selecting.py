@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from corpusfit import workflows
+from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import CHOOSE, RANK, SCORE, SELECT, offers
-from corpusfit.api.plans import Inputs, build, build_plan, listed
+from corpusfit.api.plans import build, build_plan
 from corpusfit.api.typed_options import ChooseOptions, RankOptions, ScoreOptions, SelectOptions
 from corpusfit.artifacts import place
 from corpusfit.errors import bad_setting
@@ -52,8 +53,8 @@ def select(
     built = build_plan(plan, settings, **options)
     return workflows.select(
         built,
-        listed(target),
-        listed(corpus),
+        inputs(target, "target", machine, built.target_read.text_field),
+        inputs(corpus, "corpus", machine, built.read.text_field),
         place(out, "<.out>"),
         machine=machine or Machine(),
         overwrite=overwrite,
@@ -76,8 +77,8 @@ def score(
     built = build_plan(plan, settings, SCORE, **options)
     return workflows.score(
         built,
-        listed(target),
-        listed(corpus),
+        inputs(target, "target", machine, built.target_read.text_field),
+        inputs(corpus, "corpus", machine, built.read.text_field),
         place(out, "<.out>"),
         machine=machine or Machine(),
         overwrite=overwrite,
@@ -101,7 +102,12 @@ def estimate(
         `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
     built = build_plan(plan, settings, **options)
-    return workflows.estimate(built, listed(target), listed(corpus), machine=machine or Machine())
+    return workflows.estimate(
+        built,
+        inputs(target, "target", machine, built.target_read.text_field),
+        inputs(corpus, "corpus", machine, built.read.text_field),
+        machine=machine or Machine(),
+    )
 
 
 @offers(CHOOSE)
@@ -225,8 +231,8 @@ def rank(
     built = build_plan(build(RANK, plan, settings, options), method=alone)
     return workflows.rank(
         built,
-        listed(target),
-        listed(corpus),
+        inputs(target, "target", machine, built.target_read.text_field),
+        inputs(corpus, "corpus", machine, built.read.text_field),
         methods=methods,
         seeds=seeds,
         machine=machine or Machine(),

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Unpack
 
 from corpusfit import workflows
+from corpusfit.api.inputs import Inputs, inputs, listed
 from corpusfit.api.offers import OVERLAPS, SPLIT, offers
-from corpusfit.api.plans import Inputs, build, listed, local_place
+from corpusfit.api.plans import build, local_place
 from corpusfit.api.typed_options import OverlapsOptions, SplitOptions
 from corpusfit.workflows import Machine, Split, SplitOverlap, SplitPlan
 
@@ -45,7 +46,11 @@ def split(
     folder = local_place(out)
     built = build(SPLIT, plan, settings, options)
     return workflows.split(
-        built, listed(data), folder, machine=machine or Machine(), overwrite=overwrite
+        built,
+        inputs(data, "data", machine, built.read.text_field),
+        folder,
+        machine=machine or Machine(),
+        overwrite=overwrite,
     )
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from corpusfit import workflows
+from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import TUNE, offers
-from corpusfit.api.plans import Inputs, build_tune_plan, listed
+from corpusfit.api.plans import build_tune_plan
 from corpusfit.api.typed_options import TuneOptions
 from corpusfit.artifacts import place
 from corpusfit.workflows import Machine, Tuned, TunePlan
@@ -57,7 +58,11 @@ def tune(
     return workflows.tune(
         built,
         workflows.TuneInputs(
-            listed(target), listed(corpus), listed(replay), listed(guard), guard_field
+            inputs(target, "target", machine, built.read.text_field),
+            inputs(corpus, "corpus", machine, built.read.text_field),
+            inputs(replay, "replay", machine, built.read.text_field),
+            inputs(guard, "guard", machine, guard_field or built.read.text_field),
+            guard_field,
         ),
         place(out, "<.out>"),
         train=train,
@@ -88,7 +93,11 @@ def estimate_tuning(
     return workflows.estimate_tuning(
         built,
         workflows.TuneInputs(
-            listed(target), listed(corpus), listed(replay), listed(guard), guard_field
+            inputs(target, "target", machine, built.read.text_field),
+            inputs(corpus, "corpus", machine, built.read.text_field),
+            inputs(replay, "replay", machine, built.read.text_field),
+            inputs(guard, "guard", machine, guard_field or built.read.text_field),
+            guard_field,
         ),
         machine=machine or Machine(),
     )

@@ -1,0 +1,178 @@
+"""What a caller in Python may give as texts: names of inputs, finished runs, or data in memory.
+
+Data in memory is written once to the cache, as JSON lines under a digest of its content. So workers
+read it as they read a file, the same data resumes the same run, and an iterator is read once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import orjson
+
+from corpusfit.api.offers import Keywords
+from corpusfit.artifacts import writing
+from corpusfit.corpus.registry import format_of, named
+from corpusfit.errors import CALLER, bad_setting
+from corpusfit.workflows import Machine
+
+Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
+"""Names of inputs or a finished run; in memory, texts or dicts, a data frame, an Arrow table, a
+`datasets.Dataset`, or several of these by name in a mapping or a `datasets.DatasetDict`."""
+
+_LOOKED_AT = 100
+_WHITE = re.compile(r"\s")
+
+
+def listed(given: Inputs) -> list[str]:
+    """The names of inputs, one or several; empty for data in memory."""
+    return _named(given) or []
+
+
+def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text") -> list[str]:
+    """The names of inputs; data in memory is written to the cache and gets one.
+
+    Args:
+        given: a list of strings names inputs if one of them exists, all look like names, or none
+            has white space; else it is a list of texts.
+        role: what the data is; its name, and that of the setting in errors.
+        machine: has the cache.
+        field: the field in which the command reads the text.
+
+    Raises:
+        UsageError: a row is neither a text nor a dict; a mapping has columns, not data by name.
+        StorageError: the cache cannot be written.
+    """
+    found = _named(given)
+    if found is not None:
+        return found
+    cache, several = (machine or Machine()).cache_folder(), isinstance(given, Mapping)
+    parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
+    if several and isinstance(parts.get(field), Sequence):
+        came = f"a dict with {field!r}"
+        cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
+        raise bad_setting(f"<.{role}>", "data by name in a dict", came, cure)
+    digest = hashlib.blake2b(digest_size=16)
+    with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
+        for name, data in parts.items():
+            file = Path(scratch) / f"{quote(str(name), safe=' ')}.jsonl"
+            digest.update(f"{file.name}\n".encode())
+            with file.open("wb") as out:
+                for row in _rows(data):
+                    line = _line(row, field, role)
+                    digest.update(line)
+                    out.write(line)
+        folder = cache / "data" / digest.hexdigest()
+        kept = [folder / file.name for file in sorted(Path(scratch).iterdir())]
+        for place in kept:
+            if not place.exists():
+                with (Path(scratch) / place.name).open("rb") as whole, writing(place) as out:
+                    shutil.copyfileobj(whole, out)
+    return [str(folder)] if several else [str(kept[0])]
+
+
+def _named(given: Inputs) -> list[str] | None:
+    """The inputs that are named; None for data in memory."""
+    if _is_name(given):
+        return [_name(given)]
+    if not (isinstance(given, Sequence) and all(map(_is_name, given))):
+        return None
+    names = list(map(_name, given))
+    return None if _are_texts(names) else names
+
+
+def _is_name(given: Any) -> bool:
+    """Whether it can name an input: a string, a path, a finished run, or a path of a store."""
+    return isinstance(given, str | os.PathLike) or hasattr(given, "joinpath")
+
+
+def _name(given: Any) -> str:
+    return str(given) if hasattr(given, "joinpath") else os.fspath(given)
+
+
+def _are_texts(strings: Sequence[str]) -> bool:
+    """Whether strings are texts; on the command line they never are."""
+    if not isinstance(CALLER.get(), Keywords) or not any(map(_WHITE.search, strings)):
+        return False
+    first = strings[:_LOOKED_AT]
+    if any(map(_exists, first)):
+        return False
+    return not all(format_of(name) or named(name) or "://" in name for name in first)
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # too long, or with a null byte
+        return False
+
+
+def _rows(data: Any) -> Iterator[Any]:
+    """The rows of data in memory, in order: texts or dicts."""
+    if hasattr(data, "with_format"):  # datasets
+        yield from _with_label_names(data.with_format(None))
+    elif hasattr(data, "iter_rows"):  # a data frame of polars
+        yield from data.iter_rows(named=True)
+    elif hasattr(data, "itertuples"):  # a data frame of pandas
+        names = list(map(str, data.columns))
+        yield from (dict(zip(names, row, strict=True)) for row in data.itertuples(False, None))
+    elif hasattr(data, "to_batches"):  # an Arrow table
+        for batch in data.to_batches():
+            yield from batch.to_pylist()
+    elif hasattr(data, "to_pylist"):  # an Arrow array
+        yield from data.to_pylist()
+    else:
+        for row in data:
+            yield from _rows(row) if hasattr(row, "to_pylist") else [row]
+
+
+def _with_label_names(data: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a `datasets` split with the names of labels in the place of their numbers."""
+    features = data.features or {}
+    labels = {name: kind for name, kind in features.items() if hasattr(kind, "int2str")}
+    for row in data:
+        named_labels = {
+            name: kind.int2str(row[name])
+            for name, kind in labels.items()
+            if isinstance(row[name], int) and row[name] >= 0
+        }
+        yield {**row, **named_labels}
+
+
+def _line(row: Any, field: str, role: str) -> bytes:
+    """A row as a JSON line; a text becomes the field that the command reads."""
+    if not isinstance(row, Mapping):
+        if not (isinstance(row, str) or _missing(row)):
+            allowed = "names of inputs, texts, dicts, a data frame, or an Arrow or datasets table"
+            raise bad_setting(f"<.{role}>", allowed, f"a row of type {type(row).__name__}")
+        row = {field: row}
+    try:
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+        return orjson.dumps(row, default=_foreign, option=options) + b"\n"
+    except orjson.JSONEncodeError:
+        return b'"\xff"\n'  # not valid Unicode: the reader rejects the row as invalid UTF-8
+
+
+def _missing(value: Any) -> bool:
+    """Whether a value stands for a missing text, as in a column of pandas."""
+    return (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, float) and math.isnan(value))
+    )
+
+
+def _foreign(value: Any) -> Any:
+    """A value that JSON does not have: a number of another type, or what the reader rejects."""
+    if _missing(value):
+        return None
+    return value.item() if hasattr(value, "item") else {"type": type(value).__name__}

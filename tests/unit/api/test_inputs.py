@@ -1,0 +1,145 @@
+"""Data in memory becomes one file of the same rows, whatever holds it."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import corpusfit
+from corpusfit.api.inputs import inputs
+from corpusfit.api.offers import Keywords
+from corpusfit.errors import UsageError, called_by
+from corpusfit.manifest import Finished
+
+TEXTS = ["The first text.", 'A "second" one,\nof two lines.', "Ein drittes: Übung 🙂"]
+ROWS = [{"text": text, "n": n} for n, text in enumerate(TEXTS)]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    with called_by(Keywords()):
+        yield corpusfit.Machine(cache=tmp_path)
+
+
+def read(name):
+    return [orjson.loads(line) for line in Path(name).read_bytes().splitlines()]
+
+
+def texts_in_many_forms():
+    datasets = pytest.importorskip("datasets")
+    large, view = (pa.array(TEXTS, kind) for kind in (pa.large_string(), pa.string_view()))
+    return {
+        "list": TEXTS,
+        "tuple": tuple(TEXTS),
+        "iterator": iter(TEXTS),
+        "numpy": np.array(TEXTS),
+        "series": pd.Series(TEXTS),
+        "array": pa.array(TEXTS),
+        "large": large,
+        "view": view,
+        "chunked": pa.chunked_array([TEXTS[:1], TEXTS[1:]]),
+        "sliced": pa.array(["not this", *TEXTS]).slice(1),
+        "frame": pd.DataFrame({"text": TEXTS}),
+        "table": pa.table({"text": TEXTS}),
+        "reader": pa.table({"text": TEXTS}).to_reader(),
+        "dataset": datasets.Dataset.from_dict({"text": TEXTS}),
+        "stream": datasets.Dataset.from_dict({"text": TEXTS}).to_iterable_dataset(),
+    }
+
+
+def test_the_same_texts_are_the_same_file_in_every_form(machine):
+    found = {
+        name: inputs(given, "target", machine) for name, given in texts_in_many_forms().items()
+    }
+
+    assert {tuple(names) for names in found.values()} == {tuple(found["list"])}
+    assert read(found["list"][0]) == [{"text": text} for text in TEXTS]
+
+
+def test_other_texts_are_another_file(machine):
+    assert inputs(TEXTS, "target", machine) != inputs(TEXTS[:2], "target", machine)
+
+
+def test_rows_keep_all_their_fields(machine):
+    for given in (ROWS, pd.DataFrame(ROWS), pa.Table.from_pylist(ROWS)):
+        assert read(inputs(given, "corpus", machine)[0]) == ROWS
+
+
+def test_texts_stand_in_the_field_that_the_command_reads(machine):
+    assert read(inputs(TEXTS, "corpus", machine, "body")[0])[0] == {"body": TEXTS[0]}
+
+
+def test_a_missing_text_is_null_which_the_reader_rejects(machine):
+    frame = pd.DataFrame({"text": ["A text.", None], "n": [1.5, float("nan")]})
+
+    assert read(inputs(frame, "corpus", machine)[0]) == [
+        {"text": "A text.", "n": 1.5},
+        {"text": None, "n": None},
+    ]
+
+
+def test_a_mapping_gives_sources_by_name(machine):
+    (folder,) = inputs({"bio": TEXTS[:1], "news/2024": ROWS[1:]}, "corpus", machine)
+
+    found = {file.name: read(file) for file in Path(folder).iterdir()}
+    assert found == {"bio.jsonl": [{"text": TEXTS[0]}], "news%2F2024.jsonl": ROWS[1:]}
+
+
+def test_the_splits_of_a_dataset_are_a_task_with_the_names_of_labels(machine):
+    datasets = pytest.importorskip("datasets")
+    labels = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    )
+    split = datasets.Dataset.from_dict({"text": TEXTS, "label": [1, 0, -1]}, labels)
+    task = datasets.DatasetDict({"train": split, "validation": split})
+
+    (folder,) = inputs(task, "task", machine)
+
+    assert {file.name for file in Path(folder).iterdir()} == {"train.jsonl", "validation.jsonl"}
+    found = [row["label"] for row in read(Path(folder) / "train.jsonl")]
+    assert found == ["yes", "no", -1]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "no such file.jsonl",
+        ["no-such-file.jsonl", "pile/"],
+        ["no such file.jsonl", "pair:a b.de,a b.en"],
+        [Path("a b.jsonl")],
+        [],
+    ],
+)
+def test_names_stay_names(machine, given):
+    expected = [given] if isinstance(given, str) else list(map(str, given))
+    assert inputs(given, "corpus", machine) == expected
+
+
+def test_a_list_with_one_existing_file_holds_names(machine, tmp_path):
+    there = tmp_path / "a file"
+    there.touch()
+    assert inputs([str(there), "mistyped name"], "corpus", machine) == [str(there), "mistyped name"]
+
+
+def test_a_finished_run_stands_for_its_folder(machine):
+    runs = [Finished(Path("a"), {}), Finished(Path("b"), {})]
+    assert inputs(runs[0], "data", machine) == ["a"]
+    assert inputs(runs, "data", machine) == ["a", "b"]
+
+
+def test_on_the_command_line_strings_are_names(tmp_path):
+    assert inputs(["two words"], "target", corpusfit.Machine(cache=tmp_path)) == ["two words"]
+
+
+@pytest.mark.parametrize("given", [[1, 2], [b"bytes"], {"text": TEXTS}, [["a", "list"]]])
+def test_what_is_no_text_is_refused(machine, given):
+    with pytest.raises(UsageError):
+        inputs(given, "target", machine)
+
+
+def test_a_row_that_is_no_unicode_is_one_reject(machine):
+    (name,) = inputs(["A text.", "half of a \ud83d pair"], "corpus", machine)
+    assert Path(name).read_bytes().splitlines()[1] == b'"\xff"'
