@@ -6,6 +6,7 @@ from .api.composing import compose
 from .api.crosslingual import retrieval, tokenizers
 from .api.evaluating import evaluate, run
 from .api.exploring import clusters
+from .api.opening import open
 from .api.reporting import report
 from .api.selecting import audit, choose, explain, rank, score, select
 from .api.splitting import overlaps, split
@@ -65,6 +66,7 @@ __all__ = [
     "evaluate",
     "explain",
     "forecast",
+    "open",
     "overlaps",
     "rank",
     "report",

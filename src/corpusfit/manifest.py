@@ -60,7 +60,7 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     return {s.name: s.fingerprint for s in sources}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finished:
     """A finished run of a command.
 
@@ -71,6 +71,9 @@ class Finished:
 
     path: Path
     manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     def __fspath__(self) -> str:
         """The folder, so that a finished run can be given wherever a folder can."""

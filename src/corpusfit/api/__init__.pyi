@@ -5,6 +5,7 @@ from .composing import compose, estimate_composition
 from .crosslingual import retrieval, tokenizers
 from .evaluating import estimate_evaluation, evaluate, missing, run
 from .exploring import clusters
+from .opening import open
 from .plans import build_adapt_plan, build_evaluate_plan, build_plan, build_tune_plan
 from .reporting import report
 from .selecting import audit, choose, estimate, explain, rank, score, select
@@ -31,6 +32,7 @@ __all__ = [
     "explain",
     "forecast",
     "missing",
+    "open",
     "overlaps",
     "rank",
     "report",

@@ -1,32 +1,80 @@
-"""A finished run: its manifest, its scores as Arrow tables, its selected texts as an iterator."""
+"""A finished selection: a sequence of segments, a table, a data frame, and its scores."""
 
 from __future__ import annotations
 
+import html
 import io
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, overload
 
 import orjson
 import pyarrow as pa
 import zstandard
 
 from corpusfit.artifacts import restore
+from corpusfit.errors import importing
 from corpusfit.manifest import Finished
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
 from corpusfit.workflows.selection_folder import SelectionFolder
 
+_SHOWN = 12
+"""Most sources in a notebook."""
 
-class Selection(Finished):
-    """A finished run of `select`, `score` or `choose`."""
+
+class Selection(Finished, Sequence[dict[str, Any]]):
+    """A finished run of `select`, `score` or `choose`: a sequence of its selected segments.
+
+    A segment is a dict: text, source, row, segment, score, weight, id; for aligned pairs also its
+    translation. Segments stand in the corpus's order, and are read from the folder at each use.
+    """
+
+    def __len__(self) -> int:
+        """Number of selected segments; 0 for a run of `score`."""
+        selected = self.manifest["selected"]
+        return int(selected["segments"]) if selected else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The selected segments in the corpus's order, as dicts: text, source, row, score …."""
+        """The selected segments."""
         parts = (self.path / "selected").glob("part-*.jsonl.zst")
         for part in sorted(parts, key=lambda p: int(p.name[len("part-") :].split(".", 1)[0])):
             with part.open("rb") as f:
                 lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
                 yield from map(orjson.loads, lines)
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """A segment by its number, or several by a slice; reads the segments before it."""
+        places = range(len(self))[at]
+        if isinstance(places, int):
+            return next(islice(self, places, None))
+        wanted = set(places)
+        found = {i: segment for i, segment in enumerate(self) if i in wanted}
+        return [found[i] for i in places]
+
+    def to_arrow(self) -> pa.Table:
+        """The selected segments as an Arrow table, in memory."""
+        rows = list(self)
+        names = list(rows[0]) if rows else list(_EMPTY.names)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        types = {field.name: field.type for field in _EMPTY}
+        return pa.table({n: _column(values, types.get(n)) for n, values in columns.items()})
+
+    def to_pandas(self) -> Any:
+        """The selected segments as a `pandas.DataFrame`."""
+        with importing("to_pandas", "hub"):
+            import pandas as pd  # noqa: F401 (pyarrow's own error names no cure)
+        return self.to_arrow().to_pandas()
+
+    def to_dataset(self) -> Any:
+        """The selected segments as a `datasets.Dataset`."""
+        with importing("to_dataset", "hub"):
+            import datasets
+        return datasets.Dataset(self.to_arrow())
 
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer: `score(batch)` for any texts or embeddings.
@@ -41,3 +89,42 @@ class Selection(Finished):
         """The scores: one Arrow table per shard, one row per segment."""
         for _, path in table.parts(self.path / "scores"):
             yield table.read(path)
+
+    def __repr__(self) -> str:
+        facts = f"{len(self):,} of {self.manifest['counts']['segments']:,} segments"
+        return f"Selection({str(self.path)!r}, {facts}, {self.manifest['method']['name']})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was selected, and each source's share of it as a bar."""
+        by_source = (self.manifest["selected"] or {}).get("by_source", {})
+        most = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
+        longest = max([1, *(own["tokens"] for _, own in most)])
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{own['selected']:,}</td>"
+            f"<td>{own['segments']:,}</td><td>{own['tokens']:,}</td><td><svg width=160 height=12>"
+            f'<rect width={160 * own["tokens"] / longest:.1f} height=12 fill="#0072b2" /></svg>'
+            "</td></tr>"
+            for name, own in most
+        )
+        names = ("source", "selected", "of segments", "word pieces", "")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{rows}</table>"
+
+
+_EMPTY = pa.schema(
+    [
+        *((name, pa.string()) for name in ("text", "source")),
+        *((name, pa.int64()) for name in ("row", "segment")),
+        *((name, pa.float64()) for name in ("score", "weight")),
+        ("id", pa.null()),
+    ]
+)
+"""The columns of a selection; the type of `id` is that of the corpus."""
+
+
+def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    """A column; ids of several types become strings."""
+    try:
+        return pa.array(values, None if kind == pa.null() else kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else str(value) for value in values])

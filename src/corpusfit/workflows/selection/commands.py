@@ -30,6 +30,7 @@ from corpusfit.workflows.samples import background_texts, check_shares, target_t
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
 from corpusfit.workflows.selection.auto import ranking_of
 from corpusfit.workflows.selection.balance import prepare_balance
+from corpusfit.workflows.selection.card import write_card
 from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
 from corpusfit.workflows.selection.cost_model import decide_by_budget
@@ -397,5 +398,6 @@ def _finish(
         "seconds": {**manifest["seconds"], **run.seconds},
         "workers": run.engine.workers,
     }
+    write_card(folder, whole)
     folder.finish(whole)
     return Selection(folder.path, whole)

@@ -1,0 +1,119 @@
+"""Texts in memory go in, and a sequence of segments, a table or a data set comes out."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import corpusfit
+from corpusfit.errors import InputError
+
+TARGET = [f"The protein binds receptor {n} in the cells of mice." for n in range(30)]
+CORPUS = [
+    f"{'The enzyme binds the kinase' if n % 3 else 'The match ended with a goal'} number {n}."
+    for n in range(120)
+]
+SETTINGS = {"method": "moore_lewis", "fraction": 0.1}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    return corpusfit.Machine(workers=1, cache=tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, machine):
+    rows = [{"text": text, "id": n if n % 2 else f"t{n}"} for n, text in enumerate(CORPUS)]
+    out = tmp_path_factory.mktemp("runs") / "out"
+    return corpusfit.select(target=TARGET, corpus=rows, out=out, machine=machine, **SETTINGS)
+
+
+def test_texts_in_memory_are_scored_as_texts_in_a_file(run, tmp_path, machine):
+    (tmp_path / "corpus.jsonl").write_text(
+        pd.DataFrame({"text": CORPUS}).to_json(orient="records", lines=True)
+    )
+    (tmp_path / "target.jsonl").write_text(
+        pd.DataFrame({"text": TARGET}).to_json(orient="records", lines=True)
+    )
+
+    other = corpusfit.select(
+        target=tmp_path / "target.jsonl",
+        corpus=tmp_path / "corpus.jsonl",
+        out=tmp_path / "out",
+        machine=machine,
+        **SETTINGS,
+    )
+
+    assert [(s["text"], s["score"]) for s in other] == [(s["text"], s["score"]) for s in run]
+
+
+def test_the_same_data_resumes_the_same_run(run, machine):
+    rows = ({"text": text, "id": n if n % 2 else f"t{n}"} for n, text in enumerate(CORPUS))
+    again = corpusfit.select(
+        target=pa.array(TARGET), corpus=rows, out=run, machine=machine, **SETTINGS
+    )
+    assert list(again) == list(run)
+
+
+def test_a_mapping_counts_its_sources_by_name(tmp_path, machine):
+    sources = {"bio": CORPUS[1::3], "sport": CORPUS[::3]}
+    run = corpusfit.select(
+        target=pd.Series(TARGET), corpus=sources, out=tmp_path, machine=machine, **SETTINGS
+    )
+    found = run.manifest["selected"]["by_source"]
+    assert [found[name]["selected"] for name in ("bio.jsonl", "sport.jsonl")] == [8, 0]
+
+
+def test_a_selection_is_a_sequence(run):
+    rows = list(run)
+    assert len(run) == len(rows) == 12
+    assert run[0] == rows[0]
+    assert run[-1] == rows[-1]
+    assert run[2:8:3] == rows[2:8:3]
+    assert run[::-5] == rows[::-5]
+    with pytest.raises(IndexError):
+        run[12]
+
+
+def test_a_selection_is_a_table_a_data_frame_and_a_data_set(run):
+    datasets = pytest.importorskip("datasets")
+    rows = [{**row, "id": str(row["id"])} for row in run]  # numbers and strings: all are strings
+
+    assert run.to_arrow().to_pylist() == rows
+    assert run.to_pandas().to_dict("records") == rows
+    assert isinstance(run.to_dataset(), datasets.Dataset)
+    assert list(run.to_dataset()) == rows
+
+
+def test_an_empty_selection_has_the_same_columns(run, tmp_path, machine):
+    scored = corpusfit.score(
+        target=TARGET, corpus=CORPUS, out=tmp_path, method="moore_lewis", machine=machine
+    )
+    assert (len(scored), list(scored)) == (0, [])
+    assert scored.to_arrow().column_names == run.to_arrow().column_names
+
+
+def test_a_folder_opens_as_what_its_command_returned(run):
+    opened = corpusfit.open(run.path)
+    assert isinstance(opened, corpusfit.Selection)
+    assert opened == run
+
+
+def test_only_a_finished_run_opens(tmp_path):
+    with pytest.raises(InputError):
+        corpusfit.open(tmp_path)
+
+
+def test_a_run_is_shown_in_a_notebook_with_every_name_escaped(tmp_path, machine):
+    run = corpusfit.select(
+        target=TARGET, corpus={"<b>": CORPUS}, out=tmp_path, machine=machine, **SETTINGS
+    )
+    shown = run._repr_html_()
+    assert "<b>" not in shown
+    assert shown.count("<svg") == 1
+
+
+@pytest.mark.slow
+def test_datasets_loads_the_folder(run, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    loaded = datasets.load_dataset(str(run.path), split="train", cache_dir=str(tmp_path))
+    assert [row["text"] for row in loaded] == [row["text"] for row in run]
