@@ -60,7 +60,13 @@ class ReadPlan(Group, group="read"):
     """How rows become documents."""
 
     text_field: Annotated[
-        str, Option("Field or column with the text", "text_field", metavar="NAME")
+        str,
+        Option(
+            "Field or column with the text or with a chat's messages, or a template of fields such "
+            "as '{title}\\n{body}'",
+            "text_field",
+            metavar="NAME",
+        ),
     ] = "text"
     id_field: Annotated[
         str, Option("Field or column with the input's own id, which may be missing")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from corpusfit.types import Document, Reject
 Row = Document | Reject
 """The result of reading one row."""
 
+_PLACE = re.compile(r"\{([^{}]+)\}")
+
 Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """Chooses the rows to read, from their numbers [n] and their sizes in bytes [n]."""
 
@@ -22,19 +26,58 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     """A row of a format with named fields, such as JSON."""
     if not isinstance(record, Mapping):
         return Reject(row, byte, rejects.NOT_AN_OBJECT)
-    if plan.text_field not in record:
+    try:
+        text = text_in(record, plan.text_field)
+    except KeyError:
         return Reject(row, byte, rejects.missing_field(plan.text_field, record))
-    return from_value(row, byte, record[plan.text_field], record.get(plan.id_field))
+    return from_value(row, byte, text, record.get(plan.id_field))
+
+
+def fields_in(text_field: str) -> list[str]:
+    """The fields that hold a row's text: those of a template such as `{title} {body}`, or one."""
+    return list(dict.fromkeys(_PLACE.findall(text_field))) or [text_field]
+
+
+def text_in(record: Mapping[Any, Any], text_field: str) -> Any:
+    """The text of a row, not checked; a template's missing and null fields are empty.
+
+    Raises:
+        KeyError: the row has none of the fields.
+    """
+    if text_field in record:
+        return record[text_field]
+    if not any(name in record for name in _PLACE.findall(text_field)):
+        raise KeyError(text_field)
+
+    def written(place: re.Match[str]) -> str:
+        value = record.get(place[1])
+        return "" if value is None else str(_said(value))
+
+    return _PLACE.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
+
+
+def _said(value: Any) -> Any:
+    """What is said in the messages of a chat, a line each; any other value as it is.
+
+    A message is a dict with `content`, as OpenAI has it, or with `value`, as ShareGPT has it.
+    """
+    if not isinstance(value, list) or not value:
+        return value
+    said = [m.get("content", m.get("value")) if isinstance(m, Mapping) else None for m in value]
+    texts = [each for each in said if isinstance(each, str)]
+    return "\n".join(texts) if len(texts) == len(said) else value
 
 
 def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
     """Check a row whose text and id are already found.
 
-    The text must be a string that is not blank and holds no NUL. The id is kept if it is a string,
-    an integer or a boolean; labels are read as the id, or of any type as its `value`.
+    The text must be a string that is not blank and holds no NUL, or a chat's messages. The id is
+    kept if it is a string, an integer or a boolean; labels are read as the id, or of any type as
+    its `value`.
     """
     if text is None:
         return Reject(row, byte, rejects.NULL_TEXT)
+    text = _said(text)
     if not isinstance(text, str):
         return Reject(row, byte, rejects.not_a_string(text))
     if "\0" in text:

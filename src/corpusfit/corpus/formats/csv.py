@@ -26,7 +26,7 @@ import numpy as np
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import BOM, MIB, Block, Scan, cut
-from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.fields import Row, from_mapping, from_value
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
@@ -106,8 +106,8 @@ class Csv(Format):
             elif scanner.unclosed and end == len(shard.data):
                 yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
             elif not 0 <= text_index < len(values):
-                reason = rejects.missing_field(plan.text_field, names[: len(values)])
-                yield Reject(row, byte, reason)
+                record = dict(zip(names, values, strict=False))
+                yield from_mapping(row, byte, record, plan)
             else:
                 id = values[id_index] if 0 <= id_index < len(values) else None
                 yield from_value(row, byte, values[text_index], id)

@@ -20,7 +20,7 @@ import orjson
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format, completed, is_utf8
 from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
-from corpusfit.corpus.fields import Pick, Row, from_mapping
+from corpusfit.corpus.fields import Pick, Row, fields_in, from_mapping
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
@@ -95,8 +95,8 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
 
     A row without a text keeps the names of its fields, for the reject.
     """
-    names = (plan.text_field, plan.id_field)
-    has_text = plan.text_field in row
+    texts = [name for name in (plan.text_field, *fields_in(plan.text_field)) if name in row]
+    names, has_text = (*texts, plan.id_field), bool(texts)
     kept = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
     try:
         return orjson.dumps(kept, default=_foreign) + b"\n"

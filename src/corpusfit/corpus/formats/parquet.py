@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import MIB, Block
-from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.fields import Row, fields_in, from_mapping
 from corpusfit.corpus.files import open_stored, unreadable
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
@@ -71,24 +71,20 @@ class Parquet(Format):
             return
         table = pa.ipc.open_stream(shard.data).read_all()
         notes = table.schema.metadata
-        if plan.text_field not in table.column_names:
+        if not {plan.text_field, *fields_in(plan.text_field)} & {*table.column_names}:
             if _TYPE in notes:
                 reason = f"{rejects.kind(rejects.not_a_string(0))}: {notes[_TYPE].decode()}"
             else:
                 reason = rejects.missing_field(plan.text_field, notes[_FIELDS].decode().split("\n"))
             yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
             return
-        ids = (
-            table[plan.id_field].to_pylist()
-            if plan.id_field in table.column_names
-            else [None] * table.num_rows
-        )
-        texts = table[plan.text_field].to_pylist()
-        for row, (text, id) in enumerate(zip(texts, ids, strict=True), shard.first_row):
+        for row, record in enumerate(table.to_pylist(), shard.first_row):
             try:
-                yield from_value(row, 0, _decoded(text), _decoded(id))
+                decoded = {name: _decoded(value) for name, value in record.items()}
             except UnicodeDecodeError:
                 yield Reject(row, 0, rejects.INVALID_UTF8)
+            else:
+                yield from_mapping(row, 0, decoded, plan)
 
 
 def _decoded(value: Any) -> Any:
@@ -112,7 +108,9 @@ class _Batches:
                 parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
                 self.rows = parquet.metadata.num_rows
                 names = parquet.schema_arrow.names
-                wanted = [n for n in (self._plan.text_field, self._plan.id_field) if n in names]
+                field = self._plan.text_field
+                asked = (field, *fields_in(field), self._plan.id_field)
+                wanted = [n for n in dict.fromkeys(asked) if n in names]
                 # a batch must not span two groups: an error would lose both
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.iter_batches(
@@ -150,7 +148,7 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
         kind = column.type
         if pa.types.is_null(kind) or _is_string(kind):
             columns[name] = column.cast(pa.large_binary())
-        elif name == plan.text_field:
+        elif name == plan.text_field and not _is_chat(kind):
             notes[_TYPE] = str(kind).encode()
         elif any(is_kind(kind) for is_kind in _KEPT):
             columns[name] = column
@@ -161,13 +159,19 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
+def _is_chat(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) and pa.types.is_struct(kind.value_type))
+
+
 def _is_string(kind: Any) -> bool:
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _lengths(batch: Any) -> list[int]:
-    """Bytes of each text; 8 for a row without text, so that such rows fill shards too."""
+    """Bytes of each text, of several fields their mean; 8 more, so that empty rows fill shards."""
+    if len(batch.columns) > 2 or any(_is_chat(c.type) for c in batch.columns):
+        return [8 + batch.nbytes // max(1, batch.num_rows)] * int(batch.num_rows)
     column = next((c for c in batch.columns if pa.types.is_large_binary(c.type)), None)
     if column is None:
         return [8] * int(batch.num_rows)

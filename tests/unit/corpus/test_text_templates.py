@@ -1,0 +1,104 @@
+"""A text made of several fields, or of a chat's messages, in every format with named fields."""
+
+import csv
+import io
+import json
+import sqlite3
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusfit import corpus
+from corpusfit.corpus import find
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document
+
+TEMPLATE = "{instruction}\\n{output}"
+ROWS = [
+    {"id": "a", "instruction": "Name a colour.", "output": "Blue."},
+    {"id": "b", "instruction": "Say nothing.", "output": None},
+    {"id": "c", "instruction": "Two\nlines.", "output": 'Said "so".'},
+]
+TEXTS = ["Name a colour.\nBlue.", "Say nothing.\n", 'Two\nlines.\nSaid "so".']
+CHAT = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
+
+
+def jsonl(folder):
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return folder / "a.jsonl"
+
+
+def table(folder):
+    out = io.StringIO()
+    rows = csv.DictWriter(out, ROWS[0])
+    rows.writeheader()
+    rows.writerows(ROWS)
+    (folder / "a.csv").write_text(out.getvalue())
+    return folder / "a.csv"
+
+
+def parquet(folder):
+    pq.write_table(pa.Table.from_pylist(ROWS), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def database(folder):
+    with sqlite3.connect(folder / "a.sqlite") as base:
+        base.execute("CREATE TABLE rows (id TEXT, instruction TEXT, output TEXT)")
+        base.executemany("INSERT INTO rows VALUES (:id, :instruction, :output)", ROWS)
+    base.close()
+    return folder / "a.sqlite"
+
+
+def hub(folder):
+    pytest.importorskip("datasets")
+    (folder / "box").mkdir()
+    jsonl(folder).rename(folder / "box" / "train.jsonl")
+    return f"hub:{folder / 'box'}"
+
+
+def read(name, folder, field):
+    plan = ReadPlan(text_field=field)
+    sources = find([str(name)], plan, spool=folder, role="corpus")
+    return [row for shard in corpus.shards(sources, plan) for row in corpus.rows(shard, plan)]
+
+
+@pytest.mark.parametrize("write", [jsonl, table, parquet, database, hub])
+def test_a_template_joins_fields_and_null_is_empty(write, tmp_path):
+    found = read(write(tmp_path), tmp_path, TEMPLATE)
+    assert [(row.id, row.text) for row in found] == list(zip("abc", TEXTS, strict=True))
+
+
+@pytest.mark.parametrize("write", [jsonl, table, parquet, database, hub])
+def test_a_row_with_no_field_of_the_template_is_rejected_and_names_its_fields(write, tmp_path):
+    found = read(write(tmp_path), tmp_path, "{title}: {body}")
+    assert len(found) == 3
+    for row in found:
+        assert not isinstance(row, Document)
+        assert "instruction" in row.reason
+
+
+def test_a_field_that_has_the_templates_own_name_is_the_text(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({TEMPLATE: "As it is.", "output": "no"}) + "\n")
+    assert [row.text for row in read(tmp_path / "a.jsonl", tmp_path, TEMPLATE)] == ["As it is."]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("key", ["content", "value"])
+@pytest.mark.parametrize("field", ["chat", "{chat}"])
+def test_the_text_of_a_chat_is_what_is_said(kind, key, field, tmp_path):
+    chat = [{"role": m["role"], key: m["content"]} for m in CHAT]
+    if kind == "jsonl":
+        (tmp_path / "a.jsonl").write_text(json.dumps({"chat": chat}) + "\n")
+    else:
+        pq.write_table(pa.Table.from_pylist([{"chat": chat}]), tmp_path / "a.parquet")
+    (row,) = read(tmp_path / f"a.{kind}", tmp_path, field)
+    assert row.text == "Hello?\nYes."
+
+
+@pytest.mark.parametrize("value", [["a", "list"], [{"role": "user"}], [], {"content": "x"}, 3])
+def test_what_is_no_chat_is_no_text(value, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"chat": value}) + "\n")
+    (row,) = read(tmp_path / "a.jsonl", tmp_path, "chat")
+    assert not isinstance(row, Document)
