@@ -47,7 +47,17 @@ def only_json(done):
 def test_the_commands():
     assert set(COMMANDS) == {
         *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "methods"),
-        *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
+        *(
+            "split",
+            "contamination",
+            "forecast",
+            "compose",
+            "adapt",
+            "evaluate",
+            "run",
+            "report",
+            "push",
+        ),
         *("retrieval", "tokenizers", "tune"),
     }
 
@@ -140,6 +150,7 @@ UNUSABLE = {
     "evaluate": (["--train-size", "1;2"], "--train-size", "1;2"),
     "run": ([], "recipe", "no-recipe"),
     "report": (["--nothing"], "--nothing", "--nothing"),
+    "push": (["--nothing"], "--nothing", "--nothing"),
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
     "tune": (["--budget", "cheap"], "--budget", "cheap"),
@@ -236,6 +247,7 @@ OTHERS = {
         "run",
         "compose",
         "tune",
+        "push",
     ),  # in modules of their own
 }
 

@@ -16,7 +16,7 @@ from corpusfit.errors import CorpusfitError, called_by
 COMMANDS = (
     *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "tune"),
     *("methods", "split", "contamination", "forecast", "compose", "adapt", "evaluate", "run"),
-    *("report", "retrieval", "tokenizers"),
+    *("report", "push", "retrieval", "tokenizers"),
 )
 """The commands, each a module of this package, in the order of `corpusfit --help`."""
 

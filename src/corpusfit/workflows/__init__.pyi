@@ -15,6 +15,7 @@ from .evaluation.forecasting import Forecast, forecast
 from .experiments.running import Ran, run_recipe
 from .experiments.status import Missing, missing
 from .mixing.composing import Composition, compose, estimate_composition
+from .publishing import push_to_hub
 from .result import Selection
 from .selection.commands import choose, rank, score, select
 from .selection.dry_run import estimate
@@ -63,6 +64,7 @@ __all__ = [
     "forecast",
     "missing",
     "overlaps",
+    "push_to_hub",
     "rank",
     "report_contamination",
     "retrieval",

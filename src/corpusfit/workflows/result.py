@@ -17,6 +17,7 @@ from corpusfit.errors import importing
 from corpusfit.manifest import Finished
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
+from corpusfit.workflows.publishing import push_to_hub
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 _SHOWN = 12
@@ -75,6 +76,10 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         with importing("to_dataset", "hub"):
             import datasets
         return datasets.Dataset(self.to_arrow())
+
+    def push_to_hub(self, name: str, *, public: bool = False) -> str:
+        """Publish the selected text as a dataset, as `publishing.push_to_hub`."""
+        return push_to_hub(self, name, public=public)
 
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer: `score(batch)` for any texts or embeddings.

@@ -45,7 +45,7 @@ class SelectionFolder(OutFolder):
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
         remove(self.rounds, self.looked_at, self.balanced)
         self.remove_written()
-        remove(self.examples, self.path / "rejects.jsonl", self.path / "README.md")
+        remove(self.examples, self.path / "rejects.jsonl")
 
     def scores_copied(self, into: Path) -> SelectionFolder:
         """Another folder with the scores, and what `choose` and `explain` need beside them.

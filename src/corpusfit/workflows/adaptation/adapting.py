@@ -33,6 +33,7 @@ from corpusfit.workflows.adaptation.tokenizer_sample import sample_pairs, sample
 from corpusfit.workflows.adaptation.training_data import sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
+from corpusfit.workflows.cards import write_model_card
 from corpusfit.workflows.contamination.filter import find_contaminated
 from corpusfit.workflows.contamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.workflows.context import HERE, Machine
@@ -42,6 +43,7 @@ from corpusfit.workflows.inputs import (
     require_task,
     with_task_phase,
 )
+from corpusfit.workflows.publishing import push_to_hub
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
 
@@ -52,6 +54,12 @@ class Adapted(Finished):
         """Training and held-out losses by step: the records of `losses.jsonl`."""
         lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
         return [json.loads(line) for line in lines]
+
+    def push_to_hub(
+        self, name: str, *, public: bool = False, evaluations: Sequence[Finished] = ()
+    ) -> str:
+        """Publish the model with its card, as `publishing.push_to_hub`."""
+        return push_to_hub(self, name, public=public, evaluations=evaluations)
 
 
 def adapt(
@@ -127,6 +135,7 @@ def adapt(
         facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
         if accelerator.is_main_process and trial is None:
             facts["seconds"] = round(time.perf_counter() - began, 1)
+            write_model_card(out, facts)
             folder.finish(facts)
             folder.free()
         accelerator.wait_for_everyone()

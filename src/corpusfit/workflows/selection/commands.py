@@ -20,6 +20,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
 from corpusfit.types import Source
 from corpusfit.workflows.budget import Decision, apply_decision, read_decision, write_decision
+from corpusfit.workflows.cards import write_selection_card
 from corpusfit.workflows.context import HERE, Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.lock import locked
@@ -30,7 +31,6 @@ from corpusfit.workflows.samples import background_texts, check_shares, target_t
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
 from corpusfit.workflows.selection.auto import ranking_of
 from corpusfit.workflows.selection.balance import prepare_balance
-from corpusfit.workflows.selection.card import write_card
 from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
 from corpusfit.workflows.selection.cost_model import decide_by_budget
@@ -398,6 +398,6 @@ def _finish(
         "seconds": {**manifest["seconds"], **run.seconds},
         "workers": run.engine.workers,
     }
-    write_card(folder, whole)
+    write_selection_card(folder.path, whole)
     folder.finish(whole)
     return Selection(folder.path, whole)

@@ -1,0 +1,44 @@
+"""`corpusfit push`: a selection or a model on the Hugging Face hub."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corpusfit import api, workflows
+from corpusfit.cli import options as o
+from corpusfit.cli.show import answer, say
+
+
+def push(
+    *,
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of `select`, `choose` or `adapt`")
+    ],
+    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Name on the hub")],
+    evaluations: Annotated[
+        list[str] | None,
+        o.option(
+            "FOLDER",
+            "Folder of `evaluate` whose verdict stands in the model's card; may be repeated "
+            "(default: none)",
+        ),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Everybody can see it, not only its owner")
+    ] = False,
+    json: o.Json = False,
+) -> None:
+    """Publish a selection or a model on the Hugging Face hub.
+
+    Example:
+      corpusfit push adapted/ me/bert-of-my-task --evaluations eval/
+
+    The card says what was selected from what, which held-out texts were left out, the verdict with
+    its interval, and the command that repeats it.
+    """
+    run = api.open(folder)
+    found = [api.open(each) for each in evaluations or ()]
+    url = workflows.push_to_hub(run, name, public=public, evaluations=found)
+    answer(json, {"url": url}, say, url)

@@ -1,0 +1,148 @@
+"""Cards of selections and adapted models: README.md in their folders, which the hub shows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import write_bytes
+
+_BEGINS = "---\ntags: [corpusfit]"
+_MOST_SOURCES = 50
+
+Manifest = Mapping[str, Any]
+
+
+def write_selection_card(folder: Path, manifest: Manifest) -> None:
+    """Write the card of a selection: the file pattern for `datasets.load_dataset`, the facts."""
+    _write(folder, _selection(manifest))
+
+
+def write_model_card(
+    folder: Path, manifest: Manifest, evaluations: Sequence[Manifest] = ()
+) -> None:
+    """Write the card of an adapted model, with the verdicts of its evaluations."""
+    _write(folder, _model(manifest, evaluations))
+
+
+def _write(folder: Path, lines: Iterator[str]) -> None:
+    """Write README.md, unless there is one of the user's own."""
+    path = folder / "README.md"
+    if not path.exists() or path.read_bytes().startswith(_BEGINS.encode()):
+        write_bytes(path, "\n".join([_BEGINS, *lines]).encode(errors="replace"))
+
+
+def _selection(manifest: Manifest) -> Iterator[str]:
+    selected, counts = manifest["selected"], manifest["counts"]
+    chosen = selected and selected["segments"]
+    files = "selected/*.jsonl.zst" if chosen else "scores/*.parquet"
+    yield f"configs:\n- config_name: default\n  data_files: {files}\n---\n"
+    yield "# Text selected by corpusfit\n" if selected else "# Text scored by corpusfit\n"
+    if selected:
+        yield (
+            f"{selected['segments']:,} of {counts['segments']:,} segments, {selected['tokens']:,} "
+            f"word pieces, from {counts['documents']:,} documents.\n"
+        )
+    yield f"Method: {manifest['method']['name']}. {manifest.get('reason') or ''}".strip() + "\n"
+    if selected:
+        yield from _by_source(selected["by_source"])
+    yield f"Target: {_names(manifest['target'])}.\n"
+    yield from _repeat(manifest)
+
+
+def _by_source(by_source: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """A table of the sources with most selected word pieces."""
+    most = sorted(by_source, key=lambda name: (-by_source[name]["tokens"], name))
+    yield "| source | segments | selected | word pieces |\n|---|---|---|---|"
+    for name in most[:_MOST_SOURCES]:
+        own = by_source[name]
+        yield f"| {_code(name)} | {own['segments']:,} | {own['selected']:,} | {own['tokens']:,} |"
+    left = len(most) - _MOST_SOURCES
+    yield f"\nand {left:,} more sources.\n" if left > 0 else ""
+
+
+def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]:
+    base, plan = _public(manifest["base"]["name"]), manifest["plan"]
+    yield f"base_model: {base}\n---\n"
+    yield f"# {base}, adapted by corpusfit\n"
+    yield f"{manifest['words'][:1].upper()}{manifest['words'][1:]}\n"
+    yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
+    before, after = manifest["losses"]["before"], manifest["losses"]["after"]
+    yield "| held-out loss, nats per predicted token | before | after |\n|---|---|---|"
+    for name in before.keys() & after.keys():
+        yield f"| {name} | {before[name]:.3f} | {after[name]:.3f} |"
+    yield ""
+    yield _contamination(manifest["counts"].get("guard"))
+    for evaluation in evaluations:
+        yield from _verdicts(evaluation)
+    if not evaluations:
+        yield "It was not evaluated on a task.\n"
+    if plan["seed"]:
+        yield f"Random seed: {plan['seed']}.\n"
+    yield from _repeat(manifest)
+
+
+def _contamination(guard: Mapping[str, Any] | None) -> str:
+    if guard is None:
+        return "The training texts were not compared with held-out texts.\n"
+    left_out = sum(guard[role]["holders"] for role in ("data", "replay", "task") if role in guard)
+    return (
+        f"{left_out:,} training texts that contain one of {guard['texts']:,} held-out texts were "
+        "left out.\n"
+    )
+
+
+def _verdicts(evaluation: Manifest) -> Iterator[str]:
+    """The comparisons with the base, or without one the scores, on a task's test split."""
+    task, metric = evaluation["task"], evaluation["metric"]
+    yield (
+        f"## {_code(task['name'])}\n\nTest: {task['test']:,} examples, {metric}, "
+        f"{evaluation['seeds']} seeds. The intervals hold for seeds and examples (95 %).\n"
+    )
+    yield "| training examples | score | base | difference | |\n|---|---|---|---|---|"
+    scores = {(r["model"], r["size"]): r["test"][metric]["mean"] for r in evaluation["results"]}
+    compared = {c["size"]: c for c in evaluation["comparisons"]}
+    for (model, size), ours in scores.items():
+        if model == "model":
+            base, found = scores.get(("base", size)), compared.get(size)
+            cells = (size or "all", _points(ours), _points(base), *_difference(found))
+            yield f"| {' | '.join(map(str, cells))} |"
+    yield ""
+
+
+def _points(score: float | None) -> str:
+    return "–" if score is None else f"{100 * score:.1f}"
+
+
+def _difference(found: Mapping[str, Any] | None) -> tuple[str, str]:
+    """The difference with its interval, and the verdict."""
+    if found is None:
+        return "–", ""
+    low, high = (found[end] for end in ("low", "high"))
+    interval = "" if low is None else f" ({100 * low:+.1f} to {100 * high:+.1f})"
+    return f"{100 * found['difference']:+.1f}{interval}", found["verdict"]
+
+
+def _names(sources: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(_code(source["name"]) for source in sources[:_MOST_SOURCES])
+
+
+def _repeat(manifest: Manifest) -> Iterator[str]:
+    words = [_public(word) for word in manifest["repeat"]]
+    yield f"To repeat it with corpusfit {manifest['corpusfit']}:\n"
+    yield f"```bash\n{shlex.join(words)} --out out/\n```\n"
+
+
+def _public(word: str) -> str:
+    """A word of a command without the folders of this machine."""
+    head, equals, value = word.rpartition("=")
+    path = value.strip('"')
+    return f"{head}{equals}{Path(path).name}" if Path(path).is_absolute() else word
+
+
+def _code(name: str) -> str:
+    """A name as code that cannot end its cell or its quotes."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return f"`{plain.replace('`', chr(39)).replace('|', '¦')}`"

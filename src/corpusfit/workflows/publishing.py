@@ -1,0 +1,78 @@
+"""Publish a finished selection or model on the Hugging Face hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from corpusfit.artifacts import is_local
+from corpusfit.corpus.files import first_line
+from corpusfit.errors import StorageError, bad_setting, importing
+from corpusfit.manifest import Finished
+from corpusfit.workflows.cards import write_model_card, write_selection_card
+
+_FILES = {
+    "dataset": ["README.md", "selected/*"],
+    "model": ["README.md", "*.safetensors", "*.json", "*.txt", "*.model"],
+}
+_OURS = ["manifest.json"]  # has the paths of this machine
+
+
+def push_to_hub(
+    run: Finished, name: str, *, public: bool = False, evaluations: Sequence[Finished] = ()
+) -> str:
+    """Write a run's card, and upload its selected text or its model.
+
+    Args:
+        run: of `select` or `choose`, a dataset, or of `adapt`, a model.
+        name: `owner/name` on the hub; made if there is none.
+        public: whether a new one can be seen by everybody.
+        evaluations: runs of `evaluate` on the model, for its card.
+
+    Returns:
+        Its URL.
+
+    Raises:
+        UsageError: the run has no selected text and no model, is not on this machine, or is not
+            the model of an evaluation.
+        StorageError: the hub cannot be written.
+    """
+    kind = {"select": "dataset", "adapt": "model"}.get(run.manifest["command"])
+    if kind is None or (kind == "dataset" and not run.manifest["selected"]["segments"]):
+        raise bad_setting("DIR", "a selection with text, or an adapted model", run.path)
+    if not is_local(run.path):
+        raise bad_setting("DIR", "a folder of this machine", run.path)
+    for evaluation in evaluations:
+        _require_own(run, evaluation)
+    with importing("Publishing", "hub"):
+        from huggingface_hub import HfApi
+    if kind == "dataset":
+        write_selection_card(run.path, run.manifest)
+    else:
+        write_model_card(run.path, run.manifest, [e.manifest for e in evaluations])
+    try:
+        hub = HfApi(library_name="corpusfit")
+        made = hub.create_repo(name, repo_type=kind, private=not public, exist_ok=True)
+        hub.upload_folder(
+            repo_id=made.repo_id,
+            repo_type=kind,
+            folder_path=run.path,
+            allow_patterns=_FILES[kind],
+            ignore_patterns=_OURS,
+            commit_message=f"Upload of corpusfit {run.manifest['command']}",
+        )
+    except Exception as e:
+        raise StorageError(
+            f"{name} cannot be written on the hub: {first_line(e)}. Check the name, and log in "
+            "with `hf auth login`."
+        ) from e
+    return str(made)
+
+
+def _require_own(run: Finished, evaluation: Finished) -> None:
+    """Make sure that an evaluation is of the run's model."""
+    words = evaluation.manifest["repeat"]
+    model = words[words.index("--model") + 1]
+    if Path(model).resolve() != run.path.resolve():
+        cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
+        raise bad_setting("<.evaluations>", f"an evaluation of {run.path}", f"of {model}", cure)

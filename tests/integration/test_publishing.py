@@ -1,0 +1,215 @@
+"""Selections and models on a local server that answers as the Hugging Face hub does."""
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import corpusfit
+from corpusfit.errors import StorageError, UsageError
+from corpusfit.manifest import Finished
+from corpusfit.workflows import Adapted, cards
+
+pytest.importorskip("huggingface_hub")
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Repositories by name, with the files of their last commit."""
+
+    made: ClassVar[dict] = {}
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, found, code=200):
+        data = json.dumps(found).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        self.answer({"sha": "0" * 40, "siblings": [], "id": "me/name"})
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        url = f"http://{self.headers['Host']}"
+        if self.headers.get("Authorization") != "Bearer hf_mine":
+            self.answer({"error": "Invalid credentials."}, 401)
+        elif self.path == "/api/repos/create":
+            asked = json.loads(body)
+            kind = asked.get("type") or "model"
+            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+            private = asked.get("private", asked.get("visibility") == "private")
+            self.made[name] = {"kind": kind, "private": private, "files": {}}
+            prefix = "" if kind == "model" else f"{kind}s/"
+            self.answer({"url": f"{url}/{prefix}{name}", "id": name, "name": name})
+        elif "/preupload/" in self.path:
+            files = json.loads(body)["files"]
+            modes = [
+                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files
+            ]
+            self.answer({"files": modes})
+        elif "/commit/" in self.path:
+            name = "/".join(self.path.split("/")[3:5])
+            for line in body.splitlines():
+                entry = json.loads(line)
+                if entry["key"] == "file":
+                    content = base64.b64decode(entry["value"]["content"])
+                    self.made[name]["files"][entry["value"]["path"]] = content
+            self.answer({"commitUrl": f"{url}/{name}/commit/0", "commitOid": "0" * 40})
+        else:
+            self.answer({"errors": [], "warnings": []})
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(
+        "huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}"
+    )
+    monkeypatch.setenv("HF_TOKEN", "hf_mine")
+    monkeypatch.setattr(Hub, "made", {})
+    yield Hub.made
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return corpusfit.select(
+        target=[f"The protein binds receptor {n} of the cell." for n in range(20)],
+        corpus={"bio": [f"The enzyme {n} binds." for n in range(40)]},
+        out=folder / "out",
+        method="moore_lewis",
+        fraction=0.25,
+        machine=corpusfit.Machine(workers=1, cache=folder),
+    )
+
+
+def test_a_selection_becomes_a_dataset_with_its_card(run, hub):
+    url = run.push_to_hub("me/chosen")
+
+    made = hub["me/chosen"]
+    assert url.endswith("/datasets/me/chosen")
+    assert (made["kind"], made["private"]) == ("dataset", True)
+    assert set(made["files"]) == {"README.md", "selected/part-00000.jsonl.zst"}
+    assert made["files"]["README.md"] == (run.path / "README.md").read_bytes()
+
+
+def test_the_command_prints_the_url(run, hub, cli):
+    done = cli("push", run.path, "me/chosen", "--public", "--json")
+    assert json.loads(done.out)["url"].endswith("/datasets/me/chosen")
+    assert not hub["me/chosen"]["private"]
+
+
+def test_a_readme_of_the_users_own_stays(run, tmp_path):
+    (tmp_path / "README.md").write_text("mine", "utf-8")
+    cards.write_selection_card(tmp_path, run.manifest)
+    assert (tmp_path / "README.md").read_text("utf-8") == "mine"
+
+
+def test_a_card_does_not_tell_the_folders_of_this_machine(run):
+    card = (run.path / "README.md").read_text("utf-8")
+    assert str(run.path.parent) not in card
+    assert "10 of 40 segments" in card
+    assert "| `bio.jsonl` | 40 | 10 |" in card
+
+
+def test_a_name_ends_neither_its_cell_nor_its_quotes(run, tmp_path):
+    counts = {"segments": 40, "selected": 10, "tokens": 5}
+    selected = {**run.manifest["selected"], "by_source": {"a|b`c\n": counts}}
+    cards.write_selection_card(tmp_path, {**run.manifest, "selected": selected})
+    assert "| `a¦b'c\N{REPLACEMENT CHARACTER}` | 40 |" in (tmp_path / "README.md").read_text(
+        "utf-8"
+    )
+
+
+def model(folder: Path, **counts) -> Adapted:
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "manifest.json").write_text('{"where": "/home/me"}')
+    losses = {"task": 3.0}, {"task": 2.5}
+    manifest = {
+        "command": "adapt",
+        "corpusfit": "0.1.0",
+        "base": {"name": "/models/bert-tiny"},
+        "plan": {"seed": 0},
+        "words": "mlm for 60 steps.",
+        "data": [{"name": "part-00000.jsonl.zst"}],
+        "losses": dict(zip(("before", "after"), losses, strict=True)),
+        "counts": counts,
+        "repeat": ["corpusfit", "adapt", "--data", "/home/me/out", "--set", 'model.name="/m/b"'],
+    }
+    return Adapted(folder, manifest)
+
+
+def evaluation(model: Path) -> Finished:
+    scores = {"model": 0.625, "base": 0.5}
+    return Finished(
+        Path("eval"),
+        {
+            "command": "evaluate",
+            "repeat": ["corpusfit", "evaluate", "--model", str(model)],
+            "task": {"name": "chemprot", "test": 546},
+            "metric": "micro_f1",
+            "seeds": 4,
+            "results": [
+                {"model": name, "size": 0, "test": {"micro_f1": {"mean": mean}}}
+                for name, mean in scores.items()
+            ],
+            "comparisons": [
+                {
+                    "size": 0,
+                    "difference": 0.125,
+                    "low": 0.01,
+                    "high": 0.2,
+                    "verdict": "better by 12.5 points (p = 0.010)",
+                }
+            ],
+        },
+    )
+
+
+def test_a_model_has_its_verdict_and_what_was_left_out_in_its_card(tmp_path, hub):
+    guard = {"texts": 546, "data": {"texts": 900, "holders": 3, "held": 2}}
+    adapted = model(tmp_path, guard=guard)
+
+    adapted.push_to_hub("me/adapted", public=True, evaluations=[evaluation(tmp_path)])
+
+    made = hub["me/adapted"]
+    assert (made["kind"], made["private"]) == ("model", False)
+    assert set(made["files"]) == {"README.md", "config.json", "model.safetensors"}
+    card = made["files"]["README.md"].decode()
+    assert (
+        "| all | 62.5 | 50.0 | +12.5 (+1.0 to +20.0) | better by 12.5 points (p = 0.010) |" in card
+    )
+    assert "3 training texts" in card
+    assert "| task | 3.000 | 2.500 |" in card
+    assert "/home/me" not in card
+
+
+def test_the_evaluation_of_another_model_is_refused(tmp_path, hub):
+    with pytest.raises(UsageError):
+        model(tmp_path).push_to_hub("me/adapted", evaluations=[evaluation(tmp_path / "other")])
+    assert hub == {}
+
+
+def test_without_a_login_nothing_is_made(run, hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    with pytest.raises(StorageError):
+        run.push_to_hub("me/chosen")
+    assert hub == {}
+
+
+def test_scores_without_a_selection_are_not_published(run, hub):
+    scored = corpusfit.Selection(run.path, {**run.manifest, "command": "score", "selected": None})
+    with pytest.raises(UsageError):
+        scored.push_to_hub("me/chosen")
