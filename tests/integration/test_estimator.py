@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -32,15 +34,15 @@ LABELS = np.array([1] * 20 + [0] * len(BACKGROUND))
 
 
 @pytest.fixture
-def scorer(inline):
+def scorer():
     """A Scorer on words."""
-    return corpusfit.Scorer("moore_lewis", order=3, machine=inline)
+    return corpusfit.Scorer("moore_lewis", order=3)
 
 
 @pytest.fixture(scope="module")
-def fitted(inline):
+def fitted():
     """The same, fitted; no test changes it."""
-    return corpusfit.Scorer("moore_lewis", order=3, machine=inline).fit(TARGET, BACKGROUND)
+    return corpusfit.Scorer("moore_lewis", order=3).fit(TARGET, BACKGROUND)
 
 
 def of_files(jsonl, tmp_path, inline, corpus, **options):
@@ -77,7 +79,7 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
     values = [f"method.{name}={value}" for name, value in settings.items()]
     options = {"method": method, "embedder": embedder, "seed": 5}
     run = of_files(jsonl, tmp_path, inline, corpus, settings=values, **options)
-    scorer = corpusfit.Scorer(**options, **settings, machine=inline).fit(TARGET, corpus)
+    scorer = corpusfit.Scorer(**options, **settings).fit(TARGET, corpus)
     assert (next(run.scores())["units"].to_numpy()[-1]) > 1
     np.testing.assert_array_equal(scorer.score(corpus), stored(run))
     few, own = text_array(TARGET), run.scorer()
@@ -88,25 +90,33 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["pca", "domain_classifier"])
+def test_worker_processes_change_nothing(method, tiny_static):
+    scorer = corpusfit.Scorer(method, embedder=str(tiny_static))
+    here = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
+    scorer.set_params(machine=corpusfit.Machine(workers=1))
+    np.testing.assert_array_equal(scorer.fit(TARGET, BACKGROUND).score(TEXTS), here)
+
+
 def test_auto_chooses_as_score_does(jsonl, tmp_path, inline, tiny_static):
     options = {"method": "auto", "embedder": str(tiny_static)}
     run = of_files(jsonl, tmp_path, inline, BACKGROUND, **options)
-    scorer = corpusfit.Scorer(**options, machine=inline).fit(TARGET, BACKGROUND)
+    scorer = corpusfit.Scorer(**options).fit(TARGET, BACKGROUND)
     assert scorer.method_ == run.manifest["method"]["name"]
     assert scorer.reason_ == run.manifest["reason"] != ""
     np.testing.assert_array_equal(scorer.score(BACKGROUND), stored(run))
-    again = corpusfit.Scorer.load(saved(scorer, tmp_path / "scorer"), machine=inline)
+    again = corpusfit.Scorer.load(saved(scorer, tmp_path / "scorer"))
     assert (again.method, again.method_, again.reason_) == ("auto", scorer.method_, scorer.reason_)
 
 
 def test_a_method_in_rounds_scores_a_text_as_a_whole(jsonl, tmp_path, inline):
     run = of_files(jsonl, tmp_path, inline, BACKGROUND, method="cynical")
-    scorer = corpusfit.Scorer("cynical", machine=inline).fit(TARGET, BACKGROUND)
+    scorer = corpusfit.Scorer("cynical").fit(TARGET, BACKGROUND)
     texts = [*TARGET, LONG]
     np.testing.assert_array_equal(scorer.score(texts), run.scorer().score(texts))
 
 
-def test_every_sequence_has_the_same_scores(fitted, inline):
+def test_every_sequence_has_the_same_scores(fitted):
     pandas = pytest.importorskip("pandas")
     strings = pa.array(["left out", *TEXTS])[1:]
     scores = fitted.score(TEXTS)
@@ -210,7 +220,7 @@ def test_a_scorer_that_is_not_fitted_says_so(scorer, tmp_path):
 
 def test_parameters_are_the_settings_of_the_method_too(scorer):
     known = registry.build("moore_lewis", {"order": 3})
-    own = {"method": "moore_lewis", "embedder": "auto", "seed": 0, "machine": scorer.machine}
+    own = {"method": "moore_lewis", "embedder": "auto", "seed": 0, "machine": None}
     assert scorer.get_params() == own | vars(known)
     assert scorer.set_params(order=4, seed=2).get_params() == own | vars(known) | {
         "order": 4,
@@ -232,7 +242,7 @@ def test_the_embedder_of_a_method_is_that_of_the_scorer():
 
 def test_a_clone_has_the_parameters_and_no_fit(fitted):
     copy = clone(fitted)
-    assert copy.get_params() | {"machine": fitted.machine} == fitted.get_params()
+    assert copy.get_params() == fitted.get_params()
     check_is_fitted(fitted)
     with pytest.raises(ValueError, match="fitted"):
         check_is_fitted(copy)
@@ -292,10 +302,10 @@ def saved(scorer, folder):
 
 
 @pytest.mark.parametrize("method", ["moore_lewis", "isolation_forest"])
-def test_a_saved_scorer_has_the_same_scores(method, inline, tiny_static, tmp_path):
-    scorer = corpusfit.Scorer(method, embedder=str(tiny_static), seed=3, machine=inline)
+def test_a_saved_scorer_has_the_same_scores(method, tiny_static, tmp_path):
+    scorer = corpusfit.Scorer(method, embedder=str(tiny_static), seed=3)
     folder = saved(scorer.fit(TARGET, BACKGROUND), tmp_path / "scorer")
-    again = corpusfit.Scorer.load(folder, machine=inline)
+    again = corpusfit.Scorer.load(folder)
     assert again.get_params() == scorer.get_params()
     assert again.score(TEXTS).tobytes() == scorer.score(TEXTS).tobytes()
     assert {file.name for file in folder.iterdir()} == {"scorer.json", "scorer.safetensors"}
@@ -304,8 +314,8 @@ def test_a_saved_scorer_has_the_same_scores(method, inline, tiny_static, tmp_pat
         assert (twice / file.name).read_bytes() == file.read_bytes()
 
 
-def test_the_seed_decides(inline, tiny_static):
-    scorer = corpusfit.Scorer("isolation_forest", embedder=str(tiny_static), machine=inline)
+def test_the_seed_decides(tiny_static):
+    scorer = corpusfit.Scorer("isolation_forest", embedder=str(tiny_static))
     first = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
     assert (clone(scorer).set_params(seed=1).fit(TARGET, BACKGROUND).score(TEXTS) != first).any()
 
@@ -315,12 +325,28 @@ def test_a_folder_without_a_scorer_is_named(tmp_path):
         corpusfit.Scorer.load(tmp_path / "empty")
 
 
-def test_a_saved_scorer_names_an_embedder_that_changed(inline, tiny_static, tmp_path):
+def test_a_saved_scorer_names_an_embedder_that_changed(tiny_static, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(tiny_static, model)
-    scorer = corpusfit.Scorer("knn", embedder=str(model), machine=inline).fit(TARGET, BACKGROUND)
+    scorer = corpusfit.Scorer("knn", embedder=str(model)).fit(TARGET, BACKGROUND)
     folder = saved(scorer, tmp_path / "scorer")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "normalize": False}))
     with pytest.raises(ModelError, match="embedder"):
-        corpusfit.Scorer.load(folder, machine=inline).score(TARGET)
+        corpusfit.Scorer.load(folder).score(TARGET)
+
+
+def test_the_examples_of_its_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs/scikit-learn.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    others = [text for topic in ("market", "kitchen") for text in prose(topic, 40, seed=1)]
+    texts, labels = [*TARGET[:20], *others], np.array([1] * 20 + [0] * len(others))
+    known = {"target": TARGET[20:], "background": others, "texts": texts, "labels": labels}
+    for block in blocks:
+        exec(block, known)
+    assert len(blocks) == 3
+    assert {text for _, text in known["best"]} <= set(TARGET)
+    np.testing.assert_array_equal(known["again"].score(texts), known["scores"])
+    assert known["search"].best_score_ > 0.9
+    assert (known["classifier"].predict(texts) == labels).mean() > 0.9

@@ -41,7 +41,8 @@ class Scorer:
             background best predicts held-out texts of the target.
         embedder: model for embeddings, as in `select`.
         seed: random seed.
-        machine: where to fit, with how many workers, and where to show progress.
+        machine: where to fit, and where to show progress (default: this process; `Machine()` has
+            worker processes, which embed a large background in parallel).
         **settings: settings of the method, such as `k=10` of `knn`.
 
     Attributes:
@@ -110,7 +111,7 @@ class Scorer:
         _require_text("target", texts)
         _require_text("background", others)
         with called_by(_SPELLING):
-            machine = speaking(self.machine, _SPELLING)
+            machine = speaking(self.machine or Machine(engine="inline"), _SPELLING)
             self.fitted_ = fit(self._plan(), texts, others, machine=machine)
         return self
 
