@@ -118,9 +118,9 @@ class Keywords(Door):
 def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Give a function of the API the keywords of a command, and messages that spell them.
 
-    In a call by the command line, messages spell them as there (`CALLER`). At run
-    time the signature and the documentation list the keywords one by one; type checkers read them
-    from `typed_options`.
+    In a call by the command line, messages spell them as there (`CALLER`). At run time the
+    signature and the documentation list the keywords one by one; type checkers read them from
+    `typed_options`.
     """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:

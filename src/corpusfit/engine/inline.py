@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
 
@@ -47,9 +49,16 @@ class InlineEngine(Engine):
         work, threads = None, None
         for number, piece in enumerate(pieces):
             if work is None or threads is None:
-                work, threads = job.start(), ThreadpoolController()
+                work = job.start()
+                threads = _libraries(len(sys.modules))
             with threads.limit(limits=1):
                 result = work(piece)
             if on_share:
                 on_share(number, 1.0)
             yield result
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries to limit; they are looked for again when more modules are imported."""
+    return ThreadpoolController()
