@@ -15,7 +15,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from corpusfit.engine import Engine
+from corpusfit.engine import InlineEngine
 from corpusfit.workflows import Machine
 
 # Few examples in the loop; `make slow` asks for many.
@@ -57,26 +57,6 @@ def own_ray():
         patch.setenv("RAY_ADDRESS", "local")
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         yield
-
-
-class InlineEngine(Engine):
-    """Every job in this process, one piece after the other."""
-
-    workers = 1
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def map(self, job, pieces, on_share=lambda *_: None):
-        work = None
-        for number, piece in enumerate(pieces):
-            work = work or job.start()
-            result = work(piece)
-            on_share(number, 1.0)
-            yield result
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from .adapt.plan import AdaptPlan
 from .api.adapting import adapt, contamination, forecast
 from .api.composing import compose
 from .api.crosslingual import retrieval, tokenizers
+from .api.estimator import Scorer
 from .api.evaluating import evaluate, run
 from .api.exploring import clusters
 from .api.opening import open
@@ -50,6 +51,7 @@ __all__ = [
     "Machine",
     "Plan",
     "Retrieval",
+    "Scorer",
     "Selection",
     "Split",
     "SplitOverlap",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -283,22 +283,22 @@ def read_as(batch: Any, reads: Reads) -> Any:
     return batch.texts if reads == "text" else batch.vectors
 
 
-def as_texts(texts: Any) -> Texts:
+def as_texts(texts: Any, name: str = "texts") -> Texts:
     """Any n strings as one Arrow array [n]: a sequence, a column of pandas, any Arrow strings.
 
     Raises:
-        TypeError: they are not strings, or one is missing.
+        TypeError: they are not strings, or one is missing; the message names them by `name`.
     """
     if type(texts) is pa.LargeStringArray and not texts.null_count:
         return texts
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    if isinstance(texts, pa.Array):
+    if isinstance(texts, pa.Array | pa.ChunkedArray):
         if texts.null_count or not _holds_strings(texts.type):
-            raise TypeError(f"texts must be strings without nulls; got Arrow's {texts.type}")
-        return texts.cast(pa.large_string())
-    if isinstance(texts, str) or any(not isinstance(text, str) for text in texts):
-        raise TypeError("texts must be a sequence of strings, such as a list")
+            raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
+        found = texts.cast(pa.large_string())  # first, because short offsets end at 2 GB
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
+    if whole or not hasattr(texts, "__len__") or any(not isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} must be a sequence of strings, such as a list")
     return text_array(list(texts))
 
 

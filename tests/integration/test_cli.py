@@ -210,7 +210,7 @@ def test_wrong_usage_is_worded_and_exits_with_2(cli, arguments, says):
         (["--set", "choose.alpha=inf"], "choose.alpha must be"),
         (["--set", "read.shard_mb=inf"], "read.shard_mb must be"),
         (["--segments", "0"], "--segments must be above 0"),
-        (["--engine", "spark"], "--engine must be local or ray; got 'spark'"),
+        (["--engine", "spark"], "--engine must be one of local, inline, ray; got 'spark'"),
         (["--workers", "0"], "--workers must be 1 or more"),
         (["--plan", "nowhere.toml"], "--plan must be a readable TOML file; nowhere.toml"),
         (["--weights", "resample", "--threshold", "1"], "--threshold must be left out"),

@@ -14,7 +14,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.api.logged import Logged
 from corpusfit.engine.progress import Progress, SpelledProgress
-from corpusfit.errors import CALLER, by_path, called_by, spelled
+from corpusfit.errors import CALLER, Spelling, by_path, called_by, spelled
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.options import Setting, settings_of
@@ -118,10 +118,9 @@ class Keywords(Door):
 def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Give a function of the API the keywords of a command, and messages that spell them.
 
-    In a call by the command line, messages spell them as there (`CALLER`). Where the machine shows
-    no progress of its own, messages go to the logger and to Python's warnings (`Logged`). At run
-    time the signature and the documentation list the keywords one by one; type checkers read them
-    from `typed_options`.
+    In a call by the command line, messages spell them as there (`CALLER`). At run time the
+    signature and the documentation list the keywords one by one; type checkers read them from
+    `typed_options`.
     """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -132,9 +131,7 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Call
             caller, given = CALLER.get(), dict(keywords)
             spelling = Keywords.of_call(offer, given) if caller is by_path else caller
             if takes_machine:
-                machine: Any = given.get("machine") or _here()
-                shown = Logged() if type(machine.progress) is Progress else machine.progress
-                given["machine"] = replace(machine, progress=SpelledProgress(shown, spelling))
+                given["machine"] = speaking(given.get("machine"), spelling)
             with called_by(spelling):
                 return function(*args, **given)  # type: ignore[arg-type]
 
@@ -145,10 +142,16 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Call
     return wrap
 
 
-def _here() -> Any:
+def speaking(machine: Any, spelling: Spelling) -> Any:
+    """A machine, or this one for None, whose messages spell settings as the caller writes them.
+
+    Where it shows no progress of its own, they go to the logger and to Python's warnings.
+    """
     from corpusfit.workflows.context import Machine  # imports NumPy
 
-    return Machine()
+    machine = machine or Machine()
+    shown = Logged() if type(machine.progress) is Progress else machine.progress
+    return replace(machine, progress=SpelledProgress(shown, spelling))
 
 
 def _list_keywords(call: Any, signature: inspect.Signature, offer: Offer[Any]) -> None:

@@ -161,9 +161,9 @@ Workers = Annotated[
 EngineName = Annotated[
     str,
     option(
-        "[local|ray]",
-        "Where to run: local (this machine) or ray (the running Ray cluster, or a new one on "
-        "this machine) (default: local)",
+        "[local|inline|ray]",
+        "Where to run: local (processes of this machine), inline (this process, for small inputs) "
+        "or ray (the running Ray cluster, or a new one on this machine) (default: local)",
     ),
 ]
 Cache = Annotated[

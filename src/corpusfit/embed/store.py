@@ -18,6 +18,11 @@ _PART = re.compile(r"part-(\d+)\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
 
 
+def rounded(vectors: Vectors) -> NDArray[np.float16]:
+    """Embeddings as they are stored, float16 [n, d]: a number beyond its range is its largest."""
+    return np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16)
+
+
 class VectorStore:
     """The units and embeddings of a corpus, one file per shard.
 
@@ -46,7 +51,7 @@ class VectorStore:
             "start": units.start,
             "end": units.end,
             "pieces": units.pieces,
-            "vectors": np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16),
+            "vectors": rounded(vectors),
             # not in the header, whose size is limited: a shard can have millions of rejects
             "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
         }

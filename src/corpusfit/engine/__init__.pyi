@@ -1,6 +1,7 @@
 """The package's names; `__init__.py` loads each when it is first used."""
 
 from .contract import Engine, Job, PlainJob
+from .inline import InlineEngine
 from .local import LocalEngine
 from .progress import Meter, Progress, SpelledProgress, WarningCollector
 from .ray import RayEngine
@@ -8,6 +9,7 @@ from .worker import counting, report
 
 __all__ = [
     "Engine",
+    "InlineEngine",
     "Job",
     "LocalEngine",
     "Meter",

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove, user_cache
-from corpusfit.engine import Engine, Job, LocalEngine, Meter, Progress, RayEngine
+from corpusfit.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
@@ -27,7 +27,11 @@ from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
 from corpusfit.workflows.budget import Decision
 
-ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
+ENGINES: dict[str, type[Engine]] = {
+    "local": LocalEngine,
+    "inline": InlineEngine,
+    "ray": RayEngine,
+}
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 P = TypeVar("P")
 R = TypeVar("R")
@@ -46,7 +50,7 @@ class Machine:
     """Where a command runs and how it shows progress; nothing here changes a result.
 
     Attributes:
-        engine: `local` or `ray`.
+        engine: `local`, `inline` (this process, for small inputs) or `ray`.
         workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
         cache: folder or URL for embeddings and distilled models; None for the user's cache.
         progress: shows progress and warnings.
@@ -64,7 +68,7 @@ class Machine:
             UsageError: there is no engine of this name.
         """
         if self.engine not in ENGINES:
-            raise bad_setting("<.engine>", " or ".join(ENGINES), self.engine)
+            raise bad_setting("<.engine>", f"one of {', '.join(ENGINES)}", self.engine)
         return ENGINES[self.engine](self.workers)
 
     def for_training(self, device: str) -> Machine:
@@ -99,7 +103,7 @@ class Machine:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """A temporary folder that every worker sees, removed after the command."""
-        if self.engine == "local":
+        if self.engine != "ray":
             with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
                 yield Path(folder)
             return

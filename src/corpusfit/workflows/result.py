@@ -82,7 +82,9 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         return push_to_hub(self, name, public=public)
 
     def scorer(self) -> Scorer[Any]:
-        """The fitted scorer: `score(batch)` for any texts or embeddings.
+        """The fitted scorer: `score(batch)` of units, as texts or as embeddings float32 [n, d].
+
+        `corpusfit.Scorer` cuts and embeds texts itself.
 
         Raises:
             ModelError: the method has no scorer.

@@ -40,7 +40,7 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
     Raises:
         UsageError: a device that this machine does not have.
     """
-    if machine.engine != "local":
+    if machine.engine == "ray":
         return recipe
     found = _settled(recipe.evaluate.finetune, "evaluate.finetune")
     selectors = tuple(

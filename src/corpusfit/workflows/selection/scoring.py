@@ -33,11 +33,43 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
     Raises:
         EmptyInputError: nothing usable in the target or the corpus.
     """
-    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-    target_texts(run, target)
     if uses_labels(run.plan.method):
+        target_texts(run, Sample(folder.fit, "target"))
         score_labels(run, folder, _scoring(run, folder, run.plan.method))
         return run.plan.method
+    used, store = fit_method(run, folder)
+    method = registry.build(used.name, used.options)
+    if isinstance(method, RoundMethod):
+        return used
+    if isinstance(method, CorpusMethod):
+        samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+        plan, common = run.plan, _scoring(run, folder, used)
+        read = (tuple(run.sources), plan.read, plan.cut, store)
+        with run.stage("score"):
+            run.one(ScoreWhole(*common, *read, *samples, plan.seed), used)
+        return used
+    if method.reads == "embedding" and store is not None:
+        _score_vectors(run, folder, used, store)
+    else:
+        vectors = store if method.reads == "both" else None
+        _score_texts(run, folder, used, vectors, network=not method.exact)
+    return used
+
+
+def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | None]:
+    """Draw target and background, let `auto` decide, and fit the method.
+
+    A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
+    not fitted.
+
+    Returns:
+        The method in use, and the store of the corpus's embeddings if it needs them.
+
+    Raises:
+        EmptyInputError: nothing usable in the target or the corpus.
+    """
+    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    target_texts(run, target)
     used = run.plan.method
     if used.name == "auto" or run.encoder is None:
         if not background.texts.exists():  # else a killed run has drawn it
@@ -57,23 +89,12 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
             _background(run, store, counts, background)
     if isinstance(method, RoundMethod):
         score_in_rounds(run, folder, used.name, method, target)
-        return used
-    if isinstance(method, CorpusMethod):
-        plan, common = run.plan, _scoring(run, folder, used)
-        read = (tuple(run.sources), plan.read, plan.cut, store)
-        with run.stage("score"):
-            run.one(ScoreWhole(*common, *read, target, background, plan.seed), used)
-        return used
-    with run.stage("fit"):
-        scorer = folder.fit / "scorer.safetensors"
-        job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
-        run.remark = run.one(job, used)
-    if method.reads == "embedding" and store is not None:
-        _score_vectors(run, folder, used, store)
-    else:
-        vectors = store if method.reads == "both" else None
-        _score_texts(run, folder, used, vectors, network=not method.exact)
-    return used
+    elif not isinstance(method, CorpusMethod):
+        with run.stage("fit"):
+            scorer = folder.fit / "scorer.safetensors"
+            job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
+            run.remark = run.one(job, used)
+    return used, store
 
 
 def prepare_encoder(run: Run) -> None:

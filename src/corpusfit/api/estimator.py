@@ -1,0 +1,250 @@
+"""`Scorer`: a method as an estimator of scikit-learn's kind, for texts in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.api.offers import Keywords, speaking
+from corpusfit.artifacts import place
+from corpusfit.errors import EmptyInputError, UsageError, bad_setting, called_by
+from corpusfit.plan import AUTO, Plan
+from corpusfit.score import registry
+from corpusfit.types import Texts, as_texts, taken
+from corpusfit.workflows import Machine
+from corpusfit.workflows.selection.fitted import Fitted, fit
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+Strings: TypeAlias = Collection[str]
+"""n texts: a list, a column of pandas, Polars or NumPy, or Arrow's strings."""
+
+Labels: TypeAlias = Collection[bool] | Collection[int] | Collection[float]
+"""n numbers, above 0 for a text of the target."""
+
+
+class Scorer:
+    """Scores how similar texts are to a target, by any method that scores a single text.
+
+    An estimator as scikit-learn has them, which need not be installed: it can be cloned, searched,
+    and be a step of a pipeline, as a transformer or as an outlier detector. It is fitted as
+    `select` fits its scorer to files of the same texts, and gives the same scores.
+
+    Args:
+        method: a name of `corpusfit methods`; `auto` is the method whose selection from the
+            background best predicts held-out texts of the target.
+        embedder: model for embeddings, as in `select`.
+        seed: random seed.
+        machine: where to fit, and where to show progress (default: this process; `Machine()` has
+            worker processes, which embed a large background in parallel).
+        **settings: settings of the method, such as `k=10` of `knn`.
+
+    Attributes:
+        fitted_: the fitted method; only after `fit` or `load`.
+
+    Raises:
+        UsageError: no such method, or one that cannot score a single text; no such setting.
+    """
+
+    fitted_: Fitted
+
+    def __init__(
+        self,
+        method: str = AUTO,
+        *,
+        embedder: str = AUTO,
+        seed: int = 0,
+        machine: Machine | None = None,
+        **settings: Any,
+    ) -> None:
+        self.method, self.embedder, self.seed, self.machine = method, embedder, seed, machine
+        self.settings = settings
+        with called_by(_SPELLING):
+            self._plan()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters: the constructor's, and every setting of the method; `deep` is ignored."""
+        own = {name: getattr(self, name) for name in _OWN}
+        return own | self._defaults() | self.settings
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; another method begins with its default settings."""
+        other = params.get("method", self.method) != self.method
+        kept = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
+        vars(self).update(vars(type(self)(**(kept | params))))
+        return self
+
+    def fit(self, target: Strings, background: Strings | Labels | None = None) -> Self:
+        """Fit the method.
+
+        Args:
+            target: texts that show what is wanted; or texts of both kinds, with labels.
+            background: texts of the corpus, of which at most 10,000 units are used; or labels, as
+                scikit-learn's `y`: 1 for a text of the target, 0 or -1 for one of the corpus.
+
+        Returns:
+            The Scorer itself.
+
+        Raises:
+            TypeError: target or background are not strings.
+            EmptyInputError: no text of the target or of the background holds anything.
+            CorpusfitError: see `corpusfit.errors`.
+        """
+        if background is None:
+            allowed = "texts of the corpus, or a label for each text: 1 for the target, else 0"
+            raise bad_setting("background", allowed, None)
+        texts = as_texts(target, "target")
+        labels = _labels(background)
+        if labels is None:
+            others = as_texts(background, "background")
+        elif len(labels) != len(texts):
+            allowed = f"as many labels as texts, {len(texts)}, or texts"
+            raise bad_setting("background", allowed, f"{len(labels)} labels")
+        else:
+            texts, others = (taken(texts, np.flatnonzero(side)) for side in (labels, ~labels))
+        _require_text("target", texts)
+        _require_text("background", others)
+        with called_by(_SPELLING):
+            machine = speaking(self.machine or Machine(engine="inline"), _SPELLING)
+            self.fitted_ = fit(self._plan(), texts, others, machine=machine)
+        return self
+
+    @property
+    def method_(self) -> str:
+        """The method in use: where `auto` was asked for, its choice; `reason_` says why."""
+        return self._fit().method.name
+
+    @property
+    def reason_(self) -> str:
+        """Why `auto` chose the method, with the held-out bits; empty for a named method."""
+        return self._fit().reason
+
+    def score(self, texts: Strings, y: object = None) -> NDArray[np.float32]:
+        """Score n texts, of any length: float32 [n], higher = more similar to the target.
+
+        A long text is cut into units, as a document of a corpus is; its score is the mean of
+        theirs, or their sum where scores are log importance weights (`dsir`). `y` is ignored. This
+        is not the one number of scikit-learn's `score`: a search needs `scoring`.
+
+        Raises:
+            TypeError: the texts are not strings.
+            UsageError: the Scorer is not fitted.
+            ModelError: the embedder is not the one that it was fitted with.
+        """
+        return self._fit().score(as_texts(texts))
+
+    def score_samples(self, texts: Strings) -> NDArray[np.float32]:
+        """As `score`; scikit-learn's name for the scores of an outlier detector."""
+        return self.score(texts)
+
+    def decision_function(self, texts: Strings) -> NDArray[np.float32]:
+        """As `score`, for metrics of rankings such as `average_precision`; 0 is no threshold."""
+        return self.score(texts)
+
+    def transform(self, texts: Strings) -> NDArray[np.float32]:
+        """The scores as one feature, float32 [n, 1]."""
+        return self.score(texts)[:, None]
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """The name of that feature, [1]; `input_features` is ignored."""
+        return np.array(["score"], object)
+
+    def save(self, folder: Path | str) -> None:
+        """Write the fitted Scorer to a folder or URL, as safetensors and JSON, without pickle.
+
+        An embedder is not copied: it is loaded by its name, and must be the same.
+
+        Raises:
+            UsageError: the Scorer is not fitted, or the URL cannot be written to.
+        """
+        asked = {name: value for name, value in self._changed().items() if name != "machine"}
+        self._fit().save(place(folder, "folder"), asked)
+
+    @classmethod
+    def load(cls, folder: Path | str, *, machine: Machine | None = None) -> Self:
+        """Read what `save` wrote; its scores are the same.
+
+        Raises:
+            ModelError: the folder does not hold a saved Scorer.
+        """
+        cache = (machine or Machine()).cache_folder()
+        fitted, asked = Fitted.load(place(folder, "folder"), cache)
+        made = cls(**asked, machine=machine)
+        made.fitted_ = fitted
+        return made
+
+    def __repr__(self) -> str:
+        """The constructor with what is not the default."""
+        shown = [f"{name}={value!r}" for name, value in self._changed().items()]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_tags__(self) -> Tags:
+        """What scikit-learn asks of an estimator: an outlier detector on strings."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="outlier_detector",
+            target_tags=TargetTags(required=True),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )
+
+    def _fit(self) -> Fitted:
+        if "fitted_" not in vars(self):
+            raise UsageError("The Scorer is not fitted. Call fit(target, background) first.")
+        return self.fitted_
+
+    def _changed(self) -> dict[str, Any]:
+        """The parameters that are not the default; unknown settings too."""
+        start = dict(zip(_OWN, (AUTO, AUTO, 0, None), strict=True)) | self._defaults()
+        return {k: v for k, v in self.get_params().items() if k not in start or v != start[k]}
+
+    def _defaults(self) -> dict[str, Any]:
+        """The method's settings; an embedder of its own is that of the Scorer."""
+        if self.method == AUTO:
+            return {}
+        fields = dataclasses.fields(registry.load(self.method))
+        return {f.name: f.default for f in fields if f.name not in _OWN}
+
+    def _plan(self) -> Plan:
+        """The plan of a selection with these parameters, checked."""
+        plan = Plan().with_values({"embed": {"embedder": self.embedder}, "seed": self.seed})
+        plan = plan.with_value("method.name", self.method)
+        if self.method != AUTO and registry.load(self.method).scorer is None:
+            raise bad_setting("<method.name>", "a method that scores a single text", self.method)
+        options = {name: v for name, v in self._changed().items() if name not in _OWN}
+        if self.method != AUTO:
+            registry.build(self.method, options)
+        return plan.with_values({"method": options}).check()
+
+
+class _Parameters(Keywords):
+    """How callers of a Scorer write settings: `method="knn", k=10`."""
+
+    def word(self, path: str) -> str:
+        """The parameter of a setting; empty if there is none."""
+        words = {"method.name": "method", "embed.embedder": "embedder", "seed": "seed"}
+        return words.get(path) or path.partition("method.")[2] or super().word(path)
+
+
+_SPELLING = _Parameters()
+_OWN = ("method", "embedder", "seed", "machine")
+
+
+def _labels(given: Any) -> NDArray[np.bool_] | None:
+    """Which texts are of the target, bool [n]; None if these are no labels."""
+    first = next(iter(given), None)
+    if not isinstance(first, bool | int | float | np.bool_ | np.number):
+        return None
+    return np.asarray(given) > 0
+
+
+def _require_text(name: str, texts: Texts) -> None:
+    if not any(text.as_py().strip() for text in texts):
+        raise EmptyInputError(f"{name} has no text: give at least one that is not empty.")

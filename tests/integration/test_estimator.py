@@ -1,0 +1,352 @@
+"""`corpusfit.Scorer`: the scores of `score`, and what scikit-learn asks of an estimator."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from journeys import WORDS, prose
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.utils.validation import check_is_fitted
+
+import corpusfit
+from corpusfit.embed import load
+from corpusfit.errors import EmptyInputError, ModelError, UsageError
+from corpusfit.plan import EmbedPlan
+from corpusfit.score import registry, table
+from corpusfit.types import text_array
+
+TARGET = prose("task", 40)
+BACKGROUND = [text for topic in WORDS for text in prose(topic, 60, seed=1)]
+LONG = " ".join(prose("task", 60, seed=2))
+TEXTS = [*TARGET[:20], *BACKGROUND]
+LABELS = np.array([1] * 20 + [0] * len(BACKGROUND))
+
+
+@pytest.fixture
+def scorer():
+    """A Scorer on words."""
+    return corpusfit.Scorer("moore_lewis", order=3)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """The same, fitted; no test changes it."""
+    return corpusfit.Scorer("moore_lewis", order=3).fit(TARGET, BACKGROUND)
+
+
+def of_files(jsonl, tmp_path, inline, corpus, **options):
+    """`corpusfit.score` on files of the same texts."""
+    return corpusfit.score(
+        target=jsonl("target.jsonl", TARGET),
+        corpus=jsonl("corpus.jsonl", corpus),
+        out=tmp_path / "out",
+        machine=inline,
+        **options,
+    )
+
+
+def stored(run):
+    """The scores of a run's segments, in order."""
+    return np.concatenate(
+        [table.read_columns(path, "score")[0] for _, path in table.parts(run.path / "scores")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("moore_lewis", {"order": 3}),
+        ("dsir", {}),
+        ("knn", {"k": 3}),
+        ("isolation_forest", {"trees": 20}),
+        ("domain_moore_lewis", {}),
+    ],
+)
+def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, tiny_static):
+    """Of a text of one unit also those of `Selection.scorer()`; a long text has several."""
+    corpus, embedder = [*BACKGROUND, LONG], str(tiny_static)
+    values = [f"method.{name}={value}" for name, value in settings.items()]
+    options = {"method": method, "embedder": embedder, "seed": 5}
+    run = of_files(jsonl, tmp_path, inline, corpus, settings=values, **options)
+    scorer = corpusfit.Scorer(**options, **settings).fit(TARGET, corpus)
+    assert (next(run.scores())["units"].to_numpy()[-1]) > 1
+    np.testing.assert_array_equal(scorer.score(corpus), stored(run))
+    few, own = text_array(TARGET), run.scorer()
+    if method in ("knn", "isolation_forest"):
+        few = load(EmbedPlan(embedder), tmp_path).encode(few).astype(np.float16).astype(np.float32)
+    if method != "domain_moore_lewis":
+        np.testing.assert_array_equal(scorer.score(TARGET), own.score(few))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["pca", "domain_classifier"])
+def test_worker_processes_change_nothing(method, tiny_static):
+    scorer = corpusfit.Scorer(method, embedder=str(tiny_static))
+    here = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
+    scorer.set_params(machine=corpusfit.Machine(workers=1))
+    np.testing.assert_array_equal(scorer.fit(TARGET, BACKGROUND).score(TEXTS), here)
+
+
+def test_auto_chooses_as_score_does(jsonl, tmp_path, inline, tiny_static):
+    options = {"method": "auto", "embedder": str(tiny_static)}
+    run = of_files(jsonl, tmp_path, inline, BACKGROUND, **options)
+    scorer = corpusfit.Scorer(**options).fit(TARGET, BACKGROUND)
+    assert scorer.method_ == run.manifest["method"]["name"]
+    assert scorer.reason_ == run.manifest["reason"] != ""
+    np.testing.assert_array_equal(scorer.score(BACKGROUND), stored(run))
+    again = corpusfit.Scorer.load(saved(scorer, tmp_path / "scorer"))
+    assert (again.method, again.method_, again.reason_) == ("auto", scorer.method_, scorer.reason_)
+
+
+def test_a_method_in_rounds_scores_a_text_as_a_whole(jsonl, tmp_path, inline):
+    run = of_files(jsonl, tmp_path, inline, BACKGROUND, method="cynical")
+    scorer = corpusfit.Scorer("cynical").fit(TARGET, BACKGROUND)
+    texts = [*TARGET, LONG]
+    np.testing.assert_array_equal(scorer.score(texts), run.scorer().score(texts))
+
+
+def test_every_sequence_has_the_same_scores(fitted):
+    pandas = pytest.importorskip("pandas")
+    strings = pa.array(["left out", *TEXTS])[1:]
+    scores = fitted.score(TEXTS)
+    assert scores.dtype == np.float32
+    for given in (
+        tuple(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, object),
+        pandas.Series(TEXTS, range(9, 9 + len(TEXTS))),
+        pandas.Series(TEXTS).astype("category"),
+        strings,
+        strings.cast(pa.large_string()),
+        strings.cast(pa.string_view()),
+        pa.chunked_array([strings[:7], strings[7:7], strings[7:]]),
+    ):
+        np.testing.assert_array_equal(fitted.score(given), scores)
+        other = clone(fitted).fit(pa.array(TARGET), given)
+        assert other.score(TEXTS).shape == scores.shape
+    assert fitted.score([]).shape == fitted.score(pa.chunked_array([], pa.string())).shape == (0,)
+
+
+def test_polars_columns_have_the_same_scores(fitted):
+    polars = pytest.importorskip("polars")
+    np.testing.assert_array_equal(fitted.score(polars.Series(TEXTS)), fitted.score(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "text",
+        b"text",
+        [1],
+        ["a", None],
+        {"a": 1},
+        [["a"]],
+        np.array([["a"]]),
+        pa.array(["a", None]),
+        pa.array([1]),
+        iter(["a"]),
+    ],
+)
+def test_what_are_no_strings_is_refused(fitted, given):
+    with pytest.raises(TypeError):
+        fitted.score(given)
+    with pytest.raises(TypeError, match="target"):
+        clone(fitted).fit(given, BACKGROUND)
+
+
+def test_a_frame_is_refused(fitted):
+    frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS})
+    with pytest.raises(TypeError):
+        fitted.score(frame)
+
+
+@pytest.mark.parametrize(
+    ("target", "background", "named"),
+    [
+        ([], BACKGROUND, "target"),
+        (["", " \n"], BACKGROUND, "target"),
+        (TARGET, [], "background"),
+        (TARGET, [0] * len(TARGET), "target"),
+        (TARGET, [1] * len(TARGET), "background"),
+    ],
+)
+def test_an_empty_side_is_named(scorer, target, background, named):
+    with pytest.raises(EmptyInputError, match=named):
+        scorer.fit(target, background)
+
+
+@pytest.mark.parametrize("background", [None, [1, 0]])
+def test_a_background_that_fits_no_target_is_refused(scorer, background):
+    with pytest.raises(UsageError, match="background"):
+        scorer.fit(TARGET, background)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"method": "moore_lewis", "ordre": 3}, "ordre.*|.*order"),
+        ({"method": "knn", "k": "x"}, r"\bk="),
+        ({"method": "nix"}, "moore_lewis"),
+        ({"method": "textrank"}, "textrank"),
+        ({"method": "oracle"}, "oracle"),
+        ({"k": 3}, "auto"),
+        ({"seed": "x"}, "seed="),
+    ],
+)
+def test_a_wrong_parameter_is_named(parameters, named):
+    with pytest.raises(UsageError, match=named):
+        corpusfit.Scorer(**parameters)
+    with pytest.raises(UsageError, match=named):
+        corpusfit.Scorer().set_params(**parameters)
+
+
+def test_a_scorer_that_is_not_fitted_says_so(scorer, tmp_path):
+    for use in (scorer.score, scorer.transform, scorer.save):
+        with pytest.raises(UsageError, match="fit"):
+            use(str(tmp_path / "x") if use == scorer.save else TARGET)
+
+
+def test_parameters_are_the_settings_of_the_method_too(scorer):
+    known = registry.build("moore_lewis", {"order": 3})
+    own = {"method": "moore_lewis", "embedder": "auto", "seed": 0, "machine": None}
+    assert scorer.get_params() == own | vars(known)
+    assert scorer.set_params(order=4, seed=2).get_params() == own | vars(known) | {
+        "order": 4,
+        "seed": 2,
+    }
+    assert scorer.set_params(method="knn", k=7).get_params() == own | {
+        "method": "knn",
+        "k": 7,
+        "seed": 2,
+    }
+
+
+def test_the_embedder_of_a_method_is_that_of_the_scorer():
+    own = corpusfit.Scorer("domain_finetune", embedder="x", epochs=2)
+    assert own.get_params() == corpusfit.Scorer(**own.get_params()).get_params()
+    assert own.get_params()["embedder"] == "x"
+    assert repr(own) == "Scorer(method='domain_finetune', embedder='x', epochs=2)"
+
+
+def test_a_clone_has_the_parameters_and_no_fit(fitted):
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    check_is_fitted(fitted)
+    with pytest.raises(ValueError, match="fitted"):
+        check_is_fitted(copy)
+    np.testing.assert_array_equal(copy.fit(TARGET, BACKGROUND).score(TEXTS), fitted.score(TEXTS))
+
+
+@pytest.mark.parametrize("scoring", ["average_precision", "function"])
+def test_a_grid_is_searched_over_labelled_texts(scorer, scoring):
+    """Each fold's figure is the average precision of a Scorer that is fitted by hand."""
+
+    def precision(fitted, texts, labels):
+        return average_precision_score(labels, fitted.score(texts))
+
+    folds = StratifiedKFold(2)
+    grid = [{"order": [2, 3]}, {"method": ["dsir"], "order": [1]}]
+    measure = precision if scoring == "function" else scoring
+    search = GridSearchCV(scorer, grid, scoring=measure, cv=folds, error_score="raise")
+    search.fit(TEXTS, LABELS)
+    for number, (train, test) in enumerate(folds.split(TEXTS, LABELS)):
+        known = [[TEXTS[i] for i in train if LABELS[i] == label] for label in (1, 0)]
+        expected = []
+        for parameters in ({"order": 2}, {"order": 3}, {"method": "dsir", "order": 1}):
+            own = clone(scorer).set_params(**parameters).fit(*known)
+            expected.append(precision(own, [TEXTS[i] for i in test], LABELS[test]))
+        found = search.cv_results_[f"split{number}_test_score"]
+        np.testing.assert_array_equal(found, expected)
+    best = clone(scorer).set_params(**search.best_params_)
+    best.fit([t for t, label in zip(TEXTS, LABELS, strict=True) if label], BACKGROUND)
+    np.testing.assert_array_equal(search.best_estimator_.score(TEXTS), best.score(TEXTS))
+
+
+def test_a_pipeline_uses_the_score_as_a_feature(fitted):
+    texts = [*TARGET, *BACKGROUND]
+    labels = [1] * len(TARGET) + [-1] * len(BACKGROUND)
+    alone = make_pipeline(clone(fitted), LogisticRegression()).fit(texts, labels)
+    np.testing.assert_array_equal(alone[0].score(texts), fitted.score(texts))
+    assert alone.score(texts, labels) > 0.9
+    union = FeatureUnion([("fit", clone(fitted)), ("words", TfidfVectorizer())])
+    both = make_pipeline(union, LogisticRegression()).fit(texts, labels)
+    features = both[0].transform(texts)
+    np.testing.assert_array_equal(features[:, [0]].toarray(), fitted.score(texts)[:, None])
+    assert both[0].get_feature_names_out()[0] == "fit__score"
+    assert both.score(texts, labels) > 0.9
+
+
+def test_a_pipeline_passes_the_background_on(fitted):
+    last = make_pipeline(clone(fitted)).fit(TARGET, BACKGROUND)
+    np.testing.assert_array_equal(last.score_samples(TEXTS), fitted.score(TEXTS))
+    np.testing.assert_array_equal(last.score(TEXTS), fitted.score(TEXTS))
+    assert "moore_lewis" in last._repr_html_()
+
+
+def saved(scorer, folder):
+    """The folder of a saved Scorer."""
+    scorer.save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("method", ["moore_lewis", "isolation_forest"])
+def test_a_saved_scorer_has_the_same_scores(method, tiny_static, tmp_path):
+    scorer = corpusfit.Scorer(method, embedder=str(tiny_static), seed=3)
+    folder = saved(scorer.fit(TARGET, BACKGROUND), tmp_path / "scorer")
+    again = corpusfit.Scorer.load(folder)
+    assert again.get_params() == scorer.get_params()
+    assert again.score(TEXTS).tobytes() == scorer.score(TEXTS).tobytes()
+    assert {file.name for file in folder.iterdir()} == {"scorer.json", "scorer.safetensors"}
+    twice = saved(clone(scorer).fit(TARGET, BACKGROUND), tmp_path / "twice")
+    for file in folder.iterdir():
+        assert (twice / file.name).read_bytes() == file.read_bytes()
+
+
+def test_the_seed_decides(tiny_static):
+    scorer = corpusfit.Scorer("isolation_forest", embedder=str(tiny_static))
+    first = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
+    assert (clone(scorer).set_params(seed=1).fit(TARGET, BACKGROUND).score(TEXTS) != first).any()
+
+
+def test_a_folder_without_a_scorer_is_named(tmp_path):
+    with pytest.raises(ModelError, match="empty"):
+        corpusfit.Scorer.load(tmp_path / "empty")
+
+
+def test_a_saved_scorer_names_an_embedder_that_changed(tiny_static, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_static, model)
+    scorer = corpusfit.Scorer("knn", embedder=str(model)).fit(TARGET, BACKGROUND)
+    folder = saved(scorer, tmp_path / "scorer")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "normalize": False}))
+    with pytest.raises(ModelError, match="embedder"):
+        corpusfit.Scorer.load(folder).score(TARGET)
+
+
+def test_the_examples_of_its_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs/scikit-learn.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    others = [text for topic in ("market", "kitchen") for text in prose(topic, 40, seed=1)]
+    texts, labels = [*TARGET[:20], *others], np.array([1] * 20 + [0] * len(others))
+    known = {"target": TARGET[20:], "background": others, "texts": texts, "labels": labels}
+    for block in blocks:
+        exec(block, known)
+    assert len(blocks) == 3
+    assert {text for _, text in known["best"]} <= set(TARGET)
+    np.testing.assert_array_equal(known["again"].score(texts), known["scores"])
+    assert known["search"].best_score_ > 0.9
+    assert (known["classifier"].predict(texts) == labels).mean() > 0.9
