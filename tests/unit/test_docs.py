@@ -10,15 +10,52 @@ from corpusfit.workflows.experiments.loader import read_recipe
 ROOT = Path(__file__).parents[2]
 
 
-def test_settings_page_matches_the_code():
-    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs/make_settings.py")
+def script(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_settings_page_matches_the_code():
+    module = script("make_settings")
     assert (ROOT / "docs/settings.md").read_text("utf-8") == module.page(), (
         "run .venv/bin/python docs/make_settings.py"
     )
     typed = ROOT / "src/corpusfit/api/typed_options.py"
     assert typed.read_text("utf-8") == module.typed_options()
+
+
+def test_the_site_has_every_page_once_and_links_lead_to_files():
+    """`make docs` also checks anchors, and pages that the site makes."""
+    site = script("site_pages")
+    listed = re.findall(
+        r"^ *- (?:[^:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
+    )
+    made = {"commands.md", "python.md", "examples/papers/README.md", *site.INCLUDED.values()}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert sorted(listed) == sorted(pages | made)
+    broken = [
+        f"{page}: {link}"
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for link in re.findall(r"\]\((?![a-z]+:|#)([^)#]+)", page.read_text("utf-8"))
+        if not (page.parent / link).exists() and link not in made
+    ]
+    assert broken == []
+
+
+def test_the_page_of_commands_has_every_option_with_its_meaning():
+    page = script("site_pages").commands()
+    for command in COMMANDS:
+        section = page.split(f"\n## corpusfit {command}\n")[1].split("\n## ")[0]
+        assert f"corpusfit {command}" in section.split("```bash")[1].split("```")[0]
+        rows = re.findall(r"^\| \**`([^`]+)`\** \| (.+) \|$", section, re.M)
+        assert {"--json"} <= {words.split()[0] for words, _ in rows}
+        assert len(rows) == section.count("\n| ") - 1
+    assert ("--fraction NUMBER", "Share of") in [
+        (words, meaning[:8]) for words, meaning in re.findall(r"`([^`]+)` \| (.+) \|", page)
+    ]
 
 
 def test_readme_is_short_and_names_every_command_and_package():
