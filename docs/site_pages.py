@@ -6,6 +6,7 @@ mkdocstrings), and ARCHITECTURE, CONTRIBUTING, CHANGELOG and the papers' recipes
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -27,8 +28,8 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages to those of docs/."""
     from mkdocs.structure.files import File
 
-    for path, text in (("commands.md", commands()), ("python.md", python())):
-        files.append(File.generated(config, path, content=text))
+    for path, make in MADE.items():
+        files.append(File.generated(config, path, content=make()))
     examples = {path: path for path in map(_below, (ROOT / "examples").rglob("*.*"))}
     for source, page in {**INCLUDED, **examples}.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
@@ -134,3 +135,23 @@ def _keywords(function: Any) -> list[str]:
     rows = [f"    | `{word}` | {_cell(text)} |" for word, text in listed]
     head = ["", '??? note "Options"', "", "    | option | meaning |", "    |---|---|"]
     return head + rows if rows else []
+
+
+def references() -> str:
+    """The page of sources: each paragraph of a docstring that begins with "Reference:"."""
+    lines = ["# All references", "", "What the docstrings of the code name as their sources."]
+    lines += [" The papers and their formulas: [the papers](papers.md).", ""]
+    source = ROOT / "src" / "corpusfit"
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for file in sorted(source.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            doc = ast.get_docstring(node) if isinstance(node, documented) else None
+            for found in re.findall(r"^Reference: (.+?)(?=\n\n|\Z)", doc or "", re.M | re.S):
+                name = "" if isinstance(node, ast.Module) else f", `{node.name}`"
+                path = f"`{file.relative_to(source).as_posix()}`"
+                lines.append(f"- {path}{name}: {_cell(found)}")
+    return "\n".join(lines) + "\n"
+
+
+MADE = {"commands.md": commands, "python.md": python, "references.md": references}
+"""The pages that are made from the code."""

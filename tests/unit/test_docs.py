@@ -1,5 +1,6 @@
 """The documentation agrees with the code."""
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
     listed = re.findall(
         r"^ *- (?:[^:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
     )
-    made = {"commands.md", "python.md", "examples/papers/README.md", *site.INCLUDED.values()}
+    made = {*site.MADE, "examples/papers/README.md", *site.INCLUDED.values()}
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
     assert sorted(listed) == sorted(pages | made)
     broken = [
@@ -56,6 +57,42 @@ def test_the_page_of_commands_has_every_option_with_its_meaning():
     assert ("--fraction NUMBER", "Share of") in [
         (words, meaning[:8]) for words, meaning in re.findall(r"`([^`]+)` \| (.+) \|", page)
     ]
+
+
+def test_the_papers_are_where_the_page_says():
+    """Each module names the paper, or its first author, and one of a row has each name."""
+    authors = {"Unsupervised": "Aharoni|Domain Clusters", "TADPOLE": "TADPOLE|DANA"}
+    wrong = []
+    for section in (ROOT / "docs/papers.md").read_text("utf-8").split("\n## ")[1:]:
+        title = section.split()[0]
+        for what, files, names in re.findall(r"^\| (.+) \| (`.+`) \| (.+) \|$", section, re.M):
+            paper = what.split()[0] if title == "Other" else authors.get(title, title)
+            paths = [ROOT / "src/corpusfit" / file for file in re.findall(r"`(.+?)`", files)]
+            texts = [f"{path.stem}\n{path.read_text('utf-8')}" for path in paths]
+            wrong += [
+                (what, path)
+                for path, t in zip(paths, texts, strict=True)
+                if not re.search(paper, t)
+            ]
+            known = [*re.findall(r"`(\w+)`", names)]
+            wrong += [(what, n) for n in known if not any(re.search(rf"\b{n}\b", t) for t in texts)]
+    assert wrong == []
+
+
+def test_the_messages_of_troubleshooting_are_in_the_code():
+    page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+    messages = re.findall(r"^### (.+)$", page, re.M)
+    rejected = page.split("| reason |")[1].split("\n\n")[0]
+    messages += [
+        m for row in rejected.splitlines() for m in re.findall("`(.+?)`", row.split("|")[1])
+    ]
+    texts = []
+    for file in (ROOT / "src/corpusfit").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts.append("".join(str(getattr(part, "value", "")) for part in parts))
+    code = "\n".join(texts)
+    assert [message for message in messages if message not in code] == []
 
 
 def test_readme_is_short_and_names_every_command_and_package():
