@@ -1,6 +1,5 @@
 """The documentation agrees with the code."""
 
-import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -86,12 +85,9 @@ def test_the_messages_of_troubleshooting_are_in_the_code():
     messages += [
         m for row in rejected.splitlines() for m in re.findall("`(.+?)`", row.split("|")[1])
     ]
-    texts = []
-    for file in (ROOT / "src/corpusfit").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-            texts.append("".join(str(getattr(part, "value", "")) for part in parts))
-    code = "\n".join(texts)
+    files = (ROOT / "src/corpusfit").rglob("*.py")
+    joined = (re.sub(r'"\s*f?"', "", file.read_text("utf-8")) for file in files)
+    code = "\n".join(joined)  # with the parts of a literal in one
     assert [message for message in messages if message not in code] == []
 
 
