@@ -1,20 +1,21 @@
 # On a fresh machine with Python 3.11 or newer:
 #   make demo       the main job, ending with its tables
 #   make test       lint, types and every test that is not slow: the loop
-#   make test-all   the slow tests too
+#   make test-all   the slow tests and the site too
+#   make docs       the documentation site, in build/site
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all install lint types quick slow bench clean
+.PHONY: demo test test-all install lint types quick slow docs bench clean
 
 demo: install
 	$(BIN)/corpusfit demo
 
 test: lint types quick
 
-test-all: test slow
+test-all: test slow docs
 
 install: .venv/installed
 
@@ -38,6 +39,10 @@ quick: install
 
 slow: install
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile many
+
+docs: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(BIN)/python -m mkdocs build --strict
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt

@@ -380,7 +380,7 @@ class CascadePlan(Group, group="cascade"):
         str,
         Option(
             "Stages joined by >, cheapest first, such as 'dsir>static>minilm'; each scores what "
-            "the stage before passes on. A stage is NAME[@EMBEDDER][:SHARE], where SHARE is the "
+            "the stage before passes on. A stage is `NAME[@EMBEDDER][:SHARE]`, where SHARE is the "
             "share of the whole corpus that the stage passes on",
             "cascade",
             default="none",

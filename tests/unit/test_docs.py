@@ -10,15 +10,85 @@ from corpusfit.workflows.experiments.loader import read_recipe
 ROOT = Path(__file__).parents[2]
 
 
-def test_settings_page_matches_the_code():
-    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs/make_settings.py")
+def script(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_settings_page_matches_the_code():
+    module = script("make_settings")
     assert (ROOT / "docs/settings.md").read_text("utf-8") == module.page(), (
         "run .venv/bin/python docs/make_settings.py"
     )
     typed = ROOT / "src/corpusfit/api/typed_options.py"
     assert typed.read_text("utf-8") == module.typed_options()
+
+
+def test_the_site_has_every_page_once_and_links_lead_to_files():
+    """`make docs` also checks anchors, and pages that the site makes."""
+    site = script("site_pages")
+    listed = re.findall(
+        r"^ *- (?:[^:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
+    )
+    made = {*site.MADE, "examples/papers/README.md", *site.INCLUDED.values()}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert sorted(listed) == sorted(pages | made)
+    broken = [
+        f"{page}: {link}"
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for link in re.findall(r"\]\((?![a-z]+:|#)([^)#]+)", page.read_text("utf-8"))
+        if not (page.parent / link).exists() and link not in made
+    ]
+    assert broken == []
+
+
+def test_the_page_of_commands_has_every_option_with_its_meaning():
+    page = script("site_pages").commands()
+    for command in COMMANDS:
+        section = page.split(f"\n## corpusfit {command}\n")[1].split("\n## ")[0]
+        assert f"corpusfit {command}" in section.split("```bash")[1].split("```")[0]
+        rows = re.findall(r"^\| \**`([^`]+)`\** \| (.+) \|$", section, re.M)
+        assert {"--json"} <= {words.split()[0] for words, _ in rows}
+        assert len(rows) == section.count("\n| ") - 1
+    assert ("--fraction NUMBER", "Share of") in [
+        (words, meaning[:8]) for words, meaning in re.findall(r"`([^`]+)` \| (.+) \|", page)
+    ]
+
+
+def test_the_papers_are_where_the_page_says():
+    """Each module names the paper, or its first author, and one of a row has each name."""
+    authors = {"Unsupervised": "Aharoni|Domain Clusters", "TADPOLE": "TADPOLE|DANA"}
+    wrong = []
+    for section in (ROOT / "docs/papers.md").read_text("utf-8").split("\n## ")[1:]:
+        title = section.split()[0]
+        for what, files, names in re.findall(r"^\| (.+) \| (`.+`) \| (.+) \|$", section, re.M):
+            paper = what.split()[0] if title == "Other" else authors.get(title, title)
+            paths = [ROOT / "src/corpusfit" / file for file in re.findall(r"`(.+?)`", files)]
+            texts = [f"{path.stem}\n{path.read_text('utf-8')}" for path in paths]
+            wrong += [
+                (what, path)
+                for path, t in zip(paths, texts, strict=True)
+                if not re.search(paper, t)
+            ]
+            known = [*re.findall(r"`(\w+)`", names)]
+            wrong += [(what, n) for n in known if not any(re.search(rf"\b{n}\b", t) for t in texts)]
+    assert wrong == []
+
+
+def test_the_messages_of_troubleshooting_are_in_the_code():
+    page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+    messages = re.findall(r"^### (.+)$", page, re.M)
+    rejected = page.split("| reason |")[1].split("\n\n")[0]
+    messages += [
+        m for row in rejected.splitlines() for m in re.findall("`(.+?)`", row.split("|")[1])
+    ]
+    files = (ROOT / "src/corpusfit").rglob("*.py")
+    joined = (re.sub(r'"\s*f?"', "", file.read_text("utf-8")) for file in files)
+    code = "\n".join(joined)  # with the parts of a literal in one
+    assert [message for message in messages if message not in code] == []
 
 
 def test_readme_is_short_and_names_every_command_and_package():

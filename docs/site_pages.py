@@ -1,0 +1,157 @@
+"""A hook of MkDocs: the pages that the site has beside docs/*.md, each from its one source.
+
+The commands come from the command line itself, the Python API from the package's public names (by
+mkdocstrings), and ARCHITECTURE, CONTRIBUTING, CHANGELOG and the papers' recipes from their files.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import corpusfit
+from corpusfit.cli.app import COMMANDS, app
+
+ROOT = Path(__file__).parents[1]
+INCLUDED = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+"""Files beside docs/, and the pages that show them; with examples/, which keeps its paths."""
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages to those of docs/."""
+    from mkdocs.structure.files import File
+
+    for path, make in MADE.items():
+        files.append(File.generated(config, path, content=make()))
+    examples = {path: path for path in map(_below, (ROOT / "examples").rglob("*.*"))}
+    for source, page in {**INCLUDED, **examples}.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links to examples/ lead to the site's copy; settings.md has one title."""
+    first, *others = markdown.replace("](../../examples/", "](../examples/").split("\n# ")
+    if page.file.src_uri != "settings.md":
+        return "\n# ".join([first, *others])
+    return "\n## ".join([first, *(other.replace("\n## ", "\n### ") for other in others)])
+
+
+def _below(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def commands() -> str:
+    """The page of the command line: of each command what it does, its example and its options."""
+    import typer
+
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("corpusfit", ["methods"], resilient_parsing=True)
+    lines = ["# Commands", "", "`corpusfit COMMAND --help` prints the same in the terminal.", ""]
+    lines += ["| command | what it does |", "|---|---|"]
+    found = {name: group.get_command(context, name) for name in COMMANDS}
+    for name, command in found.items():
+        first = inspect.cleandoc(command.help).split("\n\n")[0].replace("\n", " ")
+        lines.append(f"| [`{name}`](#corpusfit-{name}) | {_cell(first)} |")
+    for name, command in found.items():
+        lines += ["", f"## corpusfit {name}", "", *_about(command.help), ""]
+        lines += ["| option | meaning |", "|---|---|"]
+        for param in command.params:
+            lines.append(f"| {_spelled(param)} | {_cell(param.help)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _about(help_text: str) -> list[str]:
+    """The help of a command, its example as a block of code."""
+    before, _, rest = help_text.partition("Example:\n")
+    example, _, after = rest.lstrip("\n\b").partition("\n\n")
+    code = inspect.cleandoc(f"\n{example}").splitlines()
+    return [*_text(before), "", "```bash", *code, "```", "", *_text(after)]
+
+
+def _text(text: str) -> list[str]:
+    return [_escaped(line) for line in inspect.cleandoc(text).splitlines()]
+
+
+def _spelled(param: Any) -> str:
+    """An option or argument as it is typed; bold if it is required."""
+    words = param.opts[0] if param.param_type_name == "option" else ""
+    value = "" if getattr(param, "is_flag", False) else param.metavar or ""
+    code = f"`{f'{words} {value}'.strip()}`"
+    return f"**{code}**" if param.required else code
+
+
+def _cell(text: str | None) -> str:
+    """A help as a cell of a table."""
+    return _escaped(" ".join((text or "").split())).replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    """Plain text as Markdown, except for code between backticks."""
+    return re.sub(r"`[^`]*`|[<*_\[]", lambda m: m[0] if m[0][0] == "`" else f"\\{m[0]}", text)
+
+
+def python() -> str:
+    """The page of the Python API: every public name, for mkdocstrings to fill."""
+    words = corpusfit.__all__
+    groups = {
+        "Functions": [n for n in words if n.islower()],
+        "Plans": [n for n in words if n.endswith("Plan")],
+        "Errors": [n for n in words if n in ("CorpusfitError", "CorpusfitWarning")],
+    }
+    listed = {n for names in groups.values() for n in names}
+    groups["Results"] = [n for n in words if n not in listed]
+    lines = [
+        "# Python API",
+        "",
+        "Each command is a function of the same name; its options are keywords, its errors",
+        "exceptions. Settings without a keyword go into `settings`, as in",
+        '`settings=["cut.gamma=5"]` ([settings](settings.md)).',
+        "",
+        "Messages go to Python's logger `corpusfit` at INFO, warnings to `warnings` as",
+        "`CorpusfitWarning`.",
+    ]
+    for title in ("Functions", "Results", "Plans", "Errors"):
+        lines += ["", f"## {title}"]
+        for name in groups[title]:
+            found = getattr(corpusfit, name)
+            lines += ["", f"::: {found.__module__}.{name}"]  # `corpusfit.select` is a package too
+            lines += [] if title == "Results" else ["    options: {members: false}"]
+            lines += _keywords(found)
+    return "\n".join(lines) + "\n"
+
+
+def _keywords(function: Any) -> list[str]:
+    """The options of a function, as a table that can be unfolded."""
+    _, _, options = (function.__doc__ or "").partition("\nOptions:")
+    listed = re.findall(r"^    (\w+): (.+)$", options, re.M)
+    rows = [f"    | `{word}` | {_cell(text)} |" for word, text in listed]
+    head = ["", '??? note "Options"', "", "    | option | meaning |", "    |---|---|"]
+    return head + rows if rows else []
+
+
+def references() -> str:
+    """The page of sources: each paragraph of a docstring that begins with "Reference:"."""
+    lines = ["# All references", "", "What the docstrings of the code name as their sources."]
+    lines += [" The papers and their formulas: [the papers](papers.md).", ""]
+    source = ROOT / "src" / "corpusfit"
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for file in sorted(source.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            doc = ast.get_docstring(node) if isinstance(node, documented) else None
+            for found in re.findall(r"^Reference: (.+?)(?=\n\n|\Z)", doc or "", re.M | re.S):
+                name = "" if isinstance(node, ast.Module) else f", `{node.name}`"
+                path = f"`{file.relative_to(source).as_posix()}`"
+                lines.append(f"- {path}{name}: {_cell(found)}")
+    return "\n".join(lines) + "\n"
+
+
+MADE = {"commands.md": commands, "python.md": python, "references.md": references}
+"""The pages that are made from the code."""
