@@ -85,6 +85,17 @@ def test_of_a_selection_it_names_the_first_sources(labelled, pile, tmp_path, inl
     assert found.splits["test"].sources == {"task.jsonl": 1}
 
 
+def test_of_a_selection_it_names_rows_of_the_corpus(labelled, pile, tmp_path, inline):
+    target, out = {"target": pile, "corpus": pile}, tmp_path / "out"
+    run = corpusfit.select(**target, out=out, method="random", segments=60, machine=inline)
+    whole = corpusfit.contamination(task=labelled, data=pile, machine=inline)
+    found = corpusfit.contamination(task=labelled, data=run, machine=inline)
+    chosen = {(segment["source"], segment["row"]) for segment in run}
+    expected = {(n, row) for n, rows in whole.rows.items() for row in rows} & chosen
+    assert {(n, row) for n, rows in found.rows.items() for row in rows} == expected
+    assert {(e.source, e.row) for e in found.examples} <= expected
+
+
 def test_the_command_prints_a_table_and_json(labelled, pile, cli):
     arguments = ("contamination", "--task", labelled, "--data", pile)
     done = cli(*arguments)

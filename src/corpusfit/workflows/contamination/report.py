@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+import orjson
+import zstandard
 from numpy.typing import NDArray
 
 from corpusfit.errors import EmptyInputError
@@ -21,6 +26,9 @@ from corpusfit.workflows.context import Machine
 from corpusfit.workflows.inputs import find_training_inputs
 
 _EXAMPLES = 6
+
+Place = Callable[[int, int], tuple[str, int]]
+"""From the number of a source and a row in it to the names that people know."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ class Contamination:
         holders: number of those that contain a held-out text.
         splits: contamination by split.
         examples: a few finds of each split, from the highest to the lowest containment.
-        rows: contaminated rows, by source.
+        rows: contaminated rows, by source; of a selection, those of the corpus.
         keys: uint64, different keys of the contaminated texts (`adapt/keys.py`), increasing.
         seconds: time of reading and matching.
     """
@@ -125,14 +133,31 @@ def report_contamination(
             f"<.data> has no usable row ({leaks.reasons}). Set <read.text_field> to the field with "
             "the text."
         )
-    return _reported(splits, watched, leaks, texts.data, seconds)
+    place = _in_corpus(texts.data) if texts.selection is not None else _in_data(texts.data)
+    return _reported(splits, watched, leaks, place, seconds)
+
+
+def _in_data(sources: Sequence[Source]) -> Place:
+    return lambda source, row: (sources[source].name, row)
+
+
+def _in_corpus(parts: Sequence[Source]) -> Place:
+    """Where a row of a selection's part stands in the corpus."""
+
+    @cache
+    def rows(part: int) -> list[tuple[str, int]]:
+        with Path(parts[part].url).open("rb") as f:
+            lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
+            return [(found["source"], found["row"]) for found in map(orjson.loads, lines)]
+
+    return lambda source, row: rows(source)[row]
 
 
 def _reported(
     splits: Mapping[str, list[str]],
     watched: HeldoutIndex,
     leaks: Leaks,
-    sources: Sequence[Source],
+    place: Place,
     seconds: float,
 ) -> Contamination:
     """The finds, by split and by source."""
@@ -142,11 +167,12 @@ def _reported(
         numbers = watched.numbers(texts)
         pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
         counts[name] = _counted(leaks, numbers, pairs)
-        examples += _examples(name, leaks, dict(zip(numbers.tolist(), texts, strict=True)), pairs)
+        by_number = dict(zip(numbers.tolist(), texts, strict=True))
+        examples += _examples(name, leaks, by_number, pairs, place)
     different = np.unique(leaks.places(), axis=0)
     rows: dict[str, list[int]] = {}
-    for source, row in different.tolist():
-        rows.setdefault(sources[source].name, []).append(row)
+    for name, row in sorted({place(*found) for found in different.tolist()}):
+        rows.setdefault(name, []).append(row)
     return Contamination(
         leaks.texts,
         leaks.size,
@@ -174,7 +200,11 @@ def _counted(
 
 
 def _examples(
-    split: str, leaks: Leaks, texts: Mapping[int, str], pairs: NDArray[np.int64]
+    split: str,
+    leaks: Leaks,
+    texts: Mapping[int, str],
+    pairs: NDArray[np.int64],
+    place: Place,
 ) -> list[Example]:
     """A few finds of a split, whose texts are given by number."""
     return [
@@ -183,7 +213,7 @@ def _examples(
             texts[int(leaks.watched[pair])],
             round(float(leaks.containment[pair]), 3),
             leaks.origins[pair],
-            int(leaks.rows[pair]),
+            place(int(leaks.source[pair]), int(leaks.rows[pair]))[1],
             leaks.excerpts[pair],
         )
         for pair in _spread(leaks, pairs)
