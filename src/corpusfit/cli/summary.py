@@ -96,6 +96,9 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     rest = len(sources) - _ROWS
     if rest > 0:
         say(f"{rest:,} more sources are listed in manifest.json.")
+    for kind, n in (selected.get("copies") or {}).items():
+        if n and kind != "segments":
+            say(f"{n:,} {kind} copies of other rows left out; --dedup none keeps them.")
     if selected.get("by_cluster"):
         counted = zip(selected["by_cluster"], selected["quota"], strict=True)
         clusters = [(str(i), n, percent(quota, 1)) for i, (n, quota) in enumerate(counted, 1)]
