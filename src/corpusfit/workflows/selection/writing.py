@@ -125,7 +125,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     names = run.names
     tally_of = dict(tallies(folder))
     group_of = source_groups(names)
-    by = balance(run, folder)
+    by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     if run.plan.choose.dedup != "none":
         chosen.copies = {"exact": copies.exact, "segments": 0}
