@@ -16,7 +16,7 @@ from corpusfit.settings import SEED, Group, Settings
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")
-DEDUPS = ("exact", "none")
+DEDUPS = ("exact", "near", "none")
 PRECISIONS = ("auto", "bf16", "fp32")
 _DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 DEVICES = ("auto", "cpu", "cuda")
@@ -536,8 +536,9 @@ class ChoosePlan(Group, group="choose"):
     dedup: Annotated[
         str,
         Option(
-            "Rows to leave out as copies: `exact` (their text is that of another row) or `none`; "
-            "of equal rows the one with the highest score is kept, of those the first",
+            "Rows to leave out as copies: `exact` (with the text of another row), `near` (also "
+            "those with about 0.8 of their 5-grams in common with another) or `none`; of copies "
+            "the row with the highest score is kept, of those the first",
             "dedup",
             metavar="COPIES",
             allowed=DEDUPS,

@@ -10,37 +10,36 @@ from numpy.typing import NDArray
 _AT_ONCE = 1 << 21
 """Keys that are sorted at a time, about; each takes 40 bytes meanwhile."""
 
-Keyed = Callable[[], Iterable[tuple[NDArray[np.uint64], NDArray[np.float32]]]]
-"""The keys and scores of the documents, part by part; read anew at each call."""
 
+def find_copies(
+    parts: Callable[[], Iterable[NDArray[np.uint64]]],
+    scores: NDArray[np.float32],
+    *,
+    at_once: int = _AT_ONCE,
+) -> NDArray[np.bool_]:
+    """Which of n documents have the key of a better one; bool [n].
 
-def find_copies(parts: Keyed, n: int, *, at_once: int = _AT_ONCE) -> NDArray[np.bool_]:
-    """Which of n documents have the key of another that stays; bool [n].
-
-    Of the documents with one key the one with the highest score stays, of those the first. Keys are
-    hashes, so every range of them holds about equally many; the ranges are sorted one by one, and
-    only a byte per document is kept.
+    Better is a higher score, or the same one and an earlier place. Keys are hashes, so every range
+    of them holds about equally many; the ranges are sorted one by one.
 
     Args:
-        parts: keys uint64 and finite scores float32 of the documents, in reading order.
-        n: number of documents.
+        parts: keys of the documents, uint64, part by part in reading order; read anew at each call.
+        scores: float32 [n], finite.
         at_once: keys to sort at a time.
     """
+    n = len(scores)
     found = np.zeros(n, np.bool_)
     width = (1 << 64) * at_once // max(n, at_once)
-    for low in range(0, 1 << 64, width):
+    for low in range(0, 1 << 64, width) if n else ():
         high = np.uint64(min(low + width, 1 << 64) - 1)
-        keys, scores, places, first = [], [], [], 0
-        for part, of_part in parts():
+        keys, places, first = [], [], 0
+        for part in parts():
             inside = np.flatnonzero((part >= np.uint64(low)) & (part <= high))
             keys.append(part[inside])
-            scores.append(of_part[inside])
             places.append(first + inside)
             first += len(part)
-        if not first:
-            break
         key, place = np.concatenate(keys), np.concatenate(places)
-        order = np.lexsort((-np.concatenate(scores), key))
+        order = np.lexsort((-scores[place], key))
         same = key[order][1:] == key[order][:-1]
         found[place[order[1:][same]]] = True
     return found

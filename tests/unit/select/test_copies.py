@@ -15,15 +15,13 @@ documents = st.tuples(
 
 @given(st.lists(st.lists(documents, max_size=9), max_size=6), st.integers(1, 70))
 def test_the_best_of_equal_documents_stays_and_of_those_the_first(parts, at_once):
-    arrays = [
-        (np.array([k for k, _ in part], np.uint64), np.array([s for _, s in part], np.float32))
-        for part in parts
-    ]
+    keys = [np.array([key for key, _ in part], np.uint64) for part in parts]
     everything = [document for part in parts for document in part]
     best = {}
     for place, (key, score) in enumerate(everything):
         if key not in best or score > everything[best[key]][1]:
             best[key] = place
-    found = find_copies(lambda: arrays, len(everything), at_once=at_once)
+    scores = np.array([score for _, score in everything], np.float32)
+    found = find_copies(lambda: keys, scores, at_once=at_once)
     expected = [best[key] != place for place, (key, _) in enumerate(everything)]
     assert found.tolist() == expected

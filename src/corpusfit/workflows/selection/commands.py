@@ -32,7 +32,7 @@ from corpusfit.workflows.selection.auto import ranking_of
 from corpusfit.workflows.selection.balance import prepare_balance
 from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
-from corpusfit.workflows.selection.copies import copies_of
+from corpusfit.workflows.selection.copies import check_dedup, copies_of
 from corpusfit.workflows.selection.cost_model import decide_by_budget
 from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.language_check import warn_language_mismatch
@@ -129,6 +129,7 @@ def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Se
         if manifest["budget"]:
             run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         run.engine.require_shared(folder.work, "DIR")
+        check_dedup(run)
         run.progress.expect(selecting_stages(plan))
         prepare_balance(run)
         folder.amend(_identity(run))
@@ -257,6 +258,7 @@ def _run(
         run.choose_embedder(*decided)
         run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
+        check_dedup(run)
         asked = _decide(run, folder)
         run.progress.expect(stages_ahead(run.plan, selecting=selecting))
         prepare_encoder(run)

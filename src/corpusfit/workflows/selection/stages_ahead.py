@@ -24,8 +24,8 @@ def stages_ahead(plan: Plan, *, selecting: bool) -> list[str]:
 
 def selecting_stages(plan: Plan) -> list[str]:
     """The stages that select from scores."""
-    copies = ["find copies"] if plan.choose.dedup != "none" else []
-    return [*copies, "choose", "write", "describe examples"]
+    ahead = {"none": (), "exact": ("find copies",), "near": ("find copies", "find near-copies")}
+    return [*ahead[plan.choose.dedup], "choose", "write", "describe examples"]
 
 
 def _of_method(plan: Plan) -> list[str]:

@@ -128,7 +128,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     if run.plan.choose.dedup != "none":
-        chosen.copies = {"exact": copies.exact, "segments": 0}
+        chosen.copies = {**copies.counts, "segments": 0}
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
         choices = choose(
