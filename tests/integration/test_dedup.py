@@ -13,6 +13,7 @@ from journeys import WORDS, digests, prose, scores
 
 import corpusfit
 from corpusfit import Machine
+from corpusfit.errors import UsageError
 
 PLANTED = " ".join(WORDS["task"] * 2)
 SHARDS = "read.shard_mb=0.02"
@@ -156,19 +157,42 @@ def test_pairs_are_copies_if_both_sides_are(task, tmp_path, inline):
         machine=inline,
     )
     assert [[s["text"], s["translation"]] for s in run] == [sides[0], sides[2], sides[3]]
+    with pytest.raises(UsageError, match="dedup"):
+        corpusfit.choose(run.path, dedup="near", machine=inline)
+
+
+def test_near_copies_are_left_out_and_counted_apart(select, rows, inline):
+    edited = ["Draft: " + " ".join(rows[0].split()[:-1]) + " end", PLANTED.upper() + "!"]
+    long = max(rows, key=len)
+    edited.append(long[:-80] + "and another end.")
+    longer = f"{rows[0]} {' '.join(prose('kitchen', 30))}"  # holds a row, and is no copy of it
+    run = select(corpus=[*rows, *edited, longer], dedup="near", fraction=0.9)
+    counted = run.manifest["selected"]["copies"]
+    assert counted["exact"] == 60
+    marked = {row["row"] for row in scores(run) if row["copy"]}
+    assert len(marked) == 60 + counted["near"]
+    same = [[i for i, row in enumerate(rows) if row == text] for text in (PLANTED, long)]
+    planted, copied = ({*places, len(rows) + 1 + n} for n, places in enumerate(same))
+    assert len(planted - marked) == len(copied - marked) == 1
+    assert len(rows) + len(edited) not in marked
+    exact = corpusfit.choose(run.path, fraction=0.9, machine=inline)
+    assert exact.manifest["selected"]["copies"]["exact"] == 60
+    assert "near" not in exact.manifest["selected"]["copies"]
 
 
 @pytest.mark.slow
 def test_any_number_of_workers_and_a_kill_give_the_same_bytes(select, start, task, rows, tmp_path):
-    words = {"method": "cynical", "fraction": 0.3, "settings": [MANY_SHARDS]}
+    words = {"method": "cynical", "fraction": 0.3, "dedup": "near", "settings": [MANY_SHARDS]}
     whole = digests(select("whole", **words).path)
     two = select("two", machine=Machine(workers=2), **words)
     assert digests(two.path) == whole
     assert sum(name.startswith("scores/") for name in whole) > 9
     out, corpus = tmp_path / "killed", tmp_path / "corpus.jsonl"
     line = ("select", "--target", task, "--corpus", corpus, "--out", out, "--method", "cynical")
-    process = start(*line, "--fraction", 0.3, "--set", MANY_SHARDS, "--workers", 1)
-    while len(list(out.glob(".corpusfit/keys/part-*"))) < 3:
+    process = start(
+        *line, "--fraction", 0.3, "--dedup", "near", "--set", MANY_SHARDS, "--workers", 1
+    )
+    while len(list(out.glob(".corpusfit/near/part-*"))) < 3:
         assert process.poll() is None
         time.sleep(0.001)
     process.kill()

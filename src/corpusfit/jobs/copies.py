@@ -30,7 +30,7 @@ _FEWEST = 4
 """Different n-grams without which a text is only like one with the same letters and digits."""
 _BANDS, _ROWS = 20, 10
 NEAR = tuple(f"near{i}" for i in range(_BANDS + 1))
-"""Names of the arrays of keys that near-copies share."""
+"""Names of the arrays of keys that near-duplicates share."""
 
 
 def keys_path(folder: Path, shard: int) -> Path:
@@ -88,7 +88,7 @@ class KeyDocuments(PlainJob[Shard, int]):
 
 @dataclass(frozen=True)
 class KeyNear(PlainJob[Shard, int]):
-    """Write the keys that near-copies share, `NEAR`, uint64 [n] each; returns n.
+    """Write the keys that near-duplicates share, `NEAR`, uint64 [n] each; returns n.
 
     The first is the hash of a text's letters and digits, the others are of its word 5-grams: two
     texts with the Jaccard similarity 0.8 share one with the probability 0.90, with 0.7 of 0.43,

@@ -2,7 +2,7 @@
 
 What: for every text b keys, each of the lowest of its n-grams in r random orders.
 Why: two texts whose sets of n-grams have the Jaccard similarity s share a key with the probability
-1 - (1 - s^r)^b, so near-copies are found by equal keys, and no two texts are compared.
+1 - (1 - s^r)^b, so near-duplicates are found by equal keys, and no two texts are compared.
 Trade-off: it is a probability. Orders are linear functions of 32 bits of an n-gram's hash, which
 the processor computes eight at a time; they are not quite independent.
 Reference: Broder (1997), On the resemblance and containment of documents; Leskovec et al., Mining

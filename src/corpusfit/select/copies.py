@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 _AT_ONCE = 1 << 21
 """Keys that are sorted at a time, about; each takes 40 bytes meanwhile."""
+_KINDS = {"exact": "exact copies", "near": "near-duplicates"}
 
 
 def find_copies(
@@ -43,3 +44,9 @@ def find_copies(
         same = key[order][1:] == key[order][:-1]
         found[place[order[1:][same]]] = True
     return found
+
+
+def copies_in_words(counts: Mapping[str, int] | None) -> str:
+    """What a selection left out, from its counts by kind in the manifest; empty for nothing."""
+    found = [f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS]
+    return f"{' and '.join(found)} of other rows left out" if found else ""

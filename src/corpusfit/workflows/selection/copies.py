@@ -44,7 +44,7 @@ class Copies:
 
 
 def check_dedup(run: Run) -> None:
-    """Check that near-copies are asked of texts, not of aligned pairs.
+    """Check that near-duplicates are asked of texts, not of aligned pairs.
 
     Raises:
         UsageError: the corpus has aligned pairs.
@@ -57,7 +57,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     """Find the copies that the plan leaves out.
 
     Documents are read to be hashed, unless the method that scored them did so. The keys are stored
-    in the run's folder, 8 bytes per document, for near-copies 168 more. Memory: 6 bytes per
+    in the run's folder, 8 bytes per document, for near-duplicates 168 more. Memory: 6 bytes per
     document, and what `find_copies` takes.
 
     Raises:
@@ -74,7 +74,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     copies = found("find copies", job, folder.keys, (EXACT,))
     counts = {"exact": int(copies.sum())}
     if run.plan.choose.dedup == "near":
-        near = found("find near-copies", KeyNear(read, folder.near), folder.near, NEAR)
+        near = found("find near-duplicates", KeyNear(read, folder.near), folder.near, NEAR)
         counts["near"] = int((near & ~copies).sum())
         copies |= near
     split = np.split(copies, np.cumsum(list(sizes.values()))[:-1])

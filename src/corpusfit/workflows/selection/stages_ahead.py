@@ -24,7 +24,7 @@ def stages_ahead(plan: Plan, *, selecting: bool) -> list[str]:
 
 def selecting_stages(plan: Plan) -> list[str]:
     """The stages that select from scores."""
-    ahead = {"none": (), "exact": ("find copies",), "near": ("find copies", "find near-copies")}
+    ahead = {"none": (), "exact": ("find copies",), "near": ("find copies", "find near-duplicates")}
     return [*ahead[plan.choose.dedup], "choose", "write", "describe examples"]
 
 
