@@ -75,10 +75,10 @@ def spread_of(
     for path, kept, part in _parts(scores):
         groups, place = grouped(*table.read_sources(path), group_of)
         number = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)[place[kept]]
+        while len(above) < len(names):
+            above.append(np.zeros((2, len(at) + 1), np.int64))
+            heights.append(np.zeros(len(bins) - 1, np.int64))
         for n in np.unique(number).tolist():
-            while n >= len(above):
-                above.append(np.zeros((2, len(at) + 1), np.int64))
-                heights.append(np.zeros(len(bins) - 1, np.int64))
             found, tokens = part.scores[number == n], part.tokens[number == n]
             interval = np.searchsorted(-at, -found, side="left")
             above[n][0] += np.bincount(interval, minlength=len(at) + 1)
