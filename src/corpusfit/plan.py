@@ -16,6 +16,7 @@ from corpusfit.settings import SEED, Group, Settings
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")
+DEDUPS = ("exact", "near", "none")
 PRECISIONS = ("auto", "bf16", "fp32")
 _DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 DEVICES = ("auto", "cpu", "cuda")
@@ -538,6 +539,24 @@ class ChoosePlan(Group, group="choose"):
             allowed=QUOTAS,
         ),
     ] = "target"
+    dedup: Annotated[
+        str,
+        Option(
+            "Rows to leave out as copies: `exact` (with the text of another row), `near` (also "
+            "those with about 0.8 of their 5-grams in common with another) or `none`; of copies "
+            "the row with the highest score is kept, of those the first",
+            "dedup",
+            metavar="COPIES",
+            allowed=DEDUPS,
+        ),
+    ] = "exact"
+
+    def identity(self) -> dict[str, Any]:
+        """All settings; `dedup` only where it is not `none`: older runs kept the copies."""
+        found = dataclasses.asdict(self)
+        if self.dedup == "none":
+            del found["dedup"]
+        return found
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""

@@ -159,7 +159,7 @@ def test_a_folder_of_all_forms(read, tmp_path):
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
     (tmp_path / "pile" / "README.md").write_text("passed over")
-    run = read(tmp_path / "pile", method="random")
+    run = read(tmp_path / "pile", method="random", dedup="none")
     by_source = run.manifest["selected"]["by_source"]
     assert set(by_source) == {f"{f.replace('.', '-')}/corpus.{f}" for f in FORMS}
     assert {n["selected"] for n in by_source.values()} == {len(TEXTS)}

@@ -173,7 +173,7 @@ def test_near_duplicates_are_on_no_two_sides_of_either_language(split, tmp_path)
 
 
 def test_the_table_counts_what_sets_count(split, tmp_path, inline, cli):
-    """Train, dev and test by hand, with copies, other type, and near-copies of known number."""
+    """Train, dev and test by hand, with copies, other type, and near-duplicates of known number."""
     texts = prose("kitchen", 80, most=30)
     long = [f"{t} {' '.join(reversed(t.split()))} end" for t in texts]
     folder = tmp_path / "given"

@@ -33,6 +33,7 @@ class ChooseOptions(TypedDict, total=False):
     threshold: float | None
     balance: Literal["cluster"] | None
     clusters: str | Path | None
+    dedup: Literal["exact", "near", "none"] | None
 
 
 class SelectOptions(ScoreOptions, ChooseOptions, total=False):

@@ -92,6 +92,7 @@ def _headline(found: workflows.Explanation) -> str:
     if found.source is not None:
         where = f"{found.source}, row {found.row}, segment {found.segment} of {found.segments}"
     selected = {True: ", selected", False: ", not selected", None: ""}[found.selected]
+    selected += ", as a copy of another row" * bool(found.copy)
     if found.dropped is not None:
         return (
             f"{where}: dropped out of the cascade at the stage {found.dropped}, with the score "

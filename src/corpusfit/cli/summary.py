@@ -88,6 +88,8 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
 
 def show_composition(selected: Mapping[str, Any]) -> None:
     """Print the selected segments by source, and by cluster for a balanced selection."""
+    from corpusfit.select.copies import copies_in_words
+
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["selected"])
     corpus = sum(n["segments"] for _, n in sources)
     shown = [(name, n, percent(n["segments"], corpus)) for name, n in sources[:_ROWS]]
@@ -96,6 +98,9 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     rest = len(sources) - _ROWS
     if rest > 0:
         say(f"{rest:,} more sources are listed in manifest.json.")
+    copies = copies_in_words(selected.get("copies"))
+    if copies:
+        say(f"{copies}; --dedup none keeps them.")
     if selected.get("by_cluster"):
         counted = zip(selected["by_cluster"], selected["quota"], strict=True)
         clusters = [(str(i), n, percent(quota, 1)) for i, (n, quota) in enumerate(counted, 1)]

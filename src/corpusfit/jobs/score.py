@@ -11,6 +11,7 @@ from typing import Any
 from corpusfit.artifacts import restore, write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
+from corpusfit.jobs.copies import keys_of, write_keys
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score import registry, table
@@ -63,13 +64,17 @@ class ScoreVectors(Scoring, Job[int, Tally]):
 
 @dataclass(frozen=True)
 class ScoreTexts(Scoring, Job[Shard, Tally]):
-    """Read, cut and score a shard of text, with its stored vectors if there is a store."""
+    """Read, cut and score a shard of text, with its stored vectors if there is a store.
+
+    With a folder `keys` the documents' keys are written too.
+    """
 
     scorer: Path
     read: ReadPlan
     cut: CutPlan
     store: Path | None = None
     network: bool = False
+    keys: Path | None = None
 
     @property
     def encodes(self) -> bool:
@@ -84,6 +89,8 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
         def work(shard: Shard) -> Tally:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             batch = Paired(texts, store.read(shard.index)[1]) if store is not None else texts
+            if self.keys is not None:
+                write_keys(self.keys, shard.index, keys_of(units.row, texts))
             return self.finish(shard.index, units, scorer.score(batch), tally)
 
         return work

@@ -28,7 +28,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Spread:
-    """The scores of m segments of s sources, or folders of sources (`score/groups.py`).
+    """The scores of m segments of s sources, or folders of them (`score/groups.py`); no copies.
 
     Attributes:
         sources: s names, in the corpus's order.
@@ -66,19 +66,19 @@ def spread_of(
         threshold: lowest selected score.
     """
     also = [] if threshold is None else [threshold]
-    at = edges(lambda: (part for _, part in _parts(scores)), seed=seed, also=also)
+    at = edges(lambda: (part for *_, part in _parts(scores)), seed=seed, also=also)
     bins = _bins(at)
     names: dict[str, int] = {}
     group_of = source_groups(sources)
     above: list[Counts] = []
     heights: list[Counts] = []
-    for path, part in _parts(scores):
+    for path, kept, part in _parts(scores):
         groups, place = grouped(*table.read_sources(path), group_of)
-        number = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)[place]
+        number = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)[place[kept]]
+        while len(above) < len(names):
+            above.append(np.zeros((2, len(at) + 1), np.int64))
+            heights.append(np.zeros(len(bins) - 1, np.int64))
         for n in np.unique(number).tolist():
-            while n >= len(above):
-                above.append(np.zeros((2, len(at) + 1), np.int64))
-                heights.append(np.zeros(len(bins) - 1, np.int64))
             found, tokens = part.scores[number == n], part.tokens[number == n]
             interval = np.searchsorted(-at, -found, side="left")
             above[n][0] += np.bincount(interval, minlength=len(at) + 1)
@@ -98,13 +98,18 @@ def spread_of(
     )
 
 
-def _parts(scores: Path) -> Iterator[tuple[Path, ScoredPart]]:
-    """Every part with at least one segment, and its path."""
+def _parts(scores: Path) -> Iterator[tuple[Path, NDArray[np.bool_], ScoredPart]]:
+    """Every part with segments, without copies: its path, which segments are none, the part."""
     for index, path in table.parts(scores):
-        found, tokens = table.read_columns(path, "score", "tokens")
-        if len(found):
-            part = ScoredPart(index, np.asarray(found, np.float32), np.asarray(tokens, np.int64))
-            yield path, part
+        found, tokens, copy = table.read_columns(path, "score", "tokens", "copy")
+        kept = ~np.asarray(copy, np.bool_)
+        if kept.any():
+            part = ScoredPart(
+                index,
+                np.asarray(found, np.float32)[kept],
+                np.asarray(tokens, np.int64)[kept],
+            )
+            yield path, kept, part
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ from corpusfit.report.selection_charts import (
     scores_chart,
 )
 from corpusfit.report.tables import Sheet, rounded
+from corpusfit.select.copies import copies_in_words
 from corpusfit.select.recall import recall_in_words
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -57,6 +58,8 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
         f"{counts['rejected']:,} rows rejected.",
     ]
+    copies = copies_in_words(selected.get("copies"))
+    sentences += [f"{copies}."] if copies else []
     amount = (manifest.get("amount") or {}).get("reason")
     found = filter(None, [manifest.get("reason"), amount, manifest["remark"]])
     return [*sentences, *found, *manifest["warnings"]]

@@ -29,6 +29,7 @@ SCHEMA = pa.schema(
         ("stage", pa.int8()),
         ("weight", pa.float32()),
         ("selected", pa.bool_()),
+        ("copy", pa.bool_()),
     ]
 )
 
@@ -77,6 +78,7 @@ def write(
         np.ones(m, np.int8),
         np.zeros(m, np.float32),
         np.zeros(m, bool),
+        np.zeros(m, bool),
     )
     columns = [column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
     names = source_column(sources, segments.row)
@@ -114,9 +116,12 @@ def read(path: Path) -> pa.Table:
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
-    """Some columns of a part as numpy arrays."""
-    table = pq.ParquetFile(_opened(path)).read(columns=list(names))
-    return [table.column(name).to_numpy() for name in names]
+    """Some columns of a part as numpy arrays; parts of older versions mark no `copy`."""
+    part = pq.ParquetFile(_opened(path))
+    stored = [name for name in names if name in part.schema_arrow.names]
+    found = part.read(columns=stored)
+    none = np.zeros(part.metadata.num_rows, np.bool_)
+    return [found.column(name).to_numpy() if name in stored else none for name in names]
 
 
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:

@@ -45,6 +45,9 @@ def _selection(manifest: Manifest) -> Iterator[str]:
             f"{selected['segments']:,} of {counts['segments']:,} segments, {selected['tokens']:,} "
             f"word pieces, from {counts['documents']:,} documents.\n"
         )
+    for kind, rows in ((selected or {}).get("copies") or {}).items():
+        if rows and kind != "segments":
+            yield f"{rows:,} {kind} copies of other rows were left out.\n"
     yield f"Method: {manifest['method']['name']}. {manifest.get('reason') or ''}".strip() + "\n"
     if selected:
         yield from _by_source(selected["by_source"])

@@ -118,7 +118,7 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     if 2 * different < len(texts):
         run.warn(
             f"Only {different:,} of {len(texts):,} texts in a sample of the corpus are different. "
-            "Repeated texts are selected together; remove the copies from the corpus."
+            "Methods are fitted on all of them; remove the copies from the corpus."
         )
     sample.write_texts(texts)
     return rejected

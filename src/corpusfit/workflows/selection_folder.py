@@ -26,6 +26,8 @@ class SelectionFolder(OutFolder):
         self.rounds = self.work / "rounds"
         self.looked_at = self.work / "examples"
         self.balanced = self.work / "clusters"
+        self.keys = self.work / "keys"
+        self.near = self.work / "near"
 
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
@@ -43,7 +45,7 @@ class SelectionFolder(OutFolder):
         super()._clear()
         remove(self.work / "scored.json", self.work / "chosen.json")
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
-        remove(self.rounds, self.looked_at, self.balanced)
+        remove(self.rounds, self.looked_at, self.balanced, self.keys, self.near)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
 
@@ -58,6 +60,7 @@ class SelectionFolder(OutFolder):
         self.require_scored()
         last = self.work / "scored.json"
         kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
+        kept += [self.keys, self.near]
         files = [file for folder in kept if folder.is_dir() for file in sorted(folder.rglob("*"))]
         other = SelectionFolder(into)
         other.claim()

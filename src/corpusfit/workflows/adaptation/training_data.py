@@ -226,7 +226,8 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         raise bad_setting("<weights.policy>", allowed, policy, cure)
     c, alpha = sharpness(plan, texts)
     paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
-    over = moments(np.asarray(table.read_columns(p, "score")[0], np.float32) for p in paths)
+    columns = (table.read_columns(p, "score", "copy") for p in paths)
+    over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
     return relevance(tokens.scores, over, c=c, alpha=alpha)
 
 

@@ -45,6 +45,7 @@ class Explanation:
         segment: number of the segment in the document.
         segments: number of segments in the document.
         selected: whether the segment is selected; None also before a selection.
+        copy: whether the segment's row was left out as a copy of another.
         dropped: the stage of a cascade that dropped the segment; None if none did.
         score: the stored score, or that of the text; of a dropped segment, the score of `dropped`.
         threshold: the lowest selected score; None if nothing is selected.
@@ -63,6 +64,7 @@ class Explanation:
     segment: int | None
     segments: int | None
     selected: bool | None
+    copy: bool | None
     dropped: str | None
     score: float
     threshold: float | None
@@ -178,14 +180,14 @@ def _require_encoder(run: Run, fingerprint: str | None) -> None:
 def _any_text(run: Run, text: str) -> _Found:
     document = Documents(np.zeros(1, np.int64), text_array([text]))
     units = cut_units(document, run.plan.cut)[1].to_pylist()
-    unknown = ("source", "row", "segment", "segments", "selected", "dropped")
+    unknown = ("source", "row", "segment", "segments", "selected", "copy", "dropped")
     return _Found(text, units, dict.fromkeys(unknown))
 
 
 def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
     number, row, segment = _parsed(place, run.names)
     shard, nth, here = _shard_of(run, folder, number, row)
-    columns = ("segment", "start", "end", "score", "stage", "selected")
+    columns = ("segment", "start", "end", "score", "stage", "selected", "copy")
     found = table.read_columns(table.part_path(folder.scores, shard), *columns)
     of_row = {name: column[here] for name, column in zip(columns, found, strict=True)}
     count = len(here)
@@ -204,6 +206,7 @@ def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
         "segment": segment,
         "segments": count,
         "selected": bool(of_row["selected"][segment]),
+        "copy": bool(of_row["copy"][segment]),
         "score": float(of_row["score"][segment]),
         **_dropped(run, folder, shard, where, int(of_row["stage"][segment])),
     }

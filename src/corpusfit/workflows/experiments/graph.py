@@ -208,7 +208,7 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
         pile=inputs.pile,
         target="" if ignores_task else stored.texts,
     )
-    key = f"{scores}-{fingerprints.step('choose', plan=dataclasses.asdict(plan.choose))}"
+    key = f"{scores}-{fingerprints.step('choose', plan=plan.choose.identity())}"
     text = _model_text(
         dataclasses.replace(cell, selector=selector.strategy, weights="off", adapter="")
     )

@@ -22,6 +22,7 @@ from corpusfit.plan import ChoosePlan, EmbedPlan
 from corpusfit.score import table
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
+from corpusfit.workflows.selection.copies import Copies
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 
@@ -78,7 +79,7 @@ def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
     return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
 
 
-def balance(run: Run, folder: SelectionFolder) -> Balance | None:
+def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None:
     """Assign every segment to the clusters and compute the quotas; None if the plan asks for none.
 
     The corpus is encoded by the clusters' embedder, even for a method that reads text.
@@ -102,20 +103,27 @@ def balance(run: Run, folder: SelectionFolder) -> Balance | None:
     own = balanced / "domains.safetensors"
     write_bytes(own, data)  # where every worker sees it
     assign(run, own, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
-    wanted = _quota(run, folder, read_domains(own), embed, balanced)
+    wanted = _quota(run, folder, copies, read_domains(own), embed, balanced)
     return Balance(wanted / wanted.sum(), balanced / "assigned")
 
 
 def _quota(
-    run: Run, folder: SelectionFolder, domains: Domains, embed: EmbedPlan, balanced: Path
+    run: Run,
+    folder: SelectionFolder,
+    copies: Copies,
+    domains: Domains,
+    embed: EmbedPlan,
+    balanced: Path,
 ) -> NDArray[np.float64]:
     """Each cluster's quota, float64 [k], not normalised."""
     if run.plan.choose.quota == "even":
         return np.ones(domains.k)
     if run.plan.choose.quota == "corpus":
-        paths = [assigned_path(balanced / "assigned", i) for i, _ in table.parts(folder.scores)]
-        sums = [read_shares(path).sum(axis=0, dtype=np.float64) for path in paths]
-        return np.asarray(np.sum(sums, axis=0))
+        sums = np.zeros(domains.k)
+        for index, path in table.parts(folder.scores):
+            shares = read_shares(assigned_path(balanced / "assigned", index))
+            sums += shares[~copies.of(index, path)].sum(axis=0, dtype=np.float64)
+        return sums
     units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
     if not target.vectors.exists():
         target.write_texts(units.read_texts())

@@ -33,14 +33,20 @@ from corpusfit.workflows.selection.auto import ranking_of
 from corpusfit.workflows.selection.balance import prepare_balance
 from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
+from corpusfit.workflows.selection.copies import check_dedup, copies_of
 from corpusfit.workflows.selection.cost_model import decide_by_budget
 from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.language_check import warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
-from corpusfit.workflows.selection.stages_ahead import stages_ahead
-from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
+from corpusfit.workflows.selection.stages_ahead import selecting_stages, stages_ahead
+from corpusfit.workflows.selection.writing import (
+    choose_segments,
+    count_rows,
+    reaching,
+    write_selected,
+)
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 
@@ -124,7 +130,8 @@ def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Se
         if manifest["budget"]:
             run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         run.engine.require_shared(folder.work, "DIR")
-        run.progress.expect(["choose", "write", "describe examples"])
+        check_dedup(run)
+        run.progress.expect(selecting_stages(plan))
         prepare_balance(run)
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -202,6 +209,7 @@ def _identity(run: Run) -> dict[str, Any]:
     settings = run.asked.as_dict() | {
         "read": run.asked.read.identity(),
         "fit": run.asked.fit.identity(),
+        "choose": run.asked.choose.identity(),
     }
     settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
     return {
@@ -251,6 +259,7 @@ def _run(
         run.choose_embedder(*decided)
         run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
+        check_dedup(run)
         asked = _decide(run, folder)
         run.progress.expect(stages_ahead(run.plan, selecting=selecting))
         prepare_encoder(run)
@@ -361,6 +370,7 @@ def _finish(
 ) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
+    reached: int | None = None
     amount: dict[str, Any] | None = None
     command = "select" if selecting else "score"
     urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
@@ -370,13 +380,16 @@ def _finish(
         if run.plan.choose.fraction == AUTO:
             amount = decide_fraction(run, folder, MethodPlan(**used))
             run.plan = run.plan.with_value("choose.fraction", amount["fraction"])
-        chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
-        write_selected(run, folder, chosen, MethodPlan(**used))
+        copies = copies_of(run, folder)
+        chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]), copies)
+        write_selected(run, folder, chosen, copies, MethodPlan(**used))
         run.require_unchanged()
         aligned = write_aligned(folder, run.sources)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         selected |= {"aligned": aligned} if aligned else {}
+        reached = reaching(folder, chosen) if run.plan.cascade.stages else None
         asked, all_of_them = run.plan.choose, manifest["counts"]["segments"]
+        all_of_them -= (chosen.copies or {"segments": 0})["segments"]
         if chosen.segments == all_of_them and (
             (asked.segments or 0) > all_of_them or (asked.tokens or 0) > chosen.tokens
         ):
@@ -391,7 +404,7 @@ def _finish(
         "command": command,
         "repeat": command_words(command, inputs, {}, _overrides(run.asked)),
         "plan": run.asked.as_dict(),
-        "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
+        "cascade": cascade_of(folder, run.plan.choose, reached),
         "selected": selected,
         "amount": amount,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),

@@ -56,7 +56,7 @@ SCHEMA = pa.schema(
 )
 
 
-def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, tuple[int, ...]]:
+def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, NDArray[np.int64]]:
     """Draw example segments, selected or not; returns their places by part.
 
     Args:
@@ -66,8 +66,7 @@ def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, 
     """
     also = [] if threshold is None else [threshold]
     at = edges(parts, seed=run.plan.seed, also=also)
-    drawn = drawn_between(parts, at, _EACH, seed=run.plan.seed)
-    return {part: tuple(places.tolist()) for part, places in drawn.items()}
+    return drawn_between(parts, at, _EACH, seed=run.plan.seed)
 
 
 def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts: list[int]) -> None:

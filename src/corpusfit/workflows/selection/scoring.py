@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from corpusfit import corpus
 from corpusfit.artifacts import listed, read_many
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, ReadsWhole, Sample
@@ -179,7 +180,10 @@ def _score_texts(
 ) -> None:
     scorer = folder.fit / "scorer.safetensors"
     plan = run.plan
-    job = ScoreTexts(*_scoring(run, folder, used), scorer, plan.read, plan.cut, store, network)
+    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    keys = folder.keys if hashed else None
+    read = (plan.read, plan.cut, store, network, keys)
+    job = ScoreTexts(*_scoring(run, folder, used), scorer, *read)
     done = listed(folder.scored)
     for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)

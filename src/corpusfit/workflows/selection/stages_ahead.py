@@ -19,7 +19,13 @@ def stages_ahead(plan: Plan, *, selecting: bool) -> list[str]:
     if plan.method.name == "auto" or plan.choose.balance or plan.choose.fraction == AUTO:
         return []
     scoring = _of_cascade(stages_of(plan)) if plan.cascade.stages else _of_method(plan)
-    return [*scoring, *(("choose", "write", "describe examples") if selecting else ())]
+    return [*scoring, *(selecting_stages(plan) if selecting else ())]
+
+
+def selecting_stages(plan: Plan) -> list[str]:
+    """The stages that select from scores."""
+    ahead = {"none": (), "exact": ("find copies",), "near": ("find copies", "find near-duplicates")}
+    return [*ahead[plan.choose.dedup], "choose", "write", "describe examples"]
 
 
 def _of_method(plan: Plan) -> list[str]:

@@ -24,6 +24,7 @@ from corpusfit.select import ScoredPart, choose
 from corpusfit.types import file_of, in_file
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.selection.balance import Balance, balance
+from corpusfit.workflows.selection.copies import Copies
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
 from corpusfit.workflows.selection.scoring import tallies
 from corpusfit.workflows.selection_folder import SelectionFolder
@@ -34,7 +35,8 @@ class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
-    of its segments (by their main cluster) and of those selected.
+    of its segments (by their main cluster) and of those selected. `copies` has the numbers of
+    documents left out as copies, by kind, and of their segments; None if all were kept.
     """
 
     segments: int = 0
@@ -43,10 +45,16 @@ class Chosen:
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     quota: list[float] | None = None
     by_cluster: list[dict[str, int]] = field(default_factory=list)
+    copies: dict[str, int] | None = None
     parts: list[int] = field(default_factory=list)
 
     def add(
-        self, part: ScoredPart, selected: Any, groups: Sequence[str], own: NDArray[np.int64] | None
+        self,
+        part: ScoredPart,
+        selected: Any,
+        copy: Any,
+        groups: Sequence[str],
+        own: NDArray[np.int64] | None,
     ) -> None:
         """Count one part, whose m segments are of some groups; `own` [m] says which, if several."""
         if own is None:
@@ -65,6 +73,8 @@ class Chosen:
             counted["tokens"] += int(pieces)
         if part.groups is not None and self.quota is not None:
             self._add_clusters(part.groups, part.tokens, selected, len(self.quota))
+        if self.copies is not None:
+            self.copies["segments"] += int(copy.sum())
         if selected.any():
             self.parts.append(part.index)
             self.segments += int(selected.sum())
@@ -88,57 +98,86 @@ class Chosen:
 
 
 def _scored(
-    folder: SelectionFolder, by: Balance | None = None, *, weighted: bool = False
+    folder: SelectionFolder,
+    copies: Copies,
+    by: Balance | None = None,
+    *,
+    weighted: bool = False,
 ) -> Iterator[ScoredPart]:
-    """The scored parts; with a balance also their clusters, with `weighted` also their shares."""
+    """The scored parts without copies.
+
+    With a balance also their clusters, with `weighted` also their shares.
+    """
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
+        kept = ~copies.of(index, path)
         yield ScoredPart(
             index,
-            np.asarray(scores, np.float32),
-            np.asarray(tokens, np.int64),
-            by.groups(index) if by is not None else None,
-            by.shares(index) if by is not None and weighted else None,
+            np.asarray(scores, np.float32)[kept],
+            np.asarray(tokens, np.int64)[kept],
+            by.groups(index)[kept] if by is not None else None,
+            by.shares(index)[kept] if by is not None and weighted else None,
         )
 
 
-def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Chosen:
-    """Select, and write the columns `weight` and `selected` beside the scores."""
+def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies: Copies) -> Chosen:
+    """Select, and write the columns `weight`, `selected` and `copy` beside the scores."""
     names = run.names
     tally_of = dict(tallies(folder))
     group_of = source_groups(names)
-    by = balance(run, folder)
+    by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
+    if run.plan.choose.dedup != "none":
+        chosen.copies = {**copies.counts, "segments": 0}
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
         choices = choose(
-            lambda: _scored(folder, by, weighted=run.plan.choose.policy != "top"),
+            lambda: _scored(folder, copies, by, weighted=run.plan.choose.policy != "top"),
             run.plan.choose,
             seed=run.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
-        for choice, part in zip(choices, _scored(folder, by), strict=True):
-            table.rewrite(paths[choice.index], weight=choice.weight, selected=choice.selected)
+        for choice, part in zip(choices, _scored(folder, Copies(), by), strict=True):
+            copy = copies.of(choice.index, paths[choice.index])
+            weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
+            weight[~copy], selected[~copy] = choice.weight, choice.selected
+            table.rewrite(paths[choice.index], weight=weight, selected=selected, copy=copy)
             groups, own = [group_of(tally_of[choice.index].sources(names)[0])], None
             if tally_of[choice.index].files > 1:
                 groups, own = grouped(*table.read_sources(paths[choice.index]), group_of)
-            chosen.add(part, choice.selected, groups, own)
+            chosen.add(part, selected, copy, groups, own)
             run.machine.progress.advance(1)
     return chosen
 
 
-def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen, method: MethodPlan) -> None:
+def reaching(folder: SelectionFolder, chosen: Chosen) -> int:
+    """Number of segments with the lowest selected score or a higher one, copies included."""
+    count = chosen.segments
+    for _, path in table.parts(folder.scores) if chosen.threshold is not None else ():
+        score, copy = table.read_columns(path, "score", "copy")
+        count += int(np.sum(np.asarray(score, np.float32)[copy == 1] >= chosen.threshold))
+    return count
+
+
+def write_selected(
+    run: Run, folder: SelectionFolder, chosen: Chosen, copies: Copies, method: MethodPlan
+) -> None:
     """Write the selected text and the examples, after removing those of another selection."""
     mark = folder.work / "chosen.json"
-    choice = {**vars(run.plan.choose), "clusters": run.clusters}
+    choice = {**run.plan.choose.identity(), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
         remove(folder.selected, folder.looked_at, folder.examples)
         write_bytes(mark, wanted)
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
-    places = draw_examples(run, lambda: _scored(folder), chosen.threshold)
+    drawn = draw_examples(run, lambda: _scored(folder, copies), chosen.threshold)
+    paths = dict(table.parts(folder.scores))
+    places = {
+        index: tuple(np.flatnonzero(~copies.of(index, paths[index]))[of_part].tolist())
+        for index, of_part in drawn.items()
+    }
     missing = _unwritten(folder.selected, chosen.parts, selected_path)
     missing |= _unwritten(folder.looked_at, places, looked_at_path)
     if missing:

@@ -1,0 +1,201 @@
+"""`--dedup`: of rows with the same text one can be selected, and the amount is met without them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from journeys import WORDS, digests, prose, scores
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.errors import UsageError
+
+PLANTED = " ".join(WORDS["task"] * 2)
+SHARDS = "read.shard_mb=0.02"
+MANY_SHARDS = "read.shard_mb=0.004"
+
+
+def write(path, rows):
+    lines = (json.dumps({"text": row} if isinstance(row, str) else row) for row in rows)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Different rows with 60 copies of one of them among them, and two of a text of many units."""
+    different = [*prose("task", 60), *prose("market", 240), PLANTED]
+    different.append(" ".join(prose("task", 400)))
+    copied = [*different, *[PLANTED] * 59, different[-1]]
+    random.Random(3).shuffle(copied)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("task") / "task.jsonl", prose("task", 40, seed=9))
+
+
+@pytest.fixture
+def select(task, rows, tmp_path, inline):
+    def select(out="out", corpus=None, **words):
+        path = tmp_path / "corpus.jsonl"
+        if corpus is not None or not path.exists():
+            write(path, corpus or rows)
+        words = {"method": "perplexity", "settings": [SHARDS], "machine": inline, **words}
+        return corpusfit.select(target=task, corpus=str(path), out=tmp_path / out, **words)
+
+    return select
+
+
+def texts(run):
+    return [segment["text"] for segment in run]
+
+
+def test_of_sixty_copies_one_is_selected_and_the_others_are_counted(select, inline):
+    run = select(fraction=0.5)
+    assert texts(run).count(PLANTED) == 1
+    marked = [row for row in scores(run) if row["copy"]]
+    long = len(marked) - 59
+    assert long > 1
+    assert run.manifest["selected"]["copies"] == {"exact": 60, "segments": 59 + long}
+    assert not any(row["selected"] or row["weight"] for row in marked)
+    different = run.manifest["counts"]["segments"] - len(marked)
+    assert run.manifest["selected"]["segments"] == round(0.5 * different) == len(texts(run))
+    place = next(f"{r['source']}:{r['row']}" for r in marked)
+    assert corpusfit.explain(run.path, row=place, machine=inline).copy
+
+
+def test_without_dedup_every_copy_is_selected(select):
+    run = select(dedup="none", fraction=0.5)
+    assert texts(run).count(PLANTED) == 60
+    assert run.manifest["selected"]["copies"] is None
+    assert not any(row["copy"] for row in scores(run))
+
+
+AMOUNTS = [
+    {"fraction": 0.2},
+    {"segments": 25},
+    {"tokens": 900},
+    {"threshold": -4.0},
+    {"weights": "continuous"},
+    {"weights": "continuous", "fraction": 0.3},
+]
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=str)
+def test_the_selection_is_that_of_the_corpus_without_copies(select, rows, amount):
+    """For a method that learns from the target alone: the background of others holds copies."""
+    words = {"settings": [SHARDS, "fit.background=100000"], **amount}
+    with_copies = select("with", method="ngram_coverage", **words)
+    without = select(
+        "without", [*dict.fromkeys(rows)], method="ngram_coverage", dedup="none", **words
+    )
+    same = [[(s["text"], s["score"], s["weight"]) for s in run] for run in (with_copies, without)]
+    assert same[0] == same[1]
+    assert same[0]
+
+
+def test_choose_leaves_copies_out_too(select, inline, tmp_path):
+    first = select(fraction=0.1)
+    fresh = select("fresh", fraction=0.5)
+    before = digests(fresh.path)
+    assert digests(corpusfit.choose(first.path, fraction=0.5, machine=inline).path) == before
+    every = corpusfit.choose(first.path, fraction=0.5, dedup="none", machine=inline)
+    assert texts(every).count(PLANTED) == 60
+    other = corpusfit.choose(first.path, out=tmp_path / "o", fraction=0.5, machine=inline)
+    assert digests(other.path) == before
+    shutil.rmtree(other.path / ".corpusfit/keys")  # as in a folder of an older version
+    assert digests(corpusfit.choose(other.path, fraction=0.5, machine=inline).path) == before
+
+
+@pytest.mark.parametrize("method", ["cynical", "textrank", "random", "knn"])
+def test_every_kind_of_method(select, rows, method, tiny_static):
+    run = select(method=method, embedder=str(tiny_static), fraction=0.5)
+    assert run.manifest["selected"]["copies"]["exact"] == 60
+    assert texts(run).count(PLANTED) <= 1
+    planted = [row for row in scores(run) if rows[row["row"]] == PLANTED]
+    (kept,) = [row for row in planted if not row["copy"]]
+    assert kept["score"] == max(row["score"] for row in planted)
+
+
+def test_a_cascade(select, tiny_static):
+    run = select(method="knn", embedder=str(tiny_static), cascade="dsir:0.9>knn", fraction=0.2)
+    assert texts(run).count(PLANTED) <= 1
+    assert run.manifest["selected"]["copies"]["exact"] == 60
+    assert 0 < run.manifest["cascade"]["recall"]["estimate"] <= 1
+
+
+def test_of_copies_with_several_labels_the_wanted_one_is_kept(select):
+    labelled = [{"text": f"text number {i}", "topic": "other"} for i in range(40)]
+    labelled += [{"text": "text number 7", "topic": "wanted"}]
+    run = select(
+        corpus=labelled,
+        method="oracle",
+        threshold=0.5,
+        settings=["method.truth=topic", "method.domain=wanted"],
+    )
+    assert texts(run) == ["text number 7"]
+    assert run.manifest["selected"]["copies"]["exact"] == 1
+
+
+def test_pairs_are_copies_if_both_sides_are(task, tmp_path, inline):
+    sides = [["eins", "one"], ["eins", "one"], ["eins", "a"], ["zwei", "two"], ["eins", "a"]]
+    for name, side in zip(("de", "en"), zip(*sides, strict=True), strict=True):
+        (tmp_path / f"p.{name}").write_text("\n".join(side) + "\n", "utf-8")
+    run = corpusfit.select(
+        target=task,
+        corpus=f"pair:{tmp_path}/p.de,{tmp_path}/p.en",
+        out=tmp_path / "out",
+        method="random",
+        fraction=1.0,
+        machine=inline,
+    )
+    assert [[s["text"], s["translation"]] for s in run] == [sides[0], sides[2], sides[3]]
+    with pytest.raises(UsageError, match="dedup"):
+        corpusfit.choose(run.path, dedup="near", machine=inline)
+
+
+def test_near_copies_are_left_out_and_counted_apart(select, rows, inline):
+    edited = ["Draft: " + " ".join(rows[0].split()[:-1]) + " end", PLANTED.upper() + "!"]
+    long = max(rows, key=len)
+    edited.append(long[:-80] + "and another end.")
+    longer = f"{rows[0]} {' '.join(prose('kitchen', 30))}"  # holds a row, and is no copy of it
+    run = select(corpus=[*rows, *edited, longer], dedup="near", fraction=0.9)
+    counted = run.manifest["selected"]["copies"]
+    assert counted["exact"] == 60
+    marked = {row["row"] for row in scores(run) if row["copy"]}
+    assert len(marked) == 60 + counted["near"]
+    same = [[i for i, row in enumerate(rows) if row == text] for text in (PLANTED, long)]
+    planted, copied = ({*places, len(rows) + 1 + n} for n, places in enumerate(same))
+    assert len(planted - marked) == len(copied - marked) == 1
+    assert len(rows) + len(edited) not in marked
+    exact = corpusfit.choose(run.path, fraction=0.9, machine=inline)
+    assert exact.manifest["selected"]["copies"]["exact"] == 60
+    assert "near" not in exact.manifest["selected"]["copies"]
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_and_a_kill_give_the_same_bytes(select, start, task, rows, tmp_path):
+    words = {"method": "cynical", "fraction": 0.3, "dedup": "near", "settings": [MANY_SHARDS]}
+    whole = digests(select("whole", **words).path)
+    two = select("two", machine=Machine(workers=2), **words)
+    assert digests(two.path) == whole
+    assert sum(name.startswith("scores/") for name in whole) > 9
+    out, corpus = tmp_path / "killed", tmp_path / "corpus.jsonl"
+    line = ("select", "--target", task, "--corpus", corpus, "--out", out, "--method", "cynical")
+    process = start(
+        *line, "--fraction", 0.3, "--dedup", "near", "--set", MANY_SHARDS, "--workers", 1
+    )
+    while len(list(out.glob(".corpusfit/near/part-*"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (out / "manifest.json").exists()
+    assert digests(select("killed", **words).path) == whole
