@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
+from corpusfit.select.copies import copies_in_words
 
 _BEGINS = "---\ntags: [corpusfit]"
 _MOST_SOURCES = 50
@@ -45,9 +46,9 @@ def _selection(manifest: Manifest) -> Iterator[str]:
             f"{selected['segments']:,} of {counts['segments']:,} segments, {selected['tokens']:,} "
             f"word pieces, from {counts['documents']:,} documents.\n"
         )
-    for kind, rows in ((selected or {}).get("copies") or {}).items():
-        if rows and kind != "segments":
-            yield f"{rows:,} {kind} copies of other rows were left out.\n"
+    copies = copies_in_words(selected.get("copies")) if selected else ""
+    if copies:
+        yield f"{copies}.\n"
     yield f"Method: {manifest['method']['name']}. {manifest.get('reason') or ''}".strip() + "\n"
     if selected:
         yield from _by_source(selected["by_source"])
