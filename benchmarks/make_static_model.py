@@ -1,8 +1,9 @@
 """Make the model of the embedder `static`: all-MiniLM-L6-v2 distilled, in 8 bits.
 
-`static:minilm` distils 256 dimensions in 32 bits (embed/distill.py). Here each token's vector becomes
-whole numbers of -127 to 127 and one float32 that scales them, which model2vec reads too (`weights`).
-The last bits of a distillation can differ between machines, and so can the bytes that this writes.
+`static:minilm` distils 256 dimensions in 32 bits (embed/distill.py). Here each token's vector
+becomes whole numbers of -127 to 127 and one float32 that scales them, which model2vec reads too
+(`weights`). The last bits of a distillation can differ between machines, and so can the bytes that
+this writes.
 
 Run: .venv/bin/python benchmarks/make_static_model.py
 It writes src/corpusfit/embed/static_model/ and needs the extra minilm.

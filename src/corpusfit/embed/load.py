@@ -7,7 +7,7 @@ from pathlib import Path
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
 from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.minilm import default_embedder, minilm_folder
 from corpusfit.embed.static import PACKAGED, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.errors import bad_setting
@@ -114,6 +114,7 @@ def _named(embedder: str, *, refresh: bool) -> Path:
 
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
     """Folder of the model to load, and whether the model is static."""
+    embedder = default_embedder() if embedder == AUTO else embedder
     if embedder == "static":
         return PACKAGED, True
     word, _, model = embedder.partition(":")

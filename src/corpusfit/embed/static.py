@@ -141,7 +141,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
     except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of errors
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        reason = f"{type(e).__name__}: {e}".splitlines()[0]
         raise ModelError(
             f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
         ) from e
@@ -151,7 +151,7 @@ def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
     place = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
     settings = json.loads((place / "tokenizer.json").read_bytes())
     configs = [folder / "config.json", folder / "config_sentence_transformers.json"]
-    config = next((json.loads(f.read_bytes()) for f in configs if f.is_file()), {})
+    config = json.loads(next((f.read_bytes() for f in configs if f.is_file()), b"{}"))
     tokens, unknown = _vocabulary(settings, folder)
     table = _table(place / _WEIGHTS)
     if max(tokens.values()) >= len(table):

@@ -24,15 +24,14 @@ class WordTokens:
     The table is emptied when it is full; which words it holds changes no id.
 
     Attributes:
+        tokenizer: reads words that are not ASCII.
         spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
         ids: int32, the tokens of all words.
 
-    Args:
-        tokenizer: reads words that are not ASCII.
     """
 
     def __init__(self, tokenizer: WordPiece) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         marks = [mark.encode() for mark in tokenizer.marks]
         longest = max(map(len, marks), default=0)
         padded = b"".join(mark.ljust(longest, b"\0") for mark in marks)
@@ -64,14 +63,15 @@ class WordTokens:
         if self._known + BLOCK > WORDS:
             self._empty()
         self._make_room(BLOCK)
+        how = most, self._marks, self.tokenizer.pieces
         tables = *self._near, self._keys, self._entries, self.spans, self.ids
         found, firsts, marked, fresh, self._known, self._used = cut_words(
-            data, offsets, most, self._marks, self._tokenizer.pieces, *tables, self._known, self._used
+            data, offsets, *how, *tables, self._known, self._used
         )
         if len(fresh):
             view = data.data
             words = [str(view[begin:end], "utf-8") for _, begin, end in fresh.tolist()]
-            ids, spans = self._tokenizer.ids(words)
+            ids, spans = self.tokenizer.ids(words)
             self._make_room(len(ids))
             self.ids[self._used : self._used + len(ids)] = ids
             self.spans[fresh[:, 0]] = self._used + spans

@@ -13,7 +13,7 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal
 from unicodedata import category, normalize
 
 import numpy as np
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from corpusfit.kernels.pieces import Pieces, index_pieces, piece_ids
 from corpusfit.types import buffers, text_array
 
-_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+_Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+_FORMS: tuple[_Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
 _OTHERS = ("BertNormalizer", "Lowercase", "StripAccents")
 _CHINESE = (
     (0x3400, 0x4DBF),
@@ -70,7 +71,9 @@ class WordPiece:
 
     def ids(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The token ids of n texts, int32; begin and end of each text's, int64 [n, 2]."""
-        return piece_ids(*buffers(text_array([*map(self._words, texts)])), self.pieces)
+        data, offsets = buffers(text_array([*map(self._words, texts)]))
+        found: tuple[NDArray[np.int32], NDArray[np.int64]] = piece_ids(data, offsets, self.pieces)
+        return found
 
     def _words(self, text: str) -> str:
         """The normalised words of a text, separated by spaces."""

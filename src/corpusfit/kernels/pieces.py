@@ -1,7 +1,7 @@
 """From UTF-8 bytes to the means of a static model's token vectors, without a tokenizer's pass.
 
 What: cuts texts at ASCII white space and ASCII punctuation as BERT's pre-tokenizer does, finds each
-word in a table of words seen before, cuts new words into WordPiece's pieces, and adds up the vectors
+word in a table of words seen before, cuts new ones into WordPiece's pieces, and adds up the vectors
 of all tokens.
 Why: a tokenizer reads 4 MB/s; a word's tokens are the same wherever it stands, so that only new
 words outside ASCII need to be normalised, and every word is cut into pieces once.
