@@ -57,9 +57,10 @@ def report(s: Setting, found: dict[Piece, dict[str, float]]) -> Report:
     text = (
         f"Average precision as in `selectors`, on the same documents, targets and seeds. "
         f"{of_seeds(s.seeds)}. Forests and "
-        "clusters begin with random draws, which other last bits change as another seed does: there "
-        f"single cells differ by more.\n\n{table(['method', 'embedder', *TARGETS, 'mean'], rows)}"
+        "clusters begin with random draws, which other last bits change as another seed does: "
+        "single cells of these differ by more.\n\n"
     )
+    text += table(["method", "embedder", *TARGETS, "mean"], rows)
     by_target = {
         m: {e: {n: spread(v) for n, v in by.items()} for e, by in of.items()}
         for m, of in figures.items()
