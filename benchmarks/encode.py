@@ -145,18 +145,18 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
 
 
 def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
-    """The static model distilled from MiniLM; our table of words is empty at the start of a run."""
+    """A static model distilled from MiniLM, in 32 bits; our table of words starts empty."""
     from model2vec import StaticModel
 
     from corpusfit.embed import load
     from corpusfit.embed.word_tokens import WordTokens
     from corpusfit.plan import EmbedPlan
 
-    ours = load(EmbedPlan(embedder="static"), cache)
+    ours = load(EmbedPlan(embedder="static:minilm"), cache)
     peer = StaticModel.from_pretrained(next(cache.glob("static-*")))
     paired(
         f"encode_static_{threads}t",
-        lambda: replace(ours, words=WordTokens.of(ours.tokenizer)).encode(texts),
+        lambda: replace(ours, words=WordTokens(ours.words.tokenizer)).encode(texts),
         lambda: peer.encode(texts),
         runs=9,
         work=len(texts),

@@ -33,7 +33,7 @@ def main(method: str) -> None:
         target.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[:300]))
         peaks = {}
         write_corpus(folder / "1.jsonl", texts, 1)
-        run(folder, 1, target, method)  # distils the static model, which needs torch
+        run(folder, 1, target, method)  # compiles the kernels
         for size in SIZES_MB:
             write_corpus(folder / f"{size}.jsonl", texts, size)
             seconds, peaks[size] = run(folder, size, target, method)

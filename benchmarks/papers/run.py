@@ -38,6 +38,7 @@ TABLES = {
     "selectors": "Which method finds the domain",
     "rare": "Which method finds a rare domain",
     "shift": "Which method finds a domain of another style",
+    "static": "What 8 bits cost the embedder static",
     "table5": "Unsupervised Domain Clusters, Table 5: pre-ranking",
     "table7": "Unsupervised Domain Clusters, Table 7: precision and recall of the selection",
     "moore_lewis": "Unsupervised Domain Clusters, appendix A.5: Moore-Lewis as published",
@@ -64,8 +65,7 @@ def main() -> None:
     started = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(asked.processes) as pool:
         needed = {e for name in names for e in getattr(table_of(name), "EMBEDS", ENCODERS)}
-        encoders = [e for e in ENCODERS if e in needed]
-        encoding = [(s, source, e) for e in encoders for source in data.source_files(s)]
+        encoding = [(s, source, e) for e in sorted(needed) for source in data.source_files(s)]
         for source, embedder in pool.imap_unordered(encode, encoding):
             tell(started, f"{source} is encoded by {embedder}")
         for done, (name, piece, result) in enumerate(pool.imap_unordered(measure, work), 1):

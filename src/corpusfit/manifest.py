@@ -21,7 +21,7 @@ from corpusfit.types import Source
 
 FORMAT = 1
 _LIBRARIES = (
-    *("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn"),
+    *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
     *("sentencex", "py3langid", "langcodes", "transliterate"),
 )

@@ -174,8 +174,9 @@ class EmbedPlan(Group, group="embed"):
     embedder: Annotated[
         str,
         Option(
-            "Model for embeddings: `minilm`, `static` (fast), `static:MODEL`, a model folder, a "
-            "Hugging Face hub id, or `auto`: minilm, and for a large corpus static",
+            "Model for embeddings: `minilm`, `static` (fast, in the package), `static:MODEL` "
+            "(distilled from it), a model folder, a Hugging Face hub id, or `auto`: minilm if "
+            "installed, and for a large corpus static",
             "embedder",
             metavar="MODEL",
         ),

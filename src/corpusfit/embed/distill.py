@@ -64,11 +64,6 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     return here
 
 
-def is_distilled(cache: Path) -> bool:
-    """Whether a cache has a static model that was distilled."""
-    return any(cache.glob("static-*"))
-
-
 def _create(place: Path, fill: Callable[[Path], None]) -> None:
     """Fill a temporary folder, then rename it to its final name."""
     try:
@@ -115,7 +110,7 @@ def _table(encoder: TransformerEncoder) -> NDArray[np.float32]:
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     if [i for _, i in tokens] != list(range(len(tokens))):
         raise ModelError(
-            f"<embed.embedder=static>: the tokenizer of {encoder.name} skips token ids, so the "
+            f"<embed.embedder>: the tokenizer of {encoder.name} skips token ids, so the "
             "model cannot be distilled. Name it without static:, or name another model."
         )
     special = set(tokenizer.all_special_ids)

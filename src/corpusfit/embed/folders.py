@@ -30,7 +30,7 @@ class Setting(NamedTuple):
 EMBEDDER = Setting(
     flag="<embed.embedder>",
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
-    otherwise="use <embed.embedder=minilm>",
+    otherwise="use <embed.embedder=static>",
     extra="embed",
 )
 ADAPTER = "adapter.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
 from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
-from corpusfit.embed.minilm import minilm_folder
-from corpusfit.embed.static import load_static, static_fingerprint
+from corpusfit.embed.minilm import default_embedder, minilm_folder
+from corpusfit.embed.static import PACKAGED, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.errors import bad_setting
 from corpusfit.plan import AUTO, EmbedPlan
@@ -114,10 +114,12 @@ def _named(embedder: str, *, refresh: bool) -> Path:
 
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
     """Folder of the model to load, and whether the model is static."""
-    word, colon, model = embedder.partition(":")
+    embedder = default_embedder() if embedder == AUTO else embedder
+    if embedder == "static":
+        return PACKAGED, True
+    word, _, model = embedder.partition(":")
     if word != "static":
         folder = _named(embedder, refresh=refresh)
         return folder, is_static(folder)
-    from_wheel = not colon or model == "minilm"
-    source = _named("minilm" if from_wheel else model, refresh=refresh)
+    source = _named(model, refresh=refresh)
     return (source if is_static(source) else distilled_folder(source, cache)), True

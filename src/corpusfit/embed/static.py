@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
-from corpusfit.embed.word_tokens import BLOCK, WordTokens, token_ids
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.embed.word_tokens import BLOCK, WordTokens
+from corpusfit.embed.wordpiece import WordPiece
+from corpusfit.errors import CorpusfitError, ModelError, importing
 from corpusfit.kernels.pieces import means
 from corpusfit.types import Texts, Vectors, buffers, taken, text_array
 
+PACKAGED = Path(__file__).parent / "static_model"
+"""The model of the embedder `static`: all-MiniLM-L6-v2 distilled, in 8 bits
+(benchmarks/make_static_model.py)."""
+
+_WEIGHTS = "model.safetensors"
 _NO_LIMIT = 2**62
+_MAX_LENGTH = 512
+"""Tokens that model2vec reads of a text unless the model says otherwise."""
+
+TokenIds = Callable[[Sequence[str]], tuple[NDArray[np.int32], NDArray[np.int64]]]
+"""From n texts to the token ids of all, int32, and begin and end of each text's, int64 [n, 2]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +43,11 @@ class StaticEncoder(Encoder):
 
     Attributes:
         table: float32 [tokens, dim], weights multiplied in.
-        tokenizer: a `tokenizers.Tokenizer` that truncates and does not pad.
+        token_ids: the tokenizer, which reads texts whole.
+        limit: most tokens of a text that are read.
         skip: id of the unknown token, excluded from the mean; -1 for none.
         normalise: scale embeddings to length 1.
-        characters: most characters of a text that are read; None for all.
+        characters: most characters of a text that are read.
         words: the tokens of words seen before; None if the tokenizer does not cut texts into words
             as BERT's does, so that it reads every text whole.
 
@@ -45,10 +59,11 @@ class StaticEncoder(Encoder):
     dim: int
     fingerprint: str
     table: NDArray[np.float32]
-    tokenizer: Any
+    token_ids: TokenIds
+    limit: int
     skip: int
     normalise: bool
-    characters: int | None
+    characters: int
     words: WordTokens | None
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
@@ -66,25 +81,21 @@ class StaticEncoder(Encoder):
         data, offsets = buffers(texts)
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
             return self._by_tokenizer(texts.to_pylist())
-        most = _NO_LIMIT if self.characters is None else self.characters
-        found, firsts, marked = self.words.numbers(data, offsets, most)
-        ids, spans = self.words.ids, self.words.spans
-        truncation = self.tokenizer.truncation
-        limit = _NO_LIMIT if truncation is None else truncation["max_length"]
-        out: Vectors = means(
-            self.table, found, firsts, ids, spans, limit, self.skip, self.normalise
-        )
+        found, firsts, marked = self.words.numbers(data, offsets, self.characters)
+        out = self._means(found, firsts, self.words.ids, self.words.spans)
         if marked.any():
             out[marked] = self._by_tokenizer(taken(texts, np.flatnonzero(marked)).to_pylist())
         return out
 
     def _by_tokenizer(self, texts: list[str]) -> Vectors:
         """Embeddings of a few texts, each read whole by the tokenizer."""
-        ids, spans = token_ids(self.tokenizer, [text[: self.characters] for text in texts])
         n = len(texts)
         found, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
-        how = _NO_LIMIT, self.skip, self.normalise
-        out: Vectors = means(self.table, found, firsts, ids, spans, *how)
+        return self._means(found, firsts, *self.token_ids([t[: self.characters] for t in texts]))
+
+    def _means(self, *tokens: NDArray[Any]) -> Vectors:
+        """Embeddings of texts by their words' tokens; arguments as those of `means`."""
+        out: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
         return out
 
 
@@ -103,10 +114,10 @@ def static_fingerprint(folder: Path) -> str:
     Raises:
         ModelError: the folder has no safetensors weights.
     """
-    weights = sorted(folder.rglob("model.safetensors"))
+    weights = sorted(folder.rglob(_WEIGHTS))
     if not weights:
         raise ModelError(
-            f"<embed.embedder=static>: {folder} has no model.safetensors. Save the model there "
+            f"<embed.embedder>: {folder} has no model.safetensors. Save the model there "
             "with model2vec's save_pretrained."
         )
     files = [*weights, *sorted(folder.rglob("tokenizer.json")), *folder.glob("config.json")]
@@ -122,45 +133,93 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
 
     Raises:
         ModelError: the folder does not hold a static model that can be loaded.
-        MissingDependencyError: model2vec is not installed.
+        MissingDependencyError: its tokenizer is none of BERT's, and tokenizers is not installed.
     """
     identity = static_fingerprint(folder)
     try:
-        from model2vec import StaticModel
-    except ImportError as e:
-        raise MissingDependencyError("<embed.embedder=static>", "embed") from e
-    try:
-        model = StaticModel.from_pretrained(folder)
+        return _load(folder, name, identity)
+    except CorpusfitError:
+        raise
     except Exception as e:  # a broken folder raises many kinds of errors
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        reason = f"{type(e).__name__}: {e}".splitlines()[0]
         raise ModelError(
             f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
         ) from e
-    kind = json.loads(model.tokenizer.to_str())["model"]
-    if kind["type"] == "WordPiece" and kind["unk_token"] not in kind["vocab"]:
+
+
+def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
+    place = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
+    settings = json.loads((place / "tokenizer.json").read_bytes())
+    configs = [folder / "config.json", folder / "config_sentence_transformers.json"]
+    config = json.loads(next((f.read_bytes() for f in configs if f.is_file()), b"{}"))
+    tokens, unknown = _vocabulary(settings, folder)
+    table = _table(place / _WEIGHTS)
+    if max(tokens.values()) >= len(table):
         raise ModelError(
-            f"<embed.embedder>: the vocabulary of the model in {folder} lacks its unknown token "
-            f"{kind['unk_token']}. Add it to tokenizer.json, or name another model."
+            f"<embed.embedder>: the model in {folder} has {len(tokens)} tokens and {len(table)} "
+            "vectors. Name another model."
         )
-    longest = model.max_length
+    known = WordPiece(settings) if WordPiece.reads(settings) else None
+    limit = config.get("max_length", _MAX_LENGTH)
+    typical = int(np.median([len(token) for token in tokens]))
     return StaticEncoder(
         name=name,
-        dim=int(model.dim),
+        dim=table.shape[1],
         fingerprint=identity,
-        table=_table(model),
-        tokenizer=model.tokenizer,
-        skip=-1 if model.unk_token_id is None else int(model.unk_token_id),
-        normalise=bool(model.normalize),
-        characters=None if longest is None else longest * model.median_token_length,
-        words=WordTokens.of(model.tokenizer),
+        table=table,
+        token_ids=known.ids if known else _by_library(settings, folder),
+        limit=_NO_LIMIT if limit is None else limit,
+        skip=unknown,
+        normalise=bool(config.get("normalize", False)),
+        characters=_NO_LIMIT if limit is None else limit * typical,
+        words=WordTokens(known) if known else None,
     )
 
 
-def _table(model: Any) -> NDArray[np.float32]:
+def _table(path: Path) -> NDArray[np.float32]:
     """Vector of each token id as float32 [tokens, dim], without quantisation and with weights."""
-    table = np.asarray(model.embedding, dtype=np.float32)
-    if model.token_mapping is not None:
-        table = table[model.token_mapping]
-    if model.weights is not None:
-        table = table * np.asarray(model.weights, dtype=np.float32)[:, None]
+    from safetensors.numpy import load_file
+
+    tensors = load_file(path)
+    found = tensors["embedding.weight" if "embedding.weight" in tensors else "embeddings"]
+    table: NDArray[np.float32] = found.astype(np.float32)
+    if "mapping" in tensors:
+        table = table[tensors["mapping"]]
+    if "weights" in tensors:
+        table = table * tensors["weights"].astype(np.float32)[:, None]
     return np.ascontiguousarray(table)
+
+
+def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[dict[str, int], int]:
+    """The ids of a tokenizer's tokens, and the id of the unknown one, -1 for none."""
+    model = settings["model"]
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):  # of Unigram, with their probabilities
+        vocabulary = {token: i for i, (token, _) in enumerate(vocabulary)}
+    unknown = model.get("unk_id", vocabulary.get(model.get("unk_token")))
+    if unknown is None and model["type"] == "WordPiece":
+        raise ModelError(
+            f"<embed.embedder>: the vocabulary of the model in {folder} lacks its unknown token "
+            f"{model['unk_token']}. Add it to tokenizer.json, or name another model."
+        )
+    tokens = vocabulary | {one["content"]: one["id"] for one in settings["added_tokens"]}
+    return tokens, -1 if unknown is None else unknown
+
+
+def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
+    """The token ids of texts that the library reads whole."""
+    with importing(f"The tokenizer of the model in {folder}", "embed"):
+        from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(json.dumps(settings))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return partial(_ids, tokenizer)
+
+
+def _ids(tokenizer: Any, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    rows = [one.ids for one in coded]
+    ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
+    spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=ends[-1]), spans

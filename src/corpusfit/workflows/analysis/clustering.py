@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.artifacts import read_arrays
+from corpusfit.embed.minilm import default_embedder
 from corpusfit.errors import bad_setting
 from corpusfit.explore.domains import read_domains, write_domains
 from corpusfit.explore.folder import ClustersFolder
@@ -75,7 +76,7 @@ def clusters(
     """
     plan = plan.check()
     if plan.embed.embedder == AUTO:
-        plan = plan.with_value("embed.embedder", "minilm")
+        plan = plan.with_value("embed.embedder", default_embedder())
     if plan.draw.truth != SOURCE:
         read = dataclasses.replace(plan.read, id_field=plan.draw.truth)
         plan = dataclasses.replace(plan, read=read)

@@ -11,7 +11,6 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.artifacts import is_local, no_collection
-from corpusfit.embed.distill import is_distilled
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
@@ -249,13 +248,7 @@ def _run(
             with contextlib.suppress(OSError):  # `begin` says what is wrong
                 folder.work.mkdir(parents=True, exist_ok=True)
         stack.enter_context(locked(folder.work, "select" if selecting else "score"))
-        decided = by_size(
-            plan,
-            run.sources,
-            workers=run.engine.workers,
-            cascade=selecting,
-            distilled=is_distilled(run.cache),
-        )
+        decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
         run.choose_embedder(*decided)
         run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from corpusfit.embed.distill import is_distilled
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
@@ -57,13 +56,7 @@ def estimate(
         context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
         engine = context.engine
-        plan, *why = by_size(
-            plan,
-            sources,
-            workers=engine.workers,
-            cascade=True,
-            distilled=is_distilled(context.cache),
-        )
+        plan, *why = by_size(plan, sources, workers=engine.workers, cascade=True)
         plan = resolve_stages(plan)
         run = Run.of(context, plan, [], sources)
         run.choose_embedder(plan, *why)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
-from corpusfit.embed.minilm import WHEEL
-from corpusfit.errors import MissingDependencyError
+from corpusfit.embed.minilm import default_embedder
 from corpusfit.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
@@ -57,22 +55,18 @@ def by_size(
     *,
     workers: int,
     cascade: bool,
-    distilled: bool = False,
 ) -> tuple[Plan, str, str]:
     """The plan with an embedder in the place of `auto`, and why.
 
     `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
-    embedding, `static` passes on what `minilm` then scores, as long as that is bounded.
+    embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
+    for all where `minilm` is not installed.
 
     Args:
         plan: of `select`, `score` or `rank`.
         sources: the corpus.
         workers: number of workers.
         cascade: whether it may become a cascade, whose scores are for one selection.
-        distilled: whether `static` is in the cache.
-
-    Raises:
-        MissingDependencyError: it needs an encoder, and none is installed.
 
     Returns:
         The plan; why it has its embedder, in a sentence; about how long that and others take,
@@ -83,14 +77,12 @@ def by_size(
     name, text = plan.method.name, _text_bytes(sources)
     method = None if name == AUTO else registry.build(name, plan.method.options)
     reads = method is None or method.encodes
-    if reads and not distilled and find_spec(WHEEL) is None:
-        raise MissingDependencyError(
-            "The default <embed.embedder>",
-            "minilm",
-            "Or name a method on words: <.method=moore_lewis>.",
-        )
+    best = default_embedder() if reads else "minilm"
     if not reads or plan.cascade.stages or plan.auto.budget:
-        return _with(plan, "minilm"), "", ""
+        return _with(plan, best), "", ""
+    if best == "static":
+        why = "The embedder is static, as minilm is not installed: pip install 'corpusfit[minilm]'."
+        return _with(plan, best), why, ""
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
@@ -114,8 +106,7 @@ def by_size(
     if needed < 1:
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
         others = {"<cascade.stages='static>minilm'>": staged.seconds(device), **others}
-    once = "" if distilled else ", and once 20 s to distil static"
-    return _with(plan, "static"), why, times.said("static", others, once)
+    return _with(plan, "static"), why, times.said("static", others)
 
 
 def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
@@ -158,19 +149,18 @@ class _Times:
         workers = 1 if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
 
-    def said(self, way: str, others: Mapping[str, float], once: str = "") -> str:
+    def said(self, way: str, others: Mapping[str, float]) -> str:
         """How long a way takes, and what others take.
 
         Args:
             way: an entry of `PER_BYTE`.
             others: seconds of other embedders and methods, by their settings.
-            once: what comes in addition.
         """
         if self.text == float("inf"):
             return f"Instead: {', '.join(others)}."
         named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
         own = format_duration(self.seconds(way))
-        return f"About {own} on an idle machine{once}; instead, {', '.join(named)}."
+        return f"About {own} on an idle machine; instead, {', '.join(named)}."
 
 
 def _selected(amount: ChoosePlan) -> float:

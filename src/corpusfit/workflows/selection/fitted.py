@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import restore, store, write_bytes
 from corpusfit.embed import Encoder, load
-from corpusfit.embed.distill import is_distilled
 from corpusfit.embed.store import rounded
 from corpusfit.errors import ModelError
 from corpusfit.manifest import versions
@@ -129,8 +128,7 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
             write_bytes(file, b"\n".join(orjson.dumps({"text": t}) for t in texts.to_pylist()))
             sources.append(context.find([str(file)], plan.read, name))
         run = Run.of(context, plan, *sources, role="background")
-        distilled, workers = is_distilled(run.cache), run.engine.workers
-        decided = by_size(plan, run.sources, workers=workers, cascade=False, distilled=distilled)
+        decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
         run.choose_embedder(*decided)
         method = registry.with_embedder(plan.method, run.plan.embed.embedder)
         run.plan = run.asked = dataclasses.replace(run.plan, method=method)

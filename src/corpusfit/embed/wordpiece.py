@@ -1,0 +1,187 @@
+"""BERT's tokenizer, read from tokenizer.json: no library is needed.
+
+What: normalises texts, cuts them into words at white space and signs, and words into pieces.
+Why: with it static models run in the core install; `tokenizers` reads every text whole.
+Trade-off: characters have the properties that this Python knows; those of tokenizers are of about
+Unicode 8, so characters that came later can differ.
+Reference: `BertNormalizer`, `BertPreTokenizer` and `WordPiece` of tokenizers.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+from unicodedata import category, normalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.kernels.pieces import Pieces, index_pieces, piece_ids
+from corpusfit.types import buffers, text_array
+
+_Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+_FORMS: tuple[_Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
+_OTHERS = ("BertNormalizer", "Lowercase", "StripAccents")
+_CHINESE = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B81F),
+    (0x2B920, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+Change = Callable[[str], str]
+
+
+class WordPiece:
+    """BERT's tokenizer; its tokens of a text are those of its words.
+
+    Attributes:
+        pieces: its vocabulary.
+        marks: texts that are tokens wherever they stand, such as `[SEP]`.
+
+    Args:
+        settings: what tokenizer.json holds, of which `reads` is true.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.marks = [one["content"] for one in settings["added_tokens"]]
+        longest_first = sorted(self.marks, key=len, reverse=True)
+        self._mark = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
+        self._changes = _changes(_steps(settings))
+        self.pieces = _pieces(settings)
+
+    @staticmethod
+    def reads(settings: Mapping[str, Any]) -> bool:
+        """Whether a tokenizer is one of BERT's, and its added tokens are found before cutting."""
+        added, flags = settings["added_tokens"], ("normalized", "single_word", "lstrip", "rstrip")
+        marks = [one["content"] for one in added]
+        return (
+            settings["model"]["type"] == "WordPiece"
+            and (settings["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
+            and all(step["type"] in (*_FORMS, *_OTHERS) for step in _steps(settings))
+            and not any(one[flag] for one in added for flag in flags)
+            and all(len(m) > 1 and m.isascii() and m[0] in string.punctuation for m in marks)
+        )
+
+    def ids(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The token ids of n texts, int32; begin and end of each text's, int64 [n, 2]."""
+        data, offsets = buffers(text_array([*map(self._words, texts)]))
+        found: tuple[NDArray[np.int32], NDArray[np.int64]] = piece_ids(data, offsets, self.pieces)
+        return found
+
+    def _words(self, text: str) -> str:
+        """The normalised words of a text, separated by spaces."""
+        parts = self._mark.split(text)  # every second one is a mark
+        for change in self._changes:
+            parts[::2] = map(change, parts[::2])
+        return " ".join(parts)
+
+
+class _Each(dict[int, str]):
+    """What becomes of each character after some changes, for `str.translate`."""
+
+    def __init__(self, *changes: Change) -> None:
+        super().__init__()
+        self._changes = changes
+
+    def __missing__(self, code: int) -> str:
+        found = chr(code)
+        for change in self._changes:
+            found = "".join(map(change, found))
+        self[code] = found
+        return found
+
+    def __call__(self, text: str) -> str:
+        return text.translate(self)
+
+
+def _steps(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a tokenizer's normaliser does, step by step."""
+    normaliser = settings["normalizer"]
+    if normaliser is None:
+        return []
+    return normaliser["normalizers"] if normaliser["type"] == "Sequence" else [normaliser]
+
+
+def _changes(steps: Sequence[Mapping[str, Any]]) -> list[Change]:
+    """The changes from a text to its words, whole texts in turn."""
+    forms: dict[str, Change] = {form: partial(normalize, form) for form in _FORMS}
+    found: list[Change] = []
+    each: list[Change] = []
+    for change in [change for step in steps for change in _named(step)]:
+        if change in forms:
+            found += [_Each(*each), forms[change]]
+            each = []
+        else:
+            each.append(_OF_EACH[change])
+    return [*found, _Each(*each, _cut)]
+
+
+def _named(step: Mapping[str, Any]) -> list[str]:
+    """The changes of a step of a normaliser, by name."""
+    if step["type"] != "BertNormalizer":
+        return [step["type"]]
+    lower = step["lowercase"]
+    strips = lower if step["strip_accents"] is None else step["strip_accents"]
+    cleans, spaces = step["clean_text"], step["handle_chinese_chars"]
+    return [
+        *["clean"] * cleans,
+        *["space Chinese"] * spaces,
+        *["NFD", "strip marks"] * strips,
+        *["Lowercase"] * lower,
+    ]
+
+
+def _clean(character: str) -> str:
+    if character in "\t\n\r":
+        return " "
+    kind = category(character)
+    if kind in ("Cc", "Cf", "Co") or character == "\ufffd":
+        return ""
+    return " " if character.isspace() else character
+
+
+def _space_chinese(character: str) -> str:
+    chinese = any(first <= ord(character) <= last for first, last in _CHINESE)
+    return f" {character} " if chinese else character
+
+
+_OF_EACH: dict[str, Change] = {
+    "clean": _clean,
+    "space Chinese": _space_chinese,
+    "strip marks": lambda character: "" if category(character) == "Mn" else character,
+    "StripAccents": lambda character: "" if category(character)[0] == "M" else character,
+    "Lowercase": str.lower,
+}
+
+
+def _cut(character: str) -> str:
+    if character.isspace() and not "\x1c" <= character <= "\x1f":
+        return " "
+    sign = character in string.punctuation or category(character)[0] == "P"
+    return f" {character} " if sign else character
+
+
+def _pieces(settings: Mapping[str, Any]) -> Pieces:
+    """WordPiece's vocabulary; added tokens are words of it."""
+    model = settings["model"]
+    prefix, added = model["continuing_subword_prefix"], settings["added_tokens"]
+    first = model["vocab"] | {one["content"]: one["id"] for one in added}
+    later = {
+        piece.removeprefix(prefix): i
+        for piece, i in model["vocab"].items()
+        if piece.startswith(prefix)
+    }
+    tables = [
+        index_pieces(*buffers(text_array(list(some))), np.array(list(some.values()), np.int32))
+        for some in (first, later)
+    ]
+    fold = any("Lowercase" in _named(step) for step in _steps(settings))
+    longest, unknown = model["max_input_chars_per_word"], model["vocab"][model["unk_token"]]
+    return *tables[0], *tables[1], longest, unknown, fold
