@@ -41,8 +41,8 @@ def cyrillic(text: str) -> str:
     if _CYRILLIC.search(text):
         return text
     latin = _TIES.sub("", unicodedata.normalize("NFC", text))
-    for pattern, letter in ((_SHORT_I, "j"), (_YE, "e")):
-        latin = pattern.sub(lambda m, letter=letter: _cased(letter, m[0]), latin)
+    latin = _SHORT_I.sub(lambda m: _cased("j", m[0]), latin)
+    latin = _YE.sub(lambda m: _cased("e", m[0]), latin)
     letters = _LETTERS | _SIGNS
     found = _LATIN.sub(lambda m: _cased(letters[m[0].lower()], m[0]), latin)
     return found.upper() if text.isupper() else found
