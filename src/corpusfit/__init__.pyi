@@ -6,6 +6,7 @@ from .api.composing import compose
 from .api.crosslingual import retrieval, tokenizers
 from .api.evaluating import evaluate, run
 from .api.exploring import clusters
+from .api.maintaining import cache, doctor, prune_cache
 from .api.reporting import report
 from .api.selecting import audit, choose, explain, rank, score, select
 from .api.splitting import overlaps, split
@@ -20,10 +21,12 @@ from .workflows.analysis.clustering import Clustered
 from .workflows.analysis.explaining import Explanation
 from .workflows.analysis.retrieving import Retrieval
 from .workflows.analysis.tokenizer_fertility import Tokenized
+from .workflows.cache import CacheEntry
 from .workflows.contamination.report import Contamination
 from .workflows.context import Machine
 from .workflows.evaluation.evaluating import Evaluated
 from .workflows.evaluation.forecasting import Forecast
+from .workflows.health import Health
 from .workflows.mixing.composing import Composition
 from .workflows.result import Selection
 from .workflows.splitting.overlap import SplitOverlap
@@ -32,10 +35,13 @@ from .workflows.splitting.splitting import Split
 from .workflows.tuning.plan import TunePlan
 from .workflows.tuning.result import Tuned
 
+__version__: str
+
 __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "CacheEntry",
     "Clustered",
     "ClustersPlan",
     "Composition",
@@ -46,6 +52,7 @@ __all__ = [
     "Evaluated",
     "Explanation",
     "Forecast",
+    "Health",
     "Machine",
     "Plan",
     "Retrieval",
@@ -58,14 +65,17 @@ __all__ = [
     "Tuned",
     "adapt",
     "audit",
+    "cache",
     "choose",
     "clusters",
     "compose",
     "contamination",
+    "doctor",
     "evaluate",
     "explain",
     "forecast",
     "overlaps",
+    "prune_cache",
     "rank",
     "report",
     "retrieval",
