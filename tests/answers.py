@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numba
+
 from corpusfit.engine import Job, report
 from corpusfit.errors import MissingDependencyError, StorageError
 
@@ -40,6 +42,8 @@ class Answer(Job):
                 case "main":
                     main = sys.modules["__main__"]
                     return main.__name__, hasattr(main, "__file__")
+                case "compile":
+                    return numba.njit(lambda: 1)()
                 case "folder":
                     return str(Path.cwd())
                 case "full":

@@ -54,6 +54,9 @@ class Engine(ABC):
     Args:
         workers: number of pieces in parallel (default: one per core that this process may use).
 
+    Attributes:
+        on_compile: called when a worker compiles kernels, as far as the engine knows.
+
     Raises:
         UsageError: workers is below 1.
     """
@@ -62,6 +65,7 @@ class Engine(ABC):
         if workers is not None and workers < 1:
             raise bad_setting("<.workers>", "1 or more", workers)
         self.workers = workers or _cores()
+        self.on_compile: Callable[[], None] = lambda: None
 
     @abstractmethod
     def map(

@@ -94,6 +94,18 @@ def test_a_script_without_a_guard_runs_once(tmp_path):
     assert done.stdout == "script runs\n3\n"
 
 
+def test_the_engine_hears_that_a_worker_compiles():
+    """Of pieces that do, not of one that does not."""
+    heard = []
+    with LocalEngine(1) as engine:
+        engine.on_compile = lambda: heard.append(1)
+        assert list(engine.map(Answer(), ["folder"]))
+        assert not heard
+        assert list(engine.map(Answer(), ["compile", "folder", "compile"])) != []
+        list(engine.map(Answer(), ["folder"]))
+    assert heard
+
+
 ERRORS = [
     cls
     for cls in vars(errors).values()
