@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numba
 
-from corpusfit.engine import Job, report
+from corpusfit.engine import Job, PlainJob, report
 from corpusfit.errors import MissingDependencyError, StorageError
 
 
@@ -96,3 +96,11 @@ class Stuck(Job):
             return piece
 
         return work
+
+
+@dataclass(frozen=True)
+class Touch(PlainJob):
+    """Creates a file."""
+
+    def _work(self, piece):
+        piece.touch()

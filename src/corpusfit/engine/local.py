@@ -87,9 +87,7 @@ class LocalEngine(Engine):
         """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
-        name, data = packed(job)
-        job_file = self._jobs / name
-        write_bytes(job_file, data)
+        job_file = self._written(job)
         waiting = enumerate(pieces)
         running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine, and in the map
         try:
@@ -119,6 +117,18 @@ class LocalEngine(Engine):
                 "A worker process died, most likely because it ran out of memory. Run the same "
                 "command again with fewer <.workers>; finished shards are kept."
             ) from e
+
+    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:
+        """Run a job that nobody waits for; see `Engine.run_aside`."""
+        if self._pool is not None and self.workers > 1:
+            with _clean_environment():
+                self._pool.submit(_do, self._written(job), next(self._numbers), piece)
+
+    def _written(self, job: Job[Any, Any]) -> Path:
+        """The file of a job, from which each worker reads it once."""
+        name, data = packed(job)
+        write_bytes(self._jobs / name, data)
+        return self._jobs / name
 
     def _tell(self, on_share: OnShare, numbers: dict[int, int]) -> None:
         """Pass on what is done of pieces in progress, by their numbers in the engine."""

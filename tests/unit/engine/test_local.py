@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from answers import Answer
+from answers import Answer, Touch
 from corpusfit import errors
 from corpusfit.engine import LocalEngine
 from corpusfit.errors import WorkerError
@@ -104,6 +104,15 @@ def test_the_engine_hears_that_a_worker_compiles():
         assert list(engine.map(Answer(), ["compile", "folder", "compile"])) != []
         list(engine.map(Answer(), ["folder"]))
     assert heard
+
+
+def test_what_is_run_aside_is_run_and_disturbs_nothing(tmp_path):
+    """By a second worker, before the engine stops; one worker alone leaves it."""
+    for workers, runs in ((2, True), (1, False)):
+        with LocalEngine(workers) as engine:
+            engine.run_aside(Touch(), tmp_path / str(workers))
+            assert list(engine.map(Answer(), ["folder"]))
+        assert (tmp_path / str(workers)).exists() == runs
 
 
 ERRORS = [
