@@ -11,7 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.engine import Job, report
+import numba
+
+from corpusfit.engine import Job, PlainJob, report
 from corpusfit.errors import MissingDependencyError, StorageError
 
 
@@ -40,6 +42,8 @@ class Answer(Job):
                 case "main":
                     main = sys.modules["__main__"]
                     return main.__name__, hasattr(main, "__file__")
+                case "compile":
+                    return numba.njit(lambda: 1)()
                 case "folder":
                     return str(Path.cwd())
                 case "full":
@@ -92,3 +96,11 @@ class Stuck(Job):
             return piece
 
         return work
+
+
+@dataclass(frozen=True)
+class Touch(PlainJob):
+    """Creates a file."""
+
+    def _work(self, piece):
+        piece.touch()

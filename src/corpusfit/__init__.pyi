@@ -7,6 +7,7 @@ from .api.crosslingual import retrieval, tokenizers
 from .api.estimator import Scorer
 from .api.evaluating import evaluate, run
 from .api.exploring import clusters
+from .api.maintaining import cache, doctor, prune_cache
 from .api.opening import open
 from .api.reporting import report
 from .api.selecting import audit, choose, explain, rank, score, select
@@ -22,10 +23,12 @@ from .workflows.analysis.clustering import Clustered
 from .workflows.analysis.explaining import Explanation
 from .workflows.analysis.retrieving import Retrieval
 from .workflows.analysis.tokenizer_fertility import Tokenized
+from .workflows.cache import CacheEntry
 from .workflows.contamination.report import Contamination
 from .workflows.context import Machine
 from .workflows.evaluation.evaluating import Evaluated
 from .workflows.evaluation.forecasting import Forecast
+from .workflows.health import Health
 from .workflows.mixing.composing import Composition
 from .workflows.result import Selection
 from .workflows.splitting.overlap import SplitOverlap
@@ -34,10 +37,13 @@ from .workflows.splitting.splitting import Split
 from .workflows.tuning.plan import TunePlan
 from .workflows.tuning.result import Tuned
 
+__version__: str
+
 __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "CacheEntry",
     "Clustered",
     "ClustersPlan",
     "Composition",
@@ -48,6 +54,7 @@ __all__ = [
     "Evaluated",
     "Explanation",
     "Forecast",
+    "Health",
     "Machine",
     "Plan",
     "Retrieval",
@@ -61,15 +68,18 @@ __all__ = [
     "Tuned",
     "adapt",
     "audit",
+    "cache",
     "choose",
     "clusters",
     "compose",
     "contamination",
+    "doctor",
     "evaluate",
     "explain",
     "forecast",
     "open",
     "overlaps",
+    "prune_cache",
     "rank",
     "report",
     "retrieval",

@@ -23,7 +23,7 @@ FORMAT = 1
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
-    *("sentencex", "py3langid", "langcodes", "transliterate"),
+    *("sentencex", "py3langid", "langcodes"),
 )
 
 

@@ -309,6 +309,8 @@ def _holds_strings(kind: pa.DataType) -> bool:
 def buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes and the n + 1 offsets of n texts; text i is `data[offsets[i] : offsets[i + 1]]`.
 
+    The bytes are always read-only: a kernel would be compiled twice for both kinds of arrays.
+
     Of `Texts` nothing is copied: Arrow's own layout is what the kernels read. Other strings become
     such an array first (`as_texts`, with its errors).
     """
@@ -316,6 +318,8 @@ def buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     _, offsets, data = held.buffers()
     n = len(held)
     if offsets is None or n == 0:
-        return np.empty(0, np.uint8), np.zeros(n + 1, np.int64)
+        return np.frombuffer(b"", np.uint8), np.zeros(n + 1, np.int64)
     places = np.frombuffer(offsets, np.int64)[held.offset : held.offset + n + 1]
-    return np.frombuffer(data or b"", np.uint8), places
+    held_bytes = np.frombuffer(data or b"", np.uint8)
+    held_bytes.flags.writeable = False
+    return held_bytes, places

@@ -34,7 +34,7 @@ from corpusfit.evaluate.task import Examples, load_task, store_task, task_digest
 from corpusfit.options import settings_of
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
-pytest.importorskip("seqeval", reason="the extra train is not installed")
+pytest.importorskip("accelerate", reason="the extra train is not installed")
 from scipy import stats  # noqa: E402
 from sklearn import metrics as sklearn  # noqa: E402
 

@@ -11,7 +11,7 @@ from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.task import Examples, Task
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("seqeval", reason="the extra train is not installed")
+pytest.importorskip("accelerate", reason="the extra train is not installed")
 
 pytestmark = [
     pytest.mark.gpu,

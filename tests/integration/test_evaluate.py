@@ -17,7 +17,7 @@ from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError, UsageError
 from corpusfit.evaluate.task import nested_places
 
-pytest.importorskip("seqeval", reason="the extra train is not installed")
+pytest.importorskip("accelerate", reason="the extra train is not installed")
 
 SETTINGS = [
     "finetune.device=cpu",

@@ -105,7 +105,7 @@ def test_a_help_has_the_glossarys_words(name):
 def test_the_list_of_commands_cuts_no_sentence(capsys):
     group = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
     context = group.make_context("corpusfit", ["methods"], resilient_parsing=True)
-    listed = group.get_help(context).split("Commands:")[1]
+    listed = group.get_help(context).split("Select text:")[1]
     assert "..." not in listed
     assert [*found_in(listed, "help")] == []
 

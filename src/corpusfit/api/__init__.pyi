@@ -5,6 +5,7 @@ from .composing import compose, estimate_composition
 from .crosslingual import retrieval, tokenizers
 from .evaluating import estimate_evaluation, evaluate, missing, run
 from .exploring import clusters
+from .maintaining import cache, doctor, prune_cache
 from .opening import open
 from .plans import build_adapt_plan, build_evaluate_plan, build_plan, build_tune_plan
 from .reporting import report
@@ -19,10 +20,12 @@ __all__ = [
     "build_evaluate_plan",
     "build_plan",
     "build_tune_plan",
+    "cache",
     "choose",
     "clusters",
     "compose",
     "contamination",
+    "doctor",
     "estimate",
     "estimate_adaptation",
     "estimate_composition",
@@ -34,6 +37,7 @@ __all__ = [
     "missing",
     "open",
     "overlaps",
+    "prune_cache",
     "rank",
     "report",
     "retrieval",

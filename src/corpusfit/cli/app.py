@@ -5,30 +5,37 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+import corpusfit
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError, called_by
 
-COMMANDS = (
-    *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "tune"),
-    *("methods", "split", "contamination", "forecast", "compose", "adapt", "evaluate", "run"),
-    *("report", "push", "retrieval", "tokenizers"),
-)
-"""The commands, each a module of this package, in the order of `corpusfit --help`."""
+JOURNEY = {
+    "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
+    "Prepare corpora and tasks": ("clusters", "compose", "split", "contamination"),
+    "Adapt and evaluate models": (
+        *("adapt", "evaluate", "run", "forecast", "retrieval", "tokenizers"),
+    ),
+    "Report, publish, maintain": ("report", "push", "methods", "doctor", "cache"),
+}
+"""The commands in groups, in the order of `corpusfit --help`."""
+
+COMMANDS = tuple(name for names in JOURNEY.values() for name in names)
+"""The commands, each a module of this package."""
 
 STOPPED = 130
 """What Typer exits with after Ctrl-C."""
 
 SETTINGS: dict[str, Any] = {
-    "add_completion": False,
+    "add_completion": False,  # the application's own completes its commands
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
 }
-"""Typer settings of every command: no completion, no Rich markup, plain tracebacks."""
+"""Typer settings of every command: no Rich markup, plain tracebacks."""
 
 
 class _Commands(TyperGroup):
@@ -48,6 +55,14 @@ class _Commands(TyperGroup):
         single.command(cmd_name, help=about)(command)  # \b keeps the example's lines apart
         return typer.main.get_command(single)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands by what they are for."""
+        for title, names in JOURNEY.items():
+            room = formatter.width - max(map(len, COMMANDS)) - 6
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(n, c.get_short_help_str(room)) for n, c in commands])
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; messages spell settings as on the command line."""
         from corpusfit.cli.options import CommandLine
@@ -62,12 +77,24 @@ app = typer.Typer(
     help="Find the part of a corpus that is like your task.",
     epilog="Begin with: corpusfit demo",
     no_args_is_help=True,
-    **SETTINGS,
+    **{**SETTINGS, "add_completion": True},
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"corpusfit {corpusfit.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _corpusfit() -> None:
+def _corpusfit(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
     """Typer builds a group only of an app that has a callback or commands."""
 
 

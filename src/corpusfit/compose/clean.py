@@ -1,4 +1,4 @@
-"""Cleans documents: removes markup, cuts sentences, restores transliterated Russian."""
+"""Cleans documents: removes markup, cuts sentences."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.compose.languages import EXTRA
+from corpusfit.compose.russian import cyrillic
 from corpusfit.errors import importing
 from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
@@ -31,14 +32,6 @@ _BLOCKS = re.compile(
 )
 _COMMENT = re.compile(r"^[ \t]*#.*(?:\n|\Z)", re.M)
 _LETTER = re.compile(r"[^\W\d_]")
-_CYRILLIC = re.compile(r"[\u0400-\u052f]")
-
-_CATALOGUE_LETTERS = (
-    *(("shch", "sch"), ("Shch", "Sch"), ("kh", "h"), ("Kh", "H"), ("ya", "ja"), ("Ya", "Ja")),
-    *(("yu", "ju"), ("Yu", "Ju"), ("ia", "ja"), ("Ia", "Ja"), ("iu", "ju"), ("Iu", "Ju")),
-    *(("ĭ", "й"), ("Ĭ", "Й"), ("ė", "э"), ("Ė", "Э"), ("'", "ь"), ("ʹ", "ь"), ("’", "ь")),
-)
-"""Latin letters of library catalogues (ALA-LC, BGN), and those of the `transliterate` package."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +67,6 @@ def without_markup(text: str) -> str:
         text = _INVISIBLE.sub(" ", text)
         text = _TAG.sub(lambda m: "\n\n" if _BLOCKS.fullmatch(m[1]) else "", text)
     return html.unescape(text) if "&" in text else text
-
-
-def cyrillic(text: str) -> str:
-    """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged.
-
-    Raises:
-        MissingDependencyError: the extra `languages` is not installed.
-    """
-    if _CYRILLIC.search(text):
-        return text
-    with importing("Transliterating Russian", EXTRA):
-        from transliterate import translit
-    for latin, other in _CATALOGUE_LETTERS:
-        text = text.replace(latin, other)
-    return str(translit(text, "ru"))
 
 
 def clean(

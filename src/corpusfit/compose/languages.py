@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from corpusfit.errors import bad_setting, importing
@@ -40,6 +41,11 @@ def code_of(code: str, setting: str = "language") -> str:
         raise bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", code, cure)
     shortest = str(langcodes.standardize_tag(code, macro=True)).partition("-")[0]
     return _ALIASES.get(shortest, shortest)
+
+
+def can_identify() -> bool:
+    """Whether the libraries that `identifier` needs are installed."""
+    return all(map(find_spec, ("py3langid", "langcodes")))
 
 
 def identifier() -> Callable[[str], str]:

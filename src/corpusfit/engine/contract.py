@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from corpusfit.errors import bad_setting
 
@@ -54,6 +54,9 @@ class Engine(ABC):
     Args:
         workers: number of pieces in parallel (default: one per core that this process may use).
 
+    Attributes:
+        on_compile: called when a worker compiles kernels, as far as the engine knows.
+
     Raises:
         UsageError: workers is below 1.
     """
@@ -62,6 +65,7 @@ class Engine(ABC):
         if workers is not None and workers < 1:
             raise bad_setting("<.workers>", "1 or more", workers)
         self.workers = workers or _cores()
+        self.on_compile: Callable[[], None] = lambda: None
 
     @abstractmethod
     def map(
@@ -85,6 +89,12 @@ class Engine(ABC):
 
         Raises:
             WorkerError: a worker died.
+        """
+
+    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
+        """Run a job on a piece while this process does something else; nobody waits for it.
+
+        Only for what makes later work faster; without a second worker nothing is done.
         """
 
     def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  only clusters need it

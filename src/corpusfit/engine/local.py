@@ -23,10 +23,12 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.engine.worker import ENVIRONMENT, drawn, heard_by, opened, packed
 from corpusfit.errors import WorkerError
+from corpusfit.kernels.compiling import noticed_by
 
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
 _POLL = 0.5  # seconds between two looks at what is done of the pieces in progress
 _ALMOST = 1 - 2**-20  # the greatest share of a piece in progress
+_COMPILES = -1.0  # a worker compiles kernels; no piece has this number
 
 
 class LocalEngine(Engine):
@@ -47,7 +49,7 @@ class LocalEngine(Engine):
         super().__init__(workers)
         self._jobs = Path()  # folder of job files, each read once by a worker
         self._pool: ProcessPoolExecutor | None = None
-        self._shares: Any = ()  # by worker, the number of its piece plus the share that is done
+        self._shares: Any = ()  # by worker, its piece's number plus the share done; then _COMPILES
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> LocalEngine:
@@ -56,7 +58,7 @@ class LocalEngine(Engine):
         context = multiprocessing.get_context("spawn")
         taken = None
         with contextlib.suppress(OSError):  # a full disk: progress is by whole pieces
-            self._shares, taken = context.RawArray("d", self.workers), context.Value("i", 0)
+            self._shares, taken = context.RawArray("d", self.workers + 1), context.Value("i", 0)
         self._pool = ProcessPoolExecutor(
             self.workers,
             context,
@@ -85,9 +87,7 @@ class LocalEngine(Engine):
         """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
-        name, data = packed(job)
-        job_file = self._jobs / name
-        write_bytes(job_file, data)
+        job_file = self._written(job)
         waiting = enumerate(pieces)
         running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine, and in the map
         try:
@@ -101,6 +101,9 @@ class LocalEngine(Engine):
                     return
                 pause = _POLL if on_share else None
                 done, _ = wait(running, timeout=pause, return_when=FIRST_COMPLETED)
+                if self._shares and self._shares[-1]:
+                    self._shares[-1] = 0.0
+                    self.on_compile()
                 if on_share:
                     self._tell(on_share, dict(running.values()))
                 for future in done:
@@ -115,6 +118,18 @@ class LocalEngine(Engine):
                 "command again with fewer <.workers>; finished shards are kept."
             ) from e
 
+    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:
+        """Run a job that nobody waits for; see `Engine.run_aside`."""
+        if self._pool is not None and self.workers > 1:
+            with _clean_environment():
+                self._pool.submit(_do, self._written(job), next(self._numbers), piece)
+
+    def _written(self, job: Job[Any, Any]) -> Path:
+        """The file of a job, from which each worker reads it once."""
+        name, data = packed(job)
+        write_bytes(self._jobs / name, data)
+        return self._jobs / name
+
     def _tell(self, on_share: OnShare, numbers: dict[int, int]) -> None:
         """Pass on what is done of pieces in progress, by their numbers in the engine."""
         for value in self._shares:
@@ -123,6 +138,7 @@ class LocalEngine(Engine):
 
 
 _number = 0  # in a worker, of its piece
+_HEARD = contextlib.ExitStack()  # in a worker, to its end
 
 
 def _do(job_file: Path, number: int, piece: Any) -> Any:
@@ -153,6 +169,7 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
             place = taken.value
             taken.value += 1
         heard_by(partial(_share, shares, place))
+        _HEARD.enter_context(noticed_by(partial(shares.__setitem__, -1, _COMPILES)))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

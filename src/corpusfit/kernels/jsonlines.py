@@ -393,7 +393,7 @@ def field_texts(
         through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.
         plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
-    n, j = len(begins), 0
+    n, j = len(begins), np.int64(0)  # a literal would be a type of its own
     through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
         found = _line_text(data, begins[line], ends[line], field, out, j)

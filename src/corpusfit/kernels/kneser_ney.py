@@ -135,7 +135,8 @@ def _number_words(
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
-    known = p = 0
+    known: Any = np.int64(0)  # a literal would be a type of its own
+    p = 0
     ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
     known = _number_all(slots, keys, ids[:3], known, words[:3])
     for t in range(len(offsets) - 1):

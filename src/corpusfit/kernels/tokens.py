@@ -113,7 +113,8 @@ def _any_token(
     data: NDArray[np.uint8], i: int, end: int, characters: NDArray[np.uint32], signs: bool
 ) -> tuple[Word, int, bool]:
     """The slow way, for any character: the token's identity, its end, whether it is a token."""
-    h, chunk, held = np.uint64(0), np.uint64(0), 0
+    h, chunk = np.uint64(0), np.uint64(0)
+    held: Any = np.int64(0)  # a literal would be a type of its own
     first = -1
     while i < end:
         code, length = _character(data, i, end)

@@ -7,6 +7,7 @@ from .analysis.clustering import Clustered, clusters
 from .analysis.explaining import Explanation, explain
 from .analysis.retrieving import Retrieval, retrieval
 from .analysis.tokenizer_fertility import Figure, Tokenized, tokenizers
+from .cache import CacheEntry, cache_entries, prune_cache
 from .contamination.report import Contamination, report_contamination
 from .context import Machine
 from .evaluation.dry_run import estimate_evaluation
@@ -14,6 +15,7 @@ from .evaluation.evaluating import Evaluated, evaluate
 from .evaluation.forecasting import Forecast, forecast
 from .experiments.running import Ran, run_recipe
 from .experiments.status import Missing, missing
+from .health import Health, doctor
 from .mixing.composing import Composition, compose, estimate_composition
 from .publishing import push_to_hub
 from .result import Selection
@@ -30,6 +32,7 @@ from .tuning.running import TuneInputs, tune
 __all__ = [
     "Adapted",
     "Audit",
+    "CacheEntry",
     "Clustered",
     "Composition",
     "Contamination",
@@ -37,6 +40,7 @@ __all__ = [
     "Explanation",
     "Figure",
     "Forecast",
+    "Health",
     "Machine",
     "Missing",
     "Ran",
@@ -51,9 +55,11 @@ __all__ = [
     "Tuned",
     "adapt",
     "audit",
+    "cache_entries",
     "choose",
     "clusters",
     "compose",
+    "doctor",
     "estimate",
     "estimate_adaptation",
     "estimate_composition",
@@ -64,6 +70,7 @@ __all__ = [
     "forecast",
     "missing",
     "overlaps",
+    "prune_cache",
     "push_to_hub",
     "rank",
     "report_contamination",

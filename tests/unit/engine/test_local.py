@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from answers import Answer
+from answers import Answer, Touch
 from corpusfit import errors
 from corpusfit.engine import LocalEngine
 from corpusfit.errors import WorkerError
@@ -92,6 +92,27 @@ def test_a_script_without_a_guard_runs_once(tmp_path):
         check=True,
     )
     assert done.stdout == "script runs\n3\n"
+
+
+def test_the_engine_hears_that_a_worker_compiles():
+    """Of pieces that do, not of one that does not."""
+    heard = []
+    with LocalEngine(1) as engine:
+        engine.on_compile = lambda: heard.append(1)
+        assert list(engine.map(Answer(), ["folder"]))
+        assert not heard
+        assert list(engine.map(Answer(), ["compile", "folder", "compile"])) != []
+        list(engine.map(Answer(), ["folder"]))
+    assert heard
+
+
+def test_what_is_run_aside_is_run_and_disturbs_nothing(tmp_path):
+    """By a second worker, before the engine stops; one worker alone leaves it."""
+    for workers, runs in ((2, True), (1, False)):
+        with LocalEngine(workers) as engine:
+            engine.run_aside(Touch(), tmp_path / str(workers))
+            assert list(engine.map(Answer(), ["folder"]))
+        assert (tmp_path / str(workers)).exists() == runs
 
 
 ERRORS = [

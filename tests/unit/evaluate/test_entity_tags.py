@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seqeval.metrics import sequence_labeling as seqeval
 
 from corpusfit.evaluate.formats.tags import as_bio, scheme, strays
 
 TAGS = st.lists(st.sampled_from(["O", *(f"{p}-{t}" for p in "BIES" for t in ("X", "Y-Z"))]))
 SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from("XY")))
-
-
-seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling", reason="the extra train")
 
 
 def entities(tags):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from seqeval.metrics import sequence_labeling as seqeval
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate.metrics import METRICS, from_counts
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples
@@ -169,10 +167,3 @@ def test_no_examples_have_no_score_above_0():
     for kind in ("classification", "tagging"):
         found = measure(kind, IOB, none, none, np.empty(0, np.int64))
         assert found == dict.fromkeys(METRICS, 0.0)
-
-
-def test_without_seqeval_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "seqeval.metrics.sequence_labeling", None)
-    one = np.zeros(1, np.int32)
-    with pytest.raises(MissingDependencyError, match="train"):
-        tallies("tagging", IOB, one, one, np.ones(1, np.int64))

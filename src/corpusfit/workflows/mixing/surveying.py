@@ -125,7 +125,7 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     for source, found in zip(recipe.sources, context.sources, strict=True):
         plain = {name: getattr(source, name) for name in _SEEN_BY}
         sources[source.name] = {**plain, "files": source_identity(found)}
-    used = ("corpusfit", "sentencex", "py3langid", "langcodes", "transliterate")
+    used = ("corpusfit", "sentencex", "py3langid", "langcodes")
     known = {name: version for name, version in versions().items() if name in used}
     order = [source.name for source in recipe.sources]
     seen = {"sources": sources, "order": order, "versions": known}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.artifacts import is_local, no_collection
 from corpusfit.errors import bad_setting
+from corpusfit.jobs.compile import CompileKernels
 from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.kernels.compiling import noticed_by
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -28,7 +31,7 @@ from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
-from corpusfit.workflows.selection.auto import ranking_of
+from corpusfit.workflows.selection.auto import contenders, ranking_of
 from corpusfit.workflows.selection.balance import prepare_balance
 from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
@@ -271,13 +274,22 @@ def _run(
             check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
             warn_language_mismatch(run)
             scoring = score_cascade if plan.cascade.stages else score_corpus
-            used = scoring(run, folder)
+            with noticed_by(functools.cache(lambda: _compile_aside(run))):
+                used = scoring(run, folder)
             require_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _compile_aside(run: Run) -> None:
+    """Compile the method's kernels in a worker, while this process compiles those of reading."""
+    names = contenders(alone=True) if run.plan.method.name == "auto" else [run.plan.method.name]
+    options = run.plan.method.options
+    for name in names:
+        run.engine.run_aside(CompileKernels(), MethodPlan(name, options))
 
 
 def _resolved(plan: Plan) -> Plan:

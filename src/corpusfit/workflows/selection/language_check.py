@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from itertools import islice
 
 from corpusfit import corpus
-from corpusfit.compose.languages import identifier
+from corpusfit.compose.languages import can_identify, identifier
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
@@ -52,7 +51,7 @@ def warn_language_mismatch(run: Run) -> None:
     Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     """
     words, english = reads_words(run.plan), is_english_only(run.plan)
-    if not (words or english) or find_spec("py3langid") is None or find_spec("langcodes") is None:
+    if not ((words or english) and can_identify()):
         return
     identify = identifier()
     target, texts = (

@@ -1,0 +1,68 @@
+"""`corpusfit doctor`: what is installed here, and how fast it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from corpusfit import api, workflows
+from corpusfit.cli import options as o
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, say, table
+
+
+def doctor(
+    *,
+    speed: Annotated[
+        bool, typer.Option("--speed", help="Measure the encoders, some seconds each")
+    ] = False,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm", help="Compile the kernels now, once per environment, instead of at first use"
+        ),
+    ] = False,
+    workers: o.Workers = None,
+    cache: o.Cache = None,
+    json: o.Json = False,
+) -> None:
+    """Show what is installed on this machine, and how fast it is.
+
+    Example:
+      corpusfit doctor
+      corpusfit doctor --warm --speed
+
+    Prints versions, the extras with the command that installs each missing one, the device and
+    precision of networks, cores, memory and the cache. Writes nothing without --warm and --speed.
+    """
+    machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
+    found = api.doctor(speed=speed, warm=warm, machine=machine)
+    facts = dataclasses.asdict(found)
+    for extra, known in zip(facts["extras"], found.extras, strict=True):
+        extra["cure"] = known.cure
+    answer(json, facts, _show, found)
+
+
+def _show(found: workflows.Health) -> None:
+    rows = [[name, text] for name, text in found.versions.items()]
+    table("Versions", ["library", "version"], rows, words=["version"])
+    rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in found.extras]
+    table("Extras", ["extra", "missing", "to install"], rows, words=["missing", "to install"])
+    memory = f", {found.memory / 1e9:.0f} GB of memory" if found.memory else ""
+    say(f"Workers: {found.cores}{memory}.")
+    precision = found.precision or "networks need the extra embed"
+    say(f"Device: {found.device} ({precision}).")
+    say(f"Cache: {found.cache}, {found.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
+    if found.encoders:
+        rows = [
+            [e.name, f"{e.units_per_second:,.0f}" if not e.problem else "–", e.problem or "–"]
+            for e in found.encoders
+        ]
+        title = "Encoders: units of 1,000 characters per second of one process"
+        table(title, ["encoder", "units per second", "problem"], rows, words=["problem"])
+    if found.compiled is None:
+        say("To compile the kernels now, once per environment: corpusfit doctor --warm")
+    else:
+        say(f"The kernels are compiled ({found.compiled:,.0f} s).")

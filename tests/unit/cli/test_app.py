@@ -1,0 +1,61 @@
+"""The application: its version, its groups of commands, completion, and the cache command."""
+
+import json
+import os
+import re
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import corpusfit
+from corpusfit.cli.app import COMMANDS, JOURNEY, app
+
+CLI = Path(corpusfit.__file__).parent / "cli"
+
+
+def run(*args, **env):
+    return CliRunner().invoke(app, args, env=env)
+
+
+def test_the_version_is_that_of_the_package():
+    found = run("--version")
+    assert (found.exit_code, found.stdout.split()) == (0, ["corpusfit", corpusfit.__version__])
+    assert version("corpusfit") == corpusfit.__version__
+
+
+def test_help_lists_every_command_once_in_its_group():
+    text = run("--help").stdout
+    for title, names in JOURNEY.items():
+        listed = text.partition(f"{title}:\n")[2].partition("\n\n")[0]
+        assert re.findall(r"^  (\w+) ", listed, re.M) == list(names)
+    functions = [n for n in COMMANDS if f"\ndef {n}(" in (CLI / f"{n}.py").read_text("utf-8")]
+    every = [p.stem for p in CLI.glob("*.py") if f"\ndef {p.stem}(" in p.read_text("utf-8")]
+    assert sorted(functions) == sorted(every) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [("corpusfit sel", "select"), ("corpusfit select --frac", "--fraction")]
+)
+def test_the_shell_completes_commands_and_options(words, found):
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = run(prog_name="corpusfit", _CORPUSFIT_COMPLETE="complete_bash", **asked)
+    assert found in done.stdout.split()
+
+
+def test_cache_is_listed_and_pruned(tmp_path):
+    (tmp_path / "rankings").mkdir()
+    old, new = tmp_path / "rankings/old.json", tmp_path / "rankings/new.json"
+    for path, age in ((old, 10), (new, 0)):
+        path.write_text("{}")
+        os.utime(path, (time.time() - age * 86_400,) * 2)
+    cache = ("cache", "--cache", str(tmp_path), "--json")
+    listed = json.loads(run(*cache).stdout)
+    assert [entry["path"] for entry in listed["entries"]] == [str(old), str(new)]
+    removed = json.loads(run(*cache, "prune", "--older-than", "5").stdout)
+    assert removed["entries"] == listed["entries"][:1]
+    assert (old.exists(), new.exists()) == (False, True)
+    assert run(*cache, "--keep", "5").exit_code == 1
+    assert run(*cache, "nosuch").exit_code == 1

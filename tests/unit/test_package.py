@@ -1,0 +1,30 @@
+"""What a package index shows: absolute links that lead to files, and one version."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import corpusfit
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_citation_has_the_version():
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.search(r"^version: (.+)$", text, re.M)[1] == corpusfit.__version__
+
+
+def test_the_links_of_the_published_readme_lead_to_files(monkeypatch):
+    setuptools = pytest.importorskip("setuptools")
+    given = {}
+    monkeypatch.setattr(setuptools, "setup", given.update)
+    url = runpy.run_path(str(ROOT / "setup.py"))["URLS"]["Repository"]
+    own = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
+    links = re.findall(r"\]\(([^)#]+)", given["long_description"])
+    assert len(links) == len(own) > 10
+    for link in links:
+        assert link.startswith("https://")
+        if link.startswith(url):
+            assert (ROOT / link.removeprefix(f"{url}/blob/main/")).exists()
