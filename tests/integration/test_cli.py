@@ -47,18 +47,8 @@ def only_json(done):
 def test_the_commands():
     assert set(COMMANDS) == {
         *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "methods"),
-        *(
-            "split",
-            "contamination",
-            "forecast",
-            "compose",
-            "adapt",
-            "evaluate",
-            "run",
-            "report",
-            "push",
-        ),
-        *("retrieval", "tokenizers", "tune"),
+        *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
+        *("retrieval", "tokenizers", "tune", "doctor", "cache", "push"),
     }
 
 
@@ -154,6 +144,8 @@ UNUSABLE = {
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
     "tune": (["--budget", "cheap"], "--budget", "cheap"),
+    "doctor": (["--workers", "0"], "--workers", "0"),
+    "cache": (["prune", "--keep", "-5"], "--keep", "-5"),
 }
 
 
@@ -226,6 +218,8 @@ def test_wrong_settings_leave_no_folder(cli, inputs, tmp_path, arguments, says):
 
 PRINTED = {
     "methods": "random",
+    "doctor": "",
+    "cache": "list",
     "split": "--data {task} --dev 5 --out {new}",
     "contamination": "--task {task} --data {pile}",
     "retrieval": "--model {static} --pairs {pairs}",

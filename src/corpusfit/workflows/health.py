@@ -138,7 +138,7 @@ def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Heal
 def compile_kernels(machine: Machine) -> None:
     """Compile what `select` calls, by selections on small text; numba keeps the result on disk.
 
-    `auto` is compiled whole where its encoder is installed, and elsewhere its methods on words.
+    `auto` where its encoder is installed, and its methods on words one by one.
 
     Args:
         machine: its engine's workers and its cache are used.
@@ -157,12 +157,9 @@ def compile_kernels(machine: Machine) -> None:
                 quiet = Machine(machine.engine, machine.workers, machine.cache)
                 select(plan, target, corpus, Path(folder, method), machine=quiet)
 
-        try:
-            compiled("auto")
-        except MissingDependencyError:
-            for name in contenders():
-                if not registry.build(name, {}).encodes:
-                    compiled(name)
+        for name in ("auto", *(n for n in contenders() if not registry.build(n, {}).encodes)):
+            with contextlib.suppress(MissingDependencyError):  # of the encoder of auto
+                compiled(name)
 
 
 def _texts(characters: int = _CHARACTERS) -> Iterator[str]:
