@@ -89,7 +89,7 @@ def test_methods_on_words_are_ranked_without_encoder_and_scikit_learn(
     """A core install has neither."""
     from corpusfit.workflows.selection import embedder_by_size
 
-    monkeypatch.setattr(embedder_by_size, "find_spec", lambda name: None)
+    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "static")
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
     found = corpusfit.rank(target=task, corpus=pile, methods=["dsir", "tfidf"], machine=inline)
     assert {v.method for v in found} == {"dsir", "tfidf", "random"}
