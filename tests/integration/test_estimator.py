@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import shutil
 from pathlib import Path
@@ -312,6 +313,23 @@ def test_a_saved_scorer_has_the_same_scores(method, tiny_static, tmp_path):
     twice = saved(clone(scorer).fit(TARGET, BACKGROUND), tmp_path / "twice")
     for file in folder.iterdir():
         assert (twice / file.name).read_bytes() == file.read_bytes()
+
+
+def test_numbers_of_numpy_are_settings_too(scorer, tmp_path):
+    grid = clone(scorer).set_params(order=np.int64(2), seed=np.int64(0))
+    plain = clone(scorer).set_params(order=2)
+    for one in (grid, plain):
+        one.fit(TARGET, BACKGROUND)
+    np.testing.assert_array_equal(grid.score(TEXTS), plain.score(TEXTS))
+    grid.save(tmp_path / "scorer")
+    assert corpusfit.Scorer.load(tmp_path / "scorer").get_params()["order"] == 2
+
+
+def test_a_scorer_that_scored_is_pickled(tiny_static):
+    one = corpusfit.Scorer("centroid_distance", embedder=str(tiny_static)).fit(TARGET, BACKGROUND)
+    scores = one.score(TEXTS)
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.score(TEXTS), scores)
 
 
 def test_the_seed_decides(tiny_static):

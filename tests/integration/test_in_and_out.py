@@ -84,6 +84,12 @@ def test_a_selection_is_a_table_a_data_frame_and_a_data_set(run):
     assert list(run.to_dataset()) == rows
 
 
+def test_ids_of_64_bits_without_sign_are_kept_as_text(tmp_path, machine):
+    rows = [{"text": text, "id": 2**64 - 1 - n} for n, text in enumerate(CORPUS)]
+    run = corpusfit.select(target=TARGET, corpus=rows, out=tmp_path, machine=machine, **SETTINGS)
+    assert [int(i) for i in run.to_arrow()["id"].to_pylist()] == [row["id"] for row in run]
+
+
 def test_an_empty_selection_has_the_same_columns(run, tmp_path, machine):
     scored = corpusfit.score(
         target=TARGET, corpus=CORPUS, out=tmp_path, method="moore_lewis", machine=machine

@@ -34,6 +34,14 @@ class Hub(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
+        if "/tree/" in self.path:
+            name = "/".join(self.path.split("/")[3:5])
+            found = [
+                {"type": "file", "path": path, "size": 1, "oid": "0"}
+                for path in self.made[name]["files"]
+            ]
+            self.answer(found)
+            return
         self.answer({"sha": "0" * 40, "siblings": [], "id": "me/name"})
 
     def do_POST(self):
@@ -46,7 +54,7 @@ class Hub(BaseHTTPRequestHandler):
             kind = asked.get("type") or "model"
             name = f"{asked.get('organization') or 'me'}/{asked['name']}"
             private = asked.get("private", asked.get("visibility") == "private")
-            self.made[name] = {"kind": kind, "private": private, "files": {}}
+            self.made.setdefault(name, {"kind": kind, "private": private, "files": {}})
             prefix = "" if kind == "model" else f"{kind}s/"
             self.answer({"url": f"{url}/{prefix}{name}", "id": name, "name": name})
         elif "/preupload/" in self.path:
@@ -59,6 +67,8 @@ class Hub(BaseHTTPRequestHandler):
             name = "/".join(self.path.split("/")[3:5])
             for line in body.splitlines():
                 entry = json.loads(line)
+                if entry["key"] == "deletedFile":
+                    del self.made[name]["files"][entry["value"]["path"]]
                 if entry["key"] == "file":
                     content = base64.b64decode(entry["value"]["content"])
                     self.made[name]["files"][entry["value"]["path"]] = content
@@ -104,6 +114,15 @@ def test_a_selection_becomes_a_dataset_with_its_card(run, hub):
     assert made["files"]["README.md"] == (run.path / "README.md").read_bytes()
 
 
+def test_another_selection_takes_the_place_of_the_first(run, hub):
+    run.push_to_hub("me/chosen")
+    old = {"selected/part-00007.jsonl.zst": b"old", "mine.txt": b"stays"}
+    hub["me/chosen"]["files"].update(old)
+    run.push_to_hub("me/chosen")
+    names = {"README.md", "selected/part-00000.jsonl.zst", "mine.txt"}
+    assert set(hub["me/chosen"]["files"]) == names
+
+
 def test_the_command_prints_the_url(run, hub, cli):
     done = cli("push", run.path, "me/chosen", "--public", "--json")
     assert json.loads(done.out)["url"].endswith("/datasets/me/chosen")
@@ -135,7 +154,9 @@ def test_a_name_ends_neither_its_cell_nor_its_quotes(run, tmp_path):
 def model(folder: Path, **counts) -> Adapted:
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
-    (folder / "manifest.json").write_text('{"where": "/home/me"}')
+    for ours in ("manifest.json", ".corpusfit/run.json", "eval/manifest.json", "notes/mine.txt"):
+        (folder / ours).parent.mkdir(exist_ok=True)
+        (folder / ours).write_text('{"where": "/home/me"}')
     losses = {"task": 3.0}, {"task": 2.5}
     manifest = {
         "command": "adapt",
@@ -194,6 +215,33 @@ def test_a_model_has_its_verdict_and_what_was_left_out_in_its_card(tmp_path, hub
     assert "3 training texts" in card
     assert "| task | 3.000 | 2.500 |" in card
     assert "/home/me" not in card
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("/home/me/a.jsonl", "a.jsonl"),
+        ("pair:/home/me/a.de,/home/me/a.en", "pair:a.de,a.en"),
+        ("file:///home/me/x.jsonl", "x.jsonl"),
+        ("hub:/home/me/box@train", "box@train"),
+        ("/home/me/lang=de/x.jsonl", "x.jsonl"),
+        ("https://me:pass@h/x?token=SECRET", "https://h/x"),
+        ("s3://key:secret@bucket/x", "s3://bucket/x"),
+        ('model.name="/home/me/bert"', "model.name=bert"),
+        ("train.rate=0.0003", "train.rate=0.0003"),
+        ("hub:owner/name@train", "hub:owner/name@train"),
+        ("bert-base-uncased", "bert-base-uncased"),
+    ],
+)
+def test_a_word_of_the_command_shows_no_folder_and_no_secret(word, shown, run, tmp_path):
+    cards.write_selection_card(tmp_path, {**run.manifest, "repeat": ["corpusfit", "select", word]})
+    assert f"corpusfit select {shown} --out" in (tmp_path / "README.md").read_text("utf-8")
+
+
+def test_a_run_of_another_command_is_no_evaluation(run, tmp_path, hub):
+    with pytest.raises(UsageError):
+        model(tmp_path).push_to_hub("me/adapted", evaluations=[run])
+    assert hub == {}
 
 
 def test_the_evaluation_of_another_model_is_refused(tmp_path, hub):

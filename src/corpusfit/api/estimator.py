@@ -163,7 +163,7 @@ class Scorer:
         Raises:
             UsageError: the Scorer is not fitted, or the URL cannot be written to.
         """
-        asked = {name: value for name, value in self._changed().items() if name != "machine"}
+        asked = {name: _plain(v) for name, v in self._changed().items() if name != "machine"}
         self._fit().save(place(folder, "folder"), asked)
 
     @classmethod
@@ -214,11 +214,12 @@ class Scorer:
 
     def _plan(self) -> Plan:
         """The plan of a selection with these parameters, checked."""
-        plan = Plan().with_values({"embed": {"embedder": self.embedder}, "seed": self.seed})
+        seed = _plain(self.seed)
+        plan = Plan().with_values({"embed": {"embedder": self.embedder}, "seed": seed})
         plan = plan.with_value("method.name", self.method)
         if self.method != AUTO and registry.load(self.method).scorer is None:
             raise bad_setting("<method.name>", "a method that scores a single text", self.method)
-        options = {name: v for name, v in self._changed().items() if name not in _OWN}
+        options = {name: _plain(v) for name, v in self._changed().items() if name not in _OWN}
         if self.method != AUTO:
             registry.build(self.method, options)
         return plan.with_values({"method": options}).check()
@@ -235,6 +236,11 @@ class _Parameters(Keywords):
 
 _SPELLING = _Parameters()
 _OWN = ("method", "embedder", "seed", "machine")
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy, as grids have them, as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _labels(given: Any) -> NDArray[np.bool_] | None:

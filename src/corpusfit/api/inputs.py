@@ -172,7 +172,9 @@ def _missing(value: Any) -> bool:
 
 
 def _foreign(value: Any) -> Any:
-    """A value that JSON does not have: a number of another type, or what the reader rejects."""
+    """A value that JSON lacks as one that it has; of an image only the type, no text."""
     if _missing(value):
         return None
-    return value.item() if hasattr(value, "item") else {"type": type(value).__name__}
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.tolist() if hasattr(value, "tolist") else {"type": type(value).__name__}

@@ -49,7 +49,8 @@ def cache(
       corpusfit cache
       corpusfit cache prune --older-than 30 --keep 20
 
-    The cache has what later commands need again: embeddings, token ids, rankings and static models.
+    The cache has what later commands need again: embeddings, token ids, rankings, static models,
+    and rows that were given in memory.
     Entries used within the last hour are not removed, as a running command may need them. When an
     entry was used is what the file system says.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,13 @@ _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selec
 def selected_path(folder: Path, shard: int) -> Path:
     """File of a shard's selected text."""
     return folder / f"part-{shard:05d}.jsonl.zst"
+
+
+def read_selected(path: Path) -> Iterator[dict[str, Any]]:
+    """The segments of a file of selected text, in order."""
+    with path.open("rb") as file:
+        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+        yield from map(orjson.loads, lines)
 
 
 def looked_at_path(folder: Path, shard: int) -> Path:

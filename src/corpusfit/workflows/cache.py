@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import stat
 import time
 import uuid
@@ -22,13 +23,14 @@ _FOLDERS = {
     "data": "data in memory",
 }
 """Folders of the cache whose members are entries, by kind."""
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 _REMOVED = ".removed-"
 _NAMES = {
-    "static-": "static models",
-    "vega-": "chart library",
-    **dict.fromkeys(("scratch-", ".distilling-", _REMOVED), "temporary files"),
+    re.compile(r"static-[0-9a-f]{32}"): "static models",
+    re.compile(r"vega-[\d.]+\.js"): "chart library",
+    re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}|\.distilling-\w+"): "temporary files",
 }
-"""Entries of the cache itself, by the beginning of the name."""
+"""Entries of the cache itself, by their names; other files may be the user's."""
 _IN_USE = 3600.0
 """Seconds since its last use in which a command may still need an entry."""
 _DAY, _GB = 86_400.0, 1e9
@@ -110,10 +112,10 @@ def prune_cache(
 def _entries(cache: Path) -> Iterator[CacheEntry]:
     for path in _members(cache):
         if path.name in _FOLDERS:
-            yield from (_entry(member, _FOLDERS[path.name]) for member in _members(path))
-        else:
-            kinds = (kind for start, kind in _NAMES.items() if path.name.startswith(start))
-            yield from (_entry(path, kind) for kind in kinds)
+            kind = _FOLDERS[path.name]
+            yield from (_entry(m, kind) for m in _members(path) if _DIGEST.fullmatch(m.stem))
+            continue
+        yield from (_entry(path, kind) for own, kind in _NAMES.items() if own.fullmatch(path.name))
 
 
 def _members(folder: Path) -> list[Path]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.select.copies import copies_in_words
 
 _BEGINS = "---\ntags: [corpusfit]"
 _MOST_SOURCES = 50
+_SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)=\"?(.*?)\"?")
 
 Manifest = Mapping[str, Any]
 
@@ -75,7 +78,7 @@ def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]
     yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
     yield "| held-out loss, nats per predicted token | before | after |\n|---|---|---|"
-    for name in before.keys() & after.keys():
+    for name in filter(after.__contains__, before):
         yield f"| {name} | {before[name]:.3f} | {after[name]:.3f} |"
     yield ""
     yield _contamination(manifest["counts"].get("guard"))
@@ -140,10 +143,17 @@ def _repeat(manifest: Manifest) -> Iterator[str]:
 
 
 def _public(word: str) -> str:
-    """A word of a command without the folders of this machine."""
-    head, equals, value = word.rpartition("=")
-    path = value.strip('"')
-    return f"{head}{equals}{Path(path).name}" if Path(path).is_absolute() else word
+    """A word of a command without folders of this machine, passwords and queries of URLs."""
+    setting = _SETTING.fullmatch(word)
+    if setting:
+        return f"{setting[1]}={_public(setting[2])}"
+    if word.startswith("pair:"):
+        return "pair:" + ",".join(map(_public, word.removeprefix("pair:").split(",")))
+    url = urlsplit(word)
+    if url.scheme and url.netloc:
+        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+    local = word.removeprefix("file://").removeprefix("hub:")
+    return Path(local).name if Path(local).is_absolute() else word
 
 
 def _code(name: str) -> str:

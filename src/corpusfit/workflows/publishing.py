@@ -15,7 +15,8 @@ _FILES = {
     "dataset": ["README.md", "selected/*"],
     "model": ["README.md", "*.safetensors", "*.json", "*.txt", "*.model"],
 }
-_OURS = ["manifest.json"]  # has the paths of this machine
+_NOT = {"dataset": [], "model": ["manifest.json", "*/*"]}
+"""What is not of the model: our files, which have the paths of this machine, and subfolders."""
 
 
 def push_to_hub(
@@ -58,7 +59,8 @@ def push_to_hub(
             repo_type=kind,
             folder_path=run.path,
             allow_patterns=_FILES[kind],
-            ignore_patterns=_OURS,
+            ignore_patterns=_NOT[kind],
+            delete_patterns="selected/*" if kind == "dataset" else None,
             commit_message=f"Upload of corpusfit {run.manifest['command']}",
         )
     except Exception as e:
@@ -71,8 +73,9 @@ def push_to_hub(
 
 def _require_own(run: Finished, evaluation: Finished) -> None:
     """Make sure that an evaluation is of the run's model."""
-    words = evaluation.manifest["repeat"]
-    model = words[words.index("--model") + 1]
+    words, model = evaluation.manifest["repeat"], "another command"
+    if evaluation.manifest["command"] == "evaluate":
+        model = words[words.index("--model") + 1]
     if Path(model).resolve() != run.path.resolve():
         cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
         raise bad_setting("<.evaluations>", f"an evaluation of {run.path}", f"of {model}", cure)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import html
-import io
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, overload
 
-import orjson
 import pyarrow as pa
-import zstandard
 
 from corpusfit.artifacts import restore
 from corpusfit.errors import importing
+from corpusfit.jobs.write import read_selected
 from corpusfit.manifest import Finished
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
@@ -40,9 +38,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         """The selected segments."""
         parts = (self.path / "selected").glob("part-*.jsonl.zst")
         for part in sorted(parts, key=lambda p: int(p.name[len("part-") :].split(".", 1)[0])):
-            with part.open("rb") as f:
-                lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
-                yield from map(orjson.loads, lines)
+            yield from read_selected(part)
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -133,5 +129,5 @@ def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
     """A column; ids of several types become strings."""
     try:
         return pa.array(values, None if kind == pa.null() else kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([None if value is None else str(value) for value in values])

@@ -81,6 +81,15 @@ def test_a_missing_text_is_null_which_the_reader_rejects(machine):
     ]
 
 
+def test_arrays_and_dates_in_other_columns_cost_no_row(machine):
+    frame = pd.DataFrame({"text": TEXTS[:1], "day": [pd.Timestamp("2026-01-02")]})
+    frame["tags"] = [np.array(["a", "b"], object)]
+    frame["score"] = [np.float32(0.5)]
+    (row,) = read(inputs(frame, "corpus", machine)[0])
+    assert (row["text"], row["tags"], row["score"]) == (TEXTS[0], ["a", "b"], 0.5)
+    assert row["day"].startswith("2026-01-02")
+
+
 def test_a_mapping_gives_sources_by_name(machine):
     (folder,) = inputs({"bio": TEXTS[:1], "news/2024": ROWS[1:]}, "corpus", machine)
 

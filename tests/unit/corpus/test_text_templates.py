@@ -1,6 +1,7 @@
 """A text made of several fields, or of a chat's messages, in every format with named fields."""
 
 import csv
+import datetime as dt
 import io
 import json
 import sqlite3
@@ -95,6 +96,29 @@ def test_the_text_of_a_chat_is_what_is_said(kind, key, field, tmp_path):
         pq.write_table(pa.Table.from_pylist([{"chat": chat}]), tmp_path / "a.parquet")
     (row,) = read(tmp_path / f"a.{kind}", tmp_path, field)
     assert row.text == "Hello?\nYes."
+
+
+def test_dates_and_long_lists_of_parquet_are_read(tmp_path):
+    says = pa.list_(pa.struct([("content", pa.string())]))
+    table = pa.table(
+        {
+            "day": pa.array([dt.date(2026, 1, 2)]),
+            "chat": pa.array([[{"content": "Hello?"}]], pa.large_list(says.value_type)),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    (row,) = read(tmp_path / "a.parquet", tmp_path, "{day}: {chat}")
+    assert row.text == "2026-01-02: Hello?"
+
+
+def test_rows_of_several_fields_fill_shards_by_all_of_them(tmp_path):
+    rows = [{"title": "t", "body": "word " * 20_000} for _ in range(60)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    plan = ReadPlan(text_field="{title} {body}", shard_mb=1.0)
+    sources = find([str(tmp_path / "a.parquet")], plan, spool=tmp_path, role="corpus")
+    shards = list(corpus.shards(sources, plan))
+    assert max(len(shard.data) for shard in shards) < 2e6
+    assert sum(1 for shard in shards for _ in corpus.rows(shard, plan)) == 60
 
 
 @pytest.mark.parametrize("value", [["a", "list"], [{"role": "user"}], [], {"content": "x"}, 3])

@@ -12,14 +12,19 @@ from corpusfit.errors import UsageError
 
 DAY = 86_400
 SIZES = {  # by age in days
-    "embeddings/a": (40, 600_000),
-    "tokens/b": (20, 300_000),
-    "samples/c.safetensors": (10, 50_000),
-    "rankings/d.json": (2, 1_000),
-    "static-e": (1, 49_000),
-    "scratch-f": (0, 10_000),
+    "embeddings/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": (40, 600_000),
+    "tokens/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb": (20, 300_000),
+    "samples/cccccccccccccccccccccccccccccccc.safetensors": (10, 50_000),
+    "rankings/dddddddddddddddddddddddddddddddd.json": (2, 1_000),
+    "static-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee": (1, 49_000),
+    "scratch-ffffffffffffffffffffffffffffffff": (0, 10_000),
     "mine/notes": (100, 5),
+    "data/my-corpus": (100, 5),
+    "static-websites": (100, 5),
 }
+
+MINE = ("mine/notes", "data/my-corpus", "static-websites")
+OURS = [name for name in SIZES if name not in MINE]
 
 
 @pytest.fixture
@@ -38,7 +43,7 @@ def names(entries, machine):
 
 def test_the_list_has_what_commands_keep_and_nothing_else(machine):
     found = corpusfit.cache(machine=machine)
-    assert names(found, machine) == [name for name in SIZES if name != "mine/notes"]
+    assert names(found, machine) == OURS
     assert [entry.size for entry in found] == [SIZES[n][1] for n in names(found, machine)]
     assert [round((time.time() - e.used) / DAY) for e in found] == [40, 20, 10, 2, 1, 0]
     assert len({entry.kind for entry in found}) == len(found)
@@ -47,11 +52,11 @@ def test_the_list_has_what_commands_keep_and_nothing_else(machine):
 @pytest.mark.parametrize(
     ("limits", "kept"),
     [
-        ({"older_than": 15}, ["samples/c.safetensors", "rankings/d.json", "static-e", "scratch-f"]),
-        ({"keep": 61e-6}, ["rankings/d.json", "static-e", "scratch-f"]),
-        ({"older_than": 15, "keep": 61e-6}, ["rankings/d.json", "static-e", "scratch-f"]),
-        ({"older_than": 0, "keep": 0}, ["scratch-f"]),  # used within the hour
-        ({"older_than": 50, "keep": 1}, [name for name in SIZES if name != "mine/notes"]),
+        ({"older_than": 15}, OURS[2:]),
+        ({"keep": 61e-6}, OURS[3:]),
+        ({"older_than": 15, "keep": 61e-6}, OURS[3:]),
+        ({"older_than": 0, "keep": 0}, OURS[5:]),  # used within the hour
+        ({"older_than": 50, "keep": 1}, OURS),
     ],
 )
 def test_the_least_recently_used_are_removed(machine, limits, kept):
@@ -71,7 +76,7 @@ def test_a_removal_that_was_killed_is_ended_by_the_next(machine, monkeypatch):
         patched.setattr("corpusfit.workflows.cache.remove", lambda path: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             corpusfit.prune_cache(older_than=30, machine=machine)
-    assert not (machine.cache / "embeddings/a").exists()
+    assert not (machine.cache / "embeddings/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa").exists()
     assert corpusfit.cache(machine=machine)[0].size == 600_000
     removed = corpusfit.prune_cache(older_than=30, machine=machine)
     assert [e.size for e in removed] == [600_000]

@@ -1,6 +1,6 @@
-"""Parquet: the text and id columns, in batches.
+"""Parquet: the columns of the text and the id, in batches.
 
-What: a block is an Arrow IPC stream of the two columns. `row` is the row in the file. `byte` is
+What: a block is an Arrow IPC stream of these columns. `row` is the row in the file. `byte` is
 always 0, because a row of a columnar file has no single offset; for the same reason `position` is
 the stored size times the share of rows read.
 Why: pyarrow reads only the requested columns and keeps strings as bytes until they are checked.
@@ -46,10 +46,11 @@ class Parquet(Format):
         batches = _Batches(source, plan)
         limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
         held: list[Any] = []
+        several = len(fields_in(plan.text_field)) > 1
         size = first = row = 0
         for batch in batches:
             begin = 0
-            for at, length in enumerate(_lengths(batch)):
+            for at, length in enumerate(_lengths(batch, several=several)):
                 long = length > longest
                 size += 0 if long else length
                 row += 1
@@ -148,9 +149,11 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
         kind = column.type
         if pa.types.is_null(kind) or _is_string(kind):
             columns[name] = column.cast(pa.large_binary())
+        elif name in fields_in(plan.text_field) and _is_date_or_decimal(kind):
+            columns[name] = column.cast(pa.string()).cast(pa.large_binary())
         elif name == plan.text_field and not _is_chat(kind):
             notes[_TYPE] = str(kind).encode()
-        elif any(is_kind(kind) for is_kind in _KEPT):
+        elif any(is_kind(kind) for is_kind in _KEPT) or _is_chat(kind):
             columns[name] = column
     fields = [pa.field(name, column.type) for name, column in columns.items()]
     schema = pa.schema(fields, metadata=notes)
@@ -159,8 +162,13 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
+def _is_date_or_decimal(kind: Any) -> bool:
+    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
+
+
 def _is_chat(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) and pa.types.is_struct(kind.value_type))
+    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(listed and pa.types.is_struct(kind.value_type))
 
 
 def _is_string(kind: Any) -> bool:
@@ -168,9 +176,9 @@ def _is_string(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _lengths(batch: Any) -> list[int]:
-    """Bytes of each text, of several fields their mean; 8 more, so that empty rows fill shards."""
-    if len(batch.columns) > 2 or any(_is_chat(c.type) for c in batch.columns):
+def _lengths(batch: Any, *, several: bool) -> list[int]:
+    """Bytes of each text, of several fields or chats the mean; 8 more, so that all fill shards."""
+    if several or any(_is_chat(c.type) for c in batch.columns):
         return [8 + batch.nbytes // max(1, batch.num_rows)] * int(batch.num_rows)
     column = next((c for c in batch.columns if pa.types.is_large_binary(c.type)), None)
     if column is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import orjson
-import zstandard
 from numpy.typing import NDArray
 
 from corpusfit.errors import EmptyInputError
 from corpusfit.evaluate.contamination import HeldoutIndex
+from corpusfit.jobs.write import read_selected
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.heldout import held_out
@@ -146,9 +144,8 @@ def _in_corpus(parts: Sequence[Source]) -> Place:
 
     @cache
     def rows(part: int) -> list[tuple[str, int]]:
-        with Path(parts[part].url).open("rb") as f:
-            lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
-            return [(found["source"], found["row"]) for found in map(orjson.loads, lines)]
+        found = read_selected(Path(parts[part].url))
+        return [(segment["source"], segment["row"]) for segment in found]
 
     return lambda source, row: rows(source)[row]
 

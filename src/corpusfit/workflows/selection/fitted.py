@@ -80,6 +80,10 @@ class Fitted:
             )
         return encoder
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without the embedder, which is loaded again."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
     def save(self, folder: Path, asked: dict[str, Any]) -> None:
         """Write `scorer.safetensors`, and `scorer.json` with what else was asked for and found."""
         kept = {name: value for name, value in vars(self).items() if name in _PLAIN}
