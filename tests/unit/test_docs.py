@@ -43,6 +43,8 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
         if not (page.parent / link).exists() and link not in made
     ]
     assert broken == []
+    # these are pages of the site beside those of docs/
+    assert [n for n in site.INCLUDED if "](docs/" in (ROOT / n).read_text("utf-8")] == []
 
 
 def test_the_page_of_commands_has_every_option_with_its_meaning():
