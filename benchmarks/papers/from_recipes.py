@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,7 @@ def write(out: Path, name: str, recipe: str, path: Path, only: list[str]) -> Non
         if name != "tadpole_figure4":
             del of["histogram"]  # forty bins each, which only this figure shows
     text = json.dumps(content, indent=1, ensure_ascii=False)
+    text = re.sub(r'"/[^"\n]*/([^"/\n]+)"', r'"\1"', text)  # a model's name without its folder
     (out / f"{name}.json").write_text(text + "\n", "utf-8")
 
 
