@@ -20,7 +20,7 @@ from urllib.parse import quote
 import orjson
 
 from corpusfit.api.offers import Keywords
-from corpusfit.artifacts import writing
+from corpusfit.artifacts import is_local, writing
 from corpusfit.corpus.registry import format_of, named
 from corpusfit.errors import CALLER, bad_setting
 from corpusfit.workflows import Machine
@@ -77,6 +77,8 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
             if not place.exists():
                 with (Path(scratch) / place.name).open("rb") as whole, writing(place) as out:
                     shutil.copyfileobj(whole, out)
+            elif is_local(place):
+                place.touch()  # it is in use, for `cache prune`
     return [str(folder)] if several else [str(kept[0])]
 
 

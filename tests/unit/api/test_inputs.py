@@ -1,5 +1,6 @@
 """Data in memory becomes one file of the same rows, whatever holds it."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,13 @@ def test_the_same_texts_are_the_same_file_in_every_form(machine):
 
     assert {tuple(names) for names in found.values()} == {tuple(found["list"])}
     assert read(found["list"][0]) == [{"text": text} for text in TEXTS]
+
+
+def test_data_that_is_used_again_is_not_old(machine):
+    (name,) = inputs(TEXTS, "target", machine)
+    os.utime(name, (0, 0))
+    assert inputs(TEXTS, "target", machine) == [name]
+    assert Path(name).stat().st_mtime > 0
 
 
 def test_other_texts_are_another_file(machine):
