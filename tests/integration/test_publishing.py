@@ -250,6 +250,7 @@ def test_the_evaluation_of_another_model_is_refused(tmp_path, hub):
     assert hub == {}
 
 
+@pytest.mark.slow  # the library asks several times
 def test_without_a_login_nothing_is_made(run, hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_other")
     with pytest.raises(StorageError):
