@@ -34,8 +34,9 @@ _WHITE = re.compile(r"\s")
 
 
 def listed(given: Inputs) -> list[str]:
-    """The names of inputs, one or several; empty for data in memory."""
-    return _named(given) or []
+    """The names of what is never data in memory, such as folders and models: one or several."""
+    several: Any = [given] if _is_name(given) else given
+    return list(map(_name, several))
 
 
 def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text") -> list[str]:

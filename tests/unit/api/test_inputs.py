@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import corpusfit
-from corpusfit.api.inputs import inputs
+from corpusfit.api.inputs import inputs, listed
 from corpusfit.api.offers import Keywords
 from corpusfit.errors import UsageError, called_by
 from corpusfit.manifest import Finished
@@ -133,6 +133,11 @@ def test_the_splits_of_a_dataset_are_a_task_with_the_names_of_labels(machine):
 def test_names_stay_names(machine, given):
     expected = [given] if isinstance(given, str) else list(map(str, given))
     assert inputs(given, "corpus", machine) == expected
+
+
+def test_folders_are_names_whatever_they_are_called(machine):
+    assert listed(["no such folder", "another"]) == ["no such folder", "another"]
+    assert listed("one folder") == ["one folder"]
 
 
 def test_a_list_with_one_existing_file_holds_names(machine, tmp_path):
