@@ -16,6 +16,7 @@ from corpusfit.settings import SEED, Group, Settings
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")
+FRACTION_OF = ("words", "segments")
 DEDUPS = ("exact", "near", "none")
 PRECISIONS = ("auto", "bf16", "fp32")
 _DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
@@ -486,8 +487,8 @@ class ChoosePlan(Group, group="choose"):
     fraction: Annotated[
         float | str | None,
         Option(
-            "Share of the segments to select, above 0 and at most 1, or `auto`: the smallest share "
-            "not distinguishable from the best by held-out bits",
+            "Share of the text to select, above 0 and at most 1, or `auto`: the smallest share not "
+            "distinguishable from the best by held-out bits",
             "fraction",
             default=f"{DEFAULT_FRACTION}, or 1 with <choose.policy=continuous>",
             allowed=(AUTO,),
@@ -496,6 +497,16 @@ class ChoosePlan(Group, group="choose"):
             most=1,
         ),
     ] = None
+    fraction_of: Annotated[
+        str,
+        Option(
+            "What <choose.fraction> is a share of: `words` (estimated word pieces; the last "
+            "segment may go over) or `segments`, whose methods may differ in length",
+            "fraction_of",
+            metavar="WHAT",
+            allowed=FRACTION_OF,
+        ),
+    ] = "words"
     segments: Annotated[
         int | None, Option("Number of segments to select", "segments", default=_AMOUNT, above=0)
     ] = None
@@ -553,10 +564,11 @@ class ChoosePlan(Group, group="choose"):
     ] = "exact"
 
     def identity(self) -> dict[str, Any]:
-        """All settings; `dedup` only where it is not `none`: older runs kept the copies."""
+        """All settings, but what older runs did without saying: count segments, keep copies."""
         found = dataclasses.asdict(self)
-        if self.dedup == "none":
-            del found["dedup"]
+        for name, before in (("fraction_of", "segments"), ("dedup", "none")):
+            if found[name] == before:
+                del found[name]
         return found
 
     def check(self) -> None:
@@ -572,6 +584,12 @@ class ChoosePlan(Group, group="choose"):
         if isinstance(self.fraction, float):
             return self.fraction
         return 1.0 if self.policy == "continuous" else DEFAULT_FRACTION
+
+    @property
+    def counts_segments(self) -> bool:
+        """Whether the amount is a number of segments, not of word pieces."""
+        of_words = self.fraction_of == "words" and self.segments is None
+        return self.tokens is None and not of_words
 
     def _check_together(self) -> None:
         amounts = ("fraction", "segments", "tokens", "threshold")

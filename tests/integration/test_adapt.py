@@ -71,7 +71,7 @@ def selections(tmp_path_factory, inline):
         path.write_text("".join(lines), "utf-8")
     target = folder / "target.jsonl"
     target.write_text("".join(json.dumps({"text": t}) + "\n" for t in prose("task", 40)), "utf-8")
-    for name, words in (("top", {"fraction": 0.3}), ("continuous", {"weights": "continuous"})):
+    for name, words in (("top", {"segments": 81}), ("continuous", {"weights": "continuous"})):
         corpusfit.select(
             target=target,
             corpus=folder / "pile",

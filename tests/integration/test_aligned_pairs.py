@@ -57,7 +57,7 @@ def aligned(folder):
 
 
 def test_what_is_selected_comes_with_its_translation(run, tmp_path):
-    selection = run()
+    selection = run(fraction_of="segments")
     rows = list(selection)
     counts = selection.manifest["counts"]
     assert (counts["rows"], counts["documents"], counts["segments"]) == (180, 178, 178)

@@ -232,7 +232,7 @@ def test_what_cannot_be_audited_is_worded(mixed, select, inline, words, says):
 def test_plain_text_has_no_fields(task, tmp_path, select, inline):
     corpus = tmp_path / "plain.txt"
     corpus.write_text("\n\n\n".join(prose("task", 40)))
-    run = select(corpus)
+    run = select(corpus, fraction_of="segments")
     with pytest.raises(UsageError, match=r"got 'kind'"):
         corpusfit.audit(run.path, truth="kind", machine=inline)
     assert corpusfit.audit(run.path, machine=inline).domains["plain.txt"].taken == 0.2

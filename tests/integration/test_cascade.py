@@ -196,7 +196,8 @@ def test_choosing_again_goes_on_below_the_last_stage(run, inline):
     first = run(cascade="dsir:0.3>moore_lewis")
     chosen = corpusfit.choose(first.path, fraction=0.6, machine=inline)
     rows = scores(chosen)
-    assert sum(r["selected"] for r in rows) == round(0.6 * len(rows))
+    words = sum(r["tokens"] for r in rows)
+    assert sum(r["tokens"] for r in rows if r["selected"]) >= 0.6 * words
     assert all(r["selected"] for r in rows if r["stage"] == 2)
     assert chosen.manifest["cascade"]["recall"]["estimate"] < 0.9
     fresh = run("fresh", cascade="dsir:0.3>moore_lewis", fraction=0.6)

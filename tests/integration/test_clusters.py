@@ -187,7 +187,8 @@ def select(task, pile, tiny_encoder, tmp_path, inline):
 def test_each_cluster_gives_its_quota(find, select, tmp_path):
     find()
     words = {"balance": "cluster", "clusters": tmp_path / "domains"}
-    run = select(**words, settings=(*SMALL[:3], "choose.quota=even"))
+    even = ("choose.quota=even", "choose.fraction_of=segments")
+    run = select(**words, settings=(*SMALL[:3], *even))
     taken = run.manifest["selected"]
     assert taken["quota"] == pytest.approx([1 / 3] * 3, abs=1e-5)
     amount = sum(own["selected"] for own in taken["by_cluster"])

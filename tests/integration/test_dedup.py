@@ -58,7 +58,7 @@ def texts(run):
 
 
 def test_of_sixty_copies_one_is_selected_and_the_others_are_counted(select, inline):
-    run = select(fraction=0.5)
+    run = select(fraction=0.5, fraction_of="segments")
     assert texts(run).count(PLANTED) == 1
     marked = [row for row in scores(run) if row["copy"]]
     long = len(marked) - 59
@@ -72,7 +72,7 @@ def test_of_sixty_copies_one_is_selected_and_the_others_are_counted(select, inli
 
 
 def test_without_dedup_every_copy_is_selected(select):
-    run = select(dedup="none", fraction=0.5)
+    run = select(dedup="none", fraction=0.5, fraction_of="segments")
     assert texts(run).count(PLANTED) == 60
     assert run.manifest["selected"]["copies"] is None
     assert not any(row["copy"] for row in scores(run))
@@ -106,7 +106,8 @@ def test_choose_leaves_copies_out_too(select, inline, tmp_path):
     fresh = select("fresh", fraction=0.5)
     before = digests(fresh.path)
     assert digests(corpusfit.choose(first.path, fraction=0.5, machine=inline).path) == before
-    every = corpusfit.choose(first.path, fraction=0.5, dedup="none", machine=inline)
+    half = {"fraction": 0.5, "fraction_of": "segments"}
+    every = corpusfit.choose(first.path, **half, dedup="none", machine=inline)
     assert texts(every).count(PLANTED) == 60
     other = corpusfit.choose(first.path, out=tmp_path / "o", fraction=0.5, machine=inline)
     assert digests(other.path) == before

@@ -12,7 +12,7 @@ CORPUS = [
     f"{'The enzyme binds the kinase' if n % 3 else 'The match ended with a goal'} number {n}."
     for n in range(120)
 ]
-SETTINGS = {"method": "moore_lewis", "fraction": 0.1}
+SETTINGS = {"method": "moore_lewis", "segments": 12}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,9 @@ def test_the_same_data_resumes_the_same_run(run, machine):
 
 def test_a_mapping_counts_its_sources_by_name(tmp_path, machine):
     sources = {"bio": CORPUS[1::3], "sport": CORPUS[::3]}
+    words = {**SETTINGS, "segments": 8}
     run = corpusfit.select(
-        target=pd.Series(TARGET), corpus=sources, out=tmp_path, machine=machine, **SETTINGS
+        target=pd.Series(TARGET), corpus=sources, out=tmp_path, machine=machine, **words
     )
     found = run.manifest["selected"]["by_source"]
     assert [found[name]["selected"] for name in ("bio.jsonl", "sport.jsonl")] == [8, 0]

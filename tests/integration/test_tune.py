@@ -54,7 +54,7 @@ def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     found = run.manifest
     assert found == json.loads((run.path / "manifest.json").read_text("utf-8"))
     assert [(r["trials"], r["steps"]) for r in found["rungs"]] == [(5, 5), (2, 13)]
-    won = {"method": "moore_lewis", "fraction": 0.2, "weights": "resample", "then_task": False}
+    won = {"method": "moore_lewis", "fraction": 0.2, "weights": "off", "then_task": False}
     assert run.winner == won
     rows = run.trials()
     assert len(rows) == 7
@@ -166,7 +166,7 @@ def test_a_held_out_text_in_the_corpus_is_not_trained_on(tune, pile, task, monke
         return found
 
     monkeypatch.setattr("corpusfit.workflows.adaptation.adapting.find_contaminated", find)
-    run = tune(**ONE)
+    run = tune(**ONE | {"fractions": [0.4]})
     assert len(seen) == 2
     assert run.manifest["counts"]["heldout"] == 10
     assert 5 < max(seen) <= 10, "moore_lewis selects most of the copy"

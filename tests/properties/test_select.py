@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
 from corpusfit.plan import ChoosePlan
 from corpusfit.select import ScoredPart, choose
-from corpusfit.select.top import Selector, find_threshold
+from corpusfit.select.top import Selector, find_thresholds
 from corpusfit.select.weights import moments, relevance
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -25,19 +25,20 @@ def arrays(parts):
     ]
 
 
-@given(parts_of_keys, st.integers(0, 150))
-def test_the_cut_takes_what_sorting_takes(parts, budget):
+@given(parts_of_keys, st.integers(0, 150), st.booleans())
+def test_the_cut_takes_what_sorting_takes(parts, budget, over):
     split = arrays(parts)
-    selector = Selector(find_threshold(lambda: split, budget))
+    grouped = [(k, c, np.zeros(len(k), np.int64)) for k, c in split]
+    selector = Selector(find_thresholds(lambda: grouped, [budget], over=over)[0])
     taken = np.concatenate([selector.select(k, c) for k, c in split] or [np.empty(0, bool)])
     keys = np.concatenate([k for k, _ in split] or [np.empty(0)])
     costs = np.concatenate([c for _, c in split] or [np.empty(0, np.int64)])
     order = np.lexsort((np.arange(len(keys)), -keys))
     expected, spent = np.zeros(len(keys), bool), 0
     for i in order:
-        spent += costs[i]
-        if spent > budget:
+        if spent >= budget if over else spent + costs[i] > budget:
             break
+        spent += costs[i]
         expected[i] = True
     np.testing.assert_array_equal(taken, expected)
 
@@ -60,8 +61,9 @@ def chosen(parts, plan, seed=0):
 @pytest.mark.parametrize(
     ("plan", "count"),
     [
-        (ChoosePlan(), 200),
-        (ChoosePlan(fraction=0.29), 290),
+        (ChoosePlan(fraction_of="segments"), 200),
+        (ChoosePlan(fraction_of="segments", fraction=0.29), 290),
+        (ChoosePlan(fraction_of="segments", fraction=1e-9), 1),
         (ChoosePlan(fraction=1.0), 1000),
         (ChoosePlan(fraction=1e-9), 1),
         (ChoosePlan(segments=17), 17),
@@ -73,6 +75,25 @@ def chosen(parts, plan, seed=0):
 def test_amounts(plan, count):
     selected, _ = chosen(scored()[2], plan)
     assert selected.sum() == count
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.29, 0.999])
+@pytest.mark.parametrize("policy", ["top", "resample"])
+def test_a_fraction_is_of_the_words_and_only_the_last_segment_goes_over(share, policy):
+    _, tokens, parts = scored()
+    selected, _ = chosen(parts, ChoosePlan(policy=policy, fraction=share))
+    assert 0 <= tokens[selected].sum() - round(share * tokens.sum()) < 500
+
+
+def test_equal_fractions_give_methods_with_short_segments_as_many_words():
+    """By segments, a method that ranks short segments first gets a third of the words."""
+    tokens = np.arange(1, 1001)
+    kept = []
+    for scores in (tokens, -tokens):
+        part = [ScoredPart(0, scores.astype(np.float32), tokens)]
+        kept.append(int(tokens[chosen(part, ChoosePlan(fraction=0.1))[0]].sum()))
+    assert max(kept) - min(kept) < 1000
+    assert min(kept) >= 0.1 * tokens.sum()
 
 
 def test_top_weights_are_one_or_zero_and_threshold_is_inclusive():

@@ -28,6 +28,7 @@ class ChooseOptions(TypedDict, total=False):
 
     weights: Literal["top", "continuous", "resample"] | None
     fraction: float | Literal["auto"] | None
+    fraction_of: Literal["words", "segments"] | None
     segments: int | None
     tokens: int | None
     threshold: float | None

@@ -93,7 +93,10 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["selected"])
     corpus = sum(n["segments"] for _, n in sources)
     shown = [(name, n, percent(n["segments"], corpus)) for name, n in sources[:_ROWS]]
-    title = f"Selected: {selected['segments']:,} segments, about {selected['tokens']:,} word pieces"
+    text = f"about {selected['tokens']:,} word pieces"
+    if "of_tokens" in selected:  # older versions did not store it
+        text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
+    title = f"Selected: {selected['segments']:,} segments, {text}"
     _show_groups(title, "source", "share of corpus", shown, selected["segments"])
     rest = len(sources) - _ROWS
     if rest > 0:

@@ -51,9 +51,11 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         if n["selected"]
     )
     share = selected["segments"] / max(1, counts["segments"])
+    whole = selected.get("of_tokens")  # older versions did not store it
     sentences = [
         f"{manifest['method']['name']} selected {selected['segments']:,} of "
         f"{counts['segments']:,} segments ({share:.1%}), about {selected['tokens']:,} word pieces"
+        + (f" ({selected['tokens'] / max(1, whole):.1%})" if whole is not None else "")
         + (f"; largest sources: {where}." if where else "."),
         f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
         f"{counts['rejected']:,} rows rejected.",

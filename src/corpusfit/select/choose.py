@@ -188,7 +188,7 @@ def _weight_function(
 
 
 def _costs(part: ScoredPart, plan: ChoosePlan) -> NDArray[np.int64]:
-    return part.tokens if plan.tokens is not None else np.ones(len(part.scores), np.int64)
+    return np.ones(len(part.scores), np.int64) if plan.counts_segments else part.tokens
 
 
 def _thresholds(
@@ -197,12 +197,13 @@ def _thresholds(
     """The threshold of each group, or of all segments together."""
     if plan.threshold is not None:
         return [Threshold(plan.threshold, 1 << 62)]
-    amount = plan.segments if plan.tokens is None else plan.tokens
+    amount, over = plan.segments if plan.tokens is None else plan.tokens, False
     if amount is None:
-        amount = max(1, round(plan.share * sum(len(p.scores) for p in parts())))
+        amount = max(1, round(plan.share * sum(int(_costs(p, plan).sum()) for p in parts())))
+        over = not plan.counts_segments
     if quota is None:
-        return find_thresholds(grouped, [amount])
+        return find_thresholds(grouped, [amount], over=over)
     sizes = np.zeros(len(quota), np.int64)
     for part in parts():
         np.add.at(sizes, _group(part, by_group=True), _costs(part, plan))
-    return find_thresholds(grouped, allocate(quota, sizes.tolist(), amount))
+    return find_thresholds(grouped, allocate(quota, sizes.tolist(), amount), over=over)

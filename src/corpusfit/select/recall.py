@@ -79,9 +79,12 @@ def last_stage_selection(
     if amount.threshold is not None:
         return np.asarray(scores >= amount.threshold)
     order = np.argsort(-scores, kind="stable")
-    if amount.tokens is not None:
-        budget = amount.tokens / max(1, all_tokens) * float(tokens.sum())
-        count = int(np.searchsorted(np.cumsum(tokens[order]), budget, side="right"))
+    if not amount.counts_segments:
+        over = amount.tokens is None  # the last segment may go over a fraction
+        share = amount.share if over else (amount.tokens or 0) / max(1, all_tokens)
+        budget = min(1.0, share) * float(tokens.sum())
+        kept = np.cumsum(tokens[order])
+        count = int(np.searchsorted(kept, budget, side="left" if over else "right")) + over
     else:
         fraction = amount.share
         if amount.segments is not None:

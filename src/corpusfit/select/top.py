@@ -22,10 +22,12 @@ class Threshold:
     Attributes:
         key: the lowest key of a selected segment; +inf if nothing is selected.
         budget: cost left for the segments with exactly that key, in order of position.
+        over: whether the last segment may go over the budget.
     """
 
     key: float
     budget: int
+    over: bool = False
 
 
 def _ordered(keys: NDArray[np.float32]) -> NDArray[np.uint32]:
@@ -61,12 +63,15 @@ def find_threshold(parts: Parts, budget: int) -> Threshold:
     return find_thresholds(grouped, [budget])[0]
 
 
-def find_thresholds(parts: Grouped, budgets: Sequence[int]) -> list[Threshold]:
+def find_thresholds(
+    parts: Grouped, budgets: Sequence[int], *, over: bool = False
+) -> list[Threshold]:
     """Find a threshold for each of g groups of segments, in the same two passes.
 
     Args:
         parts: as for `find_threshold`, with each segment's group, int64 [n].
         budgets: largest total cost in each group.
+        over: the first segment that does not fit is selected too, where budget is left for it.
     """
     first = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts():
@@ -81,10 +86,10 @@ def find_thresholds(parts: Grouped, budgets: Sequence[int]) -> list[Threshold]:
     thresholds = []
     for (place, left), own in zip(found, second, strict=True):
         if place is None:
-            thresholds.append(Threshold(-np.inf, left))
+            thresholds.append(Threshold(-np.inf, left, over))
             continue
         low, rest = _bucket(own, left)
-        thresholds.append(Threshold(_key_of((place << 16) | (low or 0)), rest))
+        thresholds.append(Threshold(_key_of((place << 16) | (low or 0)), rest, over))
     return thresholds
 
 
@@ -103,12 +108,13 @@ class Selector:
     def __init__(self, threshold: Threshold) -> None:
         self._key = np.float32(threshold.key)
         self._left = threshold.budget
+        self._over = threshold.over
         self._open = True
 
     @property
     def rest(self) -> Threshold:
         """The threshold for the parts that follow."""
-        return Threshold(float(self._key), self._left if self._open else -1)
+        return Threshold(float(self._key), self._left if self._open else -1, self._over)
 
     def select(self, keys: NDArray[np.float32], costs: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mark the selected segments of the next part; bool [n]."""
@@ -117,7 +123,9 @@ class Selector:
         if len(ties) and self._open:
             running = np.cumsum(costs[ties])
             fit = int(np.searchsorted(running, self._left, side="right"))
-            selected[ties[:fit]] = True
-            self._open = fit == len(ties)
+            if self._over and fit < len(ties) and self._left > (running[fit - 1] if fit else 0):
+                fit += 1
             self._left -= int(running[fit - 1]) if fit else 0
+            selected[ties[:fit]] = True
+            self._open = fit == len(ties) and self._left >= 0
         return selected

@@ -106,6 +106,8 @@ def test_nothing_taken_or_sampled_is_no_recall():
         ({"segments": 5_000}, [0, 1, 2, 3]),
         ({"tokens": 7_000}, [1, 3]),
         ({"tokens": 1}, [3]),
+        ({"fraction": 0.7}, [1, 3]),
+        ({"fraction": 0.7, "fraction_of": "segments"}, [1, 2, 3]),
         ({"threshold": 2.0}, [1, 2, 3]),
         ({"threshold": 9.0}, []),
     ],

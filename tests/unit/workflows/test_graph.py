@@ -230,9 +230,10 @@ def adapted_with(setting, value):
 
 
 def test_the_digest_of_a_run_of_one_phase_has_no_second_phase(tmp_path):
-    """The values are those from before the plan had `then_task`, and selections left out copies."""
+    """The values are of before `then_task`, when a selection counted segments and kept copies."""
     knn = selector("knn")
-    asked = dataclasses.replace(knn, select=knn.select.with_value("choose.dedup", "none"))
+    plan = knn.select.with_value("choose.dedup", "none")
+    asked = dataclasses.replace(knn, select=plan.with_value("choose.fraction_of", "segments"))
     graph = build_graph(inputs(recipe(selector("base"), asked), tmp_path))
     before = ["17d9e71ebeb9888cbdb25c48e8afe91f", "e13a45db09e627a5e41a05e2974040ae"]
     assert sorted(graph.adaptations) == before

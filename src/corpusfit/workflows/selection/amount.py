@@ -117,4 +117,4 @@ def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:g} % of the segments"
+    return f"{100 * fraction:g} % of the text"

@@ -34,6 +34,7 @@ from corpusfit.workflows.selection_folder import SelectionFolder
 class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
+    `of_tokens` are the word pieces of everything it is chosen from.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected. `copies` has the numbers of
     documents left out as copies, by kind, and of their segments; None if all were kept.
@@ -41,6 +42,7 @@ class Chosen:
 
     segments: int = 0
     tokens: int = 0
+    of_tokens: int = 0
     threshold: float | None = None
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     quota: list[float] | None = None
@@ -73,6 +75,7 @@ class Chosen:
             counted["tokens"] += int(pieces)
         if part.groups is not None and self.quota is not None:
             self._add_clusters(part.groups, part.tokens, selected, len(self.quota))
+        self.of_tokens += int(part.tokens[~copy].sum())
         if self.copies is not None:
             self.copies["segments"] += int(copy.sum())
         if selected.any():

@@ -59,7 +59,7 @@ class SearchPlan(Group, group="search"):
     fractions: Annotated[
         str,
         Option(
-            "Shares of the segments to try, separated by commas, each above 0 and at most 1",
+            "Shares of the text to try, separated by commas, each above 0 and at most 1",
             "fractions",
             metavar="NUMBERS",
             items=float,
