@@ -28,8 +28,7 @@ def cross_domain(table: dict[str, Any]) -> str:
     """The conclusion of a finished Table 4, with Figure 4's correlation."""
     of = {(r["cell"]["task"], r["cell"]["selector"]): r["metrics"] for r in table["results"]}
     domains = sorted({model for _, model in of} - {GENERAL, BASE})
-    tests = {task["name"]: task["path"] for task in table["recipe"]["tasks"]}
-    tasks = {n: Path(p.removeprefix("pair:").split(",")[0]).parent for n, p in tests.items()}
+    tasks = {task["name"]: Path(task["path"]) for task in table["recipe"]["tasks"]}
     said = []
     for metric in ("bleu", "chrf"):
         own = [domain for domain in domains if _first(of, domain, domains, metric) == domain]

@@ -87,6 +87,17 @@ def test_the_stored_sums_are_those_of_the_translations(folder, tmp_path, inline)
     assert (outcome.tallies(task) == again).all()
 
 
+def test_the_test_split_alone_is_translated_as_with_dev(folder, tmp_path, inline):
+    words = {"model": folder / "good-0", "base": folder / "poor-0"}
+    both = evaluated(folder, tmp_path / "both", inline, **words)
+    short = {"settings": ["finetune.device=cpu", "decode.splits=test"]}
+    alone = evaluated(folder, tmp_path / "test", inline, **words, **short)
+    assert list(alone.outcomes()[0].predicted) == ["test"]
+    assert alone.outcomes()[0].scores["test"] == both.outcomes()[0].scores["test"]
+    (comparison,) = alone.manifest["comparisons"]
+    assert comparison["paired_tests"] == both.manifest["comparisons"][0]["paired_tests"]
+
+
 def test_the_command_line_shows_signatures(folder, tmp_path, cli):
     words = ["evaluate", "--task", folder / "task", "--direction", "en-de", "--beam", 2]
     words += ["--model", folder / "poor-0", "--out", tmp_path / "out"]

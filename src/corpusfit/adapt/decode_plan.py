@@ -20,6 +20,7 @@ class DecodePlan(Group, group="decode"):
         penalty: exponent of the length that divides a translation's log probability; None for that
             of the model's generation_config.json, or 1.
         precision: number format of the weights.
+        splits: splits to translate, separated by commas.
         domain: name of the domain whose tag begins each text.
     """
 
@@ -40,6 +41,13 @@ class DecodePlan(Group, group="decode"):
             allowed=PRECISIONS,
         ),
     ] = "auto"
+    splits: Annotated[
+        str,
+        Option(
+            "Splits of a task to translate: `dev,test`, or `test` alone in less time",
+            allowed=("dev,test", "test"),
+        ),
+    ] = "dev,test"
     domain: Annotated[
         str,
         Option(

@@ -60,7 +60,8 @@ def translate_task(
     hardware, task_type = decoding_hardware(plan), load(task.kind)
     model, tokenizer = open_translator(SETTING, plan.model.name, hardware.precision)
     model.to(hardware.device)
-    splits = {s: own for s, own in (("dev", task.dev), ("test", task.test)) if len(own)}
+    known = {"dev": task.dev, "test": task.test}
+    splits = {s: known[s] for s in plan.decode.splits.split(",") if len(known[s])}
     total, done = sum(map(len, splits.values())), 0
 
     def count(sentences: int) -> None:
