@@ -69,6 +69,15 @@ class ModelPlan(Group, group="model"):
             least=0,
         ),
     ] = 0
+    add_tokens: Annotated[
+        int,
+        Option(
+            "Frequent words of the data to add to the vocabulary, each starting as the mean of "
+            "its pieces",
+            "add_tokens",
+            least=0,
+        ),
+    ] = 0
     dropout: Annotated[
         float | None,
         Option(
@@ -93,6 +102,9 @@ class ModelPlan(Group, group="model"):
             allowed = "0, or 300 or more, as every character needs a token"
             cure = "For example <model.vocabulary=8192>."
             raise bad_setting("<model.vocabulary>", allowed, self.vocabulary, cure)
+        if self.add_tokens and self.init:
+            allowed = "left out with <model.init>, whose vocabulary is of the data"
+            raise bad_setting("<model.add_tokens>", allowed, self.add_tokens, "Leave it out.")
 
 
 @dataclass(frozen=True)
@@ -438,6 +450,7 @@ FREE = (
 
 _NEWER = (
     ("model", "dropout"),
+    ("model", "add_tokens"),
     ("objective", "smoothing"),
     ("objective", "tag_domains"),
     ("train", "pair_tokens"),
@@ -486,11 +499,12 @@ class AdaptPlan(Settings):
 
     def _check_together(self) -> None:
         self._check_translation()
-        for other in ("init", "new_head"):
+        for other in ("init", "new_head", "add_tokens"):
             if self.adapter.kind and getattr(self.model, other):
                 why = {
                     "init": "an untrained model needs all weights trained",
                     "new_head": "with an adapter, a new head would stay untrained",
+                    "add_tokens": "with an adapter, new tokens would stay untrained",
                 }[other]
                 cure = f"Leave out one of them; {why}."
                 allowed = f"left out with <model.{other}>"
@@ -515,5 +529,9 @@ class AdaptPlan(Settings):
             cure = "Leave out <adapter.kind> to train all weights."
             allowed = "left out with <objective.name=translation>"
             raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+        if name in ("causal", TRANSLATION) and self.model.add_tokens:
+            allowed = f"left out with <objective.name={name}>"
+            cure = "It is for encoders: the new tokens hold no spaces, which generated text needs."
+            raise bad_setting("<model.add_tokens>", allowed, self.model.add_tokens, cure)
         if name != TRANSLATION and self.train.best_by == "bleu":
             raise bad_setting("<train.best_by>", f"loss with <objective.name={name}>", "bleu")

@@ -127,5 +127,6 @@ def _begins(
         if json.dumps(maker).strip('"') in around:
             begins = np.zeros_like(ordinary)
             begins[[i for token, i in tokens.items() if token.startswith(starts)]] = True
+            begins[list(backend.get_added_tokens_decoder())] = True  # each is a whole word
             return begins & ordinary
     return None

@@ -112,6 +112,7 @@ class AdaptOptions(TypedDict, total=False):
     model: str | Path | None
     init: Literal["tiny", "mini", "small", "base"] | None
     new_head: bool | None
+    add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
     objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None

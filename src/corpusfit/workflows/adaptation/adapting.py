@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from corpusfit.adapt.models import LoadedModel, open_model
+from corpusfit.adapt.new_words import add_words, find_new_words
 from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
@@ -270,4 +271,16 @@ def _opened(
         on_warn=machine.progress.warn,
     )
     add_tags(opened, tags, plan.seed)
+    if plan.model.add_tokens:
+        sample = sample_texts(texts, plan.seed, guarded)
+        new = find_new_words(sample, opened, plan.model.add_tokens)
+        opened = add_words(opened, new, plan.objective.name)
+        machine.progress.note(
+            f"{len(new.words):,} words join the vocabulary{_some(new.words)}; the data's words "
+            f"take {new.shorter:.1%} fewer tokens."
+        )
     return opened
+
+
+def _some(words: Sequence[str]) -> str:
+    return f", such as {', '.join(words[:3])}" if words else ""

@@ -1,0 +1,113 @@
+"""Frequent words of the data as tokens of their own (--add-tokens)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from corpusfit.adapt.models import LoadedModel, checked_model
+from corpusfit.adapt.special_tokens import backend_tokenizer
+from corpusfit.embed.contract import digest
+from corpusfit.embed.transformer import quiet
+from corpusfit.errors import ModelError
+
+_WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
+_BEFORE = "a "
+_BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class NewWords:
+    """Words to add, and what they change.
+
+    Attributes:
+        words: in the order of their ids.
+        pieces: the ids of each word's tokens so far.
+        shorter: the share of the texts' word tokens that they save.
+    """
+
+    words: tuple[str, ...]
+    pieces: tuple[tuple[int, ...], ...]
+    shorter: float
+
+
+def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewWords:
+    """The words of texts that save most tokens as tokens of their own.
+
+    A word is three or more letters, as the tokenizer normalises them. It saves one token less than
+    it has pieces, each time that it occurs; words that save as many are in alphabetical order.
+    """
+    backend = backend_tokenizer(opened.tokenizer, opened.name)
+    plain = backend.normalizer.normalize_str if backend.normalizer else str
+    blank = plain("a b")[1:-1]  # some normalizers replace spaces
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_WORD.findall(plain(text).replace(blank, " ")))
+    words = sorted(counts)
+    before = len(backend.encode(_BEFORE.strip(), add_special_tokens=False))
+    pieces: dict[str, tuple[int, ...]] = {}
+    for at in range(0, len(words), _BATCH):
+        batch = words[at : at + _BATCH]
+        encoded = backend.encode_batch([_BEFORE + word for word in batch], add_special_tokens=False)
+        pieces |= {word: tuple(e.ids[before:]) for word, e in zip(batch, encoded, strict=True)}
+    saves = {word: counts[word] * (len(pieces[word]) - 1) for word in words}
+    found = sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w))[:most]
+    whole = sum(counts[word] * len(pieces[word]) for word in words)
+    shorter = sum(saves[word] for word in found) / max(1, whole)
+    return NewWords(tuple(found), tuple(pieces[word] for word in found), shorter)
+
+
+def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel:
+    """A model whose tokenizer has the words as tokens; changes the model and tokenizer it is given.
+
+    The embedding of a word, and its row and bias in the head, are the means of its pieces'.
+
+    Reference: Gee et al. (2022), Fast Vocabulary Transfer, section 3.2 (the mean of the pieces).
+
+    Raises:
+        ModelError: the tokenizer does not read a word as one token.
+    """
+    from transformers import AddedToken
+
+    model, tokenizer = opened.model, opened.tokenizer
+    normalises = backend_tokenizer(tokenizer, opened.name).normalizer is not None
+    options = {"single_word": True, "lstrip": True, "normalized": normalises}
+    tokens = [AddedToken(word, **options) for word in new.words]
+    first = len(tokenizer)
+    tokenizer.add_tokens(tokens)
+    _require_whole(tokenizer, opened.name, new.words, first)
+    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        with quiet():
+            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    _set_to_means(model, first, new.pieces)
+    fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
+    return checked_model(model, tokenizer, objective, opened.name, fingerprint)
+
+
+def _require_whole(tokenizer: Any, name: str, words: Sequence[str], first: int) -> None:
+    """Check that each word between others is its own token."""
+    backend = backend_tokenizer(tokenizer, name)
+    sentences = [f"{_BEFORE}{word} b" for word in words]
+    encoded = backend.encode_batch(sentences, add_special_tokens=False)
+    for number, (word, found) in enumerate(zip(words, encoded, strict=True), first):
+        if number not in found.ids:
+            raise ModelError(
+                f"<model.name>: the tokenizer of {name} does not read the new token {word!r} as "
+                "one. Leave out <model.add_tokens>, or name another model."
+            )
+
+
+def _set_to_means(model: Any, first: int, pieces: Sequence[Sequence[int]]) -> None:
+    """Set the rows of new tokens, in the embedding and in the head, to the means of others."""
+    import torch
+
+    head = model.get_output_embeddings()
+    tables = {id(m.weight): m.weight for m in (model.get_input_embeddings(), head) if m is not None}
+    bias = getattr(head, "bias", None)
+    with torch.no_grad():
+        for table in [*tables.values(), *([] if bias is None else [bias])]:
+            for row, own in enumerate(pieces, first):
+                table[row] = table[list(own)].mean(dim=0)
