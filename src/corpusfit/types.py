@@ -162,7 +162,8 @@ class Document:
 
     `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
     the other side of an aligned pair (None for other rows), `value` the id field as it is, also
-    where it is a fraction or a list, which are no ids.
+    where it is a fraction or a list, which are no ids; `fields` the row's fields that a template or
+    a chat makes the text of, by name.
     """
 
     row: int
@@ -171,6 +172,7 @@ class Document:
     id: str | int | None
     translation: str | None = None
     value: object = field(default=None, compare=False)
+    fields: dict[str, Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,3 +124,48 @@ def test_datasets_loads_the_folder(run, tmp_path):
     datasets = pytest.importorskip("datasets")
     loaded = datasets.load_dataset(str(run.path), split="train", cache_dir=str(tmp_path))
     assert [row["text"] for row in loaded] == [row["text"] for row in run]
+
+
+def chat(text):
+    question, answer = text.split(" ", 1)
+    return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_chats_come_out_with_their_messages(tmp_path, machine, kind):
+    rows = pd.DataFrame({"chat": [chat(text) for text in CORPUS], "other": 1})
+    path = tmp_path / f"chats.{kind}"
+    if kind == "parquet":
+        rows.to_parquet(path)
+    else:
+        rows.to_json(path, orient="records", lines=True)
+    run = corpusfit.select(
+        target=[{"chat": chat(text)} for text in TARGET],
+        corpus=path,
+        out=tmp_path / "out",
+        text_field="chat",
+        machine=machine,
+        **SETTINGS,
+    )
+    assert len(run) == 12
+    for segment in run:
+        assert segment["chat"] == chat(CORPUS[segment["row"]])
+        assert "other" not in segment
+    assert run.to_arrow()["chat"].to_pylist() == [segment["chat"] for segment in run]
+
+
+def test_the_fields_of_a_template_come_out_beside_the_text(tmp_path, machine):
+    """A field with the name of a column gets `row_` before it."""
+    rows = [{"text": t, "title": f"N{n}" if n % 2 else None} for n, t in enumerate(CORPUS)]
+    run = corpusfit.select(
+        target=[{"text": text, "title": ""} for text in TARGET],
+        corpus=rows,
+        out=tmp_path / "out",
+        text_field="{title}: {text}",
+        machine=machine,
+        **SETTINGS,
+    )
+    for segment in run:
+        row = rows[segment["row"]]
+        assert (segment["row_text"], segment["title"]) == (row["text"], row["title"])
+        assert segment["text"] == f"{row['title'] or ''}: {row['text']}"

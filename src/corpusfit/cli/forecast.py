@@ -60,7 +60,10 @@ def show_forecast(found: workflows.Forecast) -> None:
         [p.data, *(f"{p.losses[k]:.3f}" if k in p.losses else "–" for k in ("task", "general"))]
         for p in found.prospects
     ]
-    title = "Loss of the model before training in nats per token (lower is better)"
+    title = (
+        f"Loss before training in nats per token ({found.objective} in sequences of at most "
+        f"{found.length} tokens; lower is better)"
+    )
     table(title, ["selection", "task text", "general text"], kinds)
     for sentence in found.words:
         typer.echo(sentence)

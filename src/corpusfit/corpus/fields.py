@@ -30,7 +30,9 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
         text = text_in(record, plan.text_field)
     except KeyError:
         return Reject(row, byte, rejects.missing_field(plan.text_field, record))
-    return from_value(row, byte, text, record.get(plan.id_field))
+    plain = isinstance(record.get(plan.text_field), str)
+    fields = None if plain else {n: record[n] for n in fields_in(plan.text_field) if n in record}
+    return from_value(row, byte, text, record.get(plan.id_field), fields)
 
 
 def fields_in(text_field: str) -> list[str]:
@@ -68,7 +70,9 @@ def _said(value: Any) -> Any:
     return "\n".join(texts) if len(texts) == len(said) else value
 
 
-def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
+def from_value(
+    row: int, byte: int, text: object, id: object = None, fields: dict[str, Any] | None = None
+) -> Row:
     """Check a row whose text and id are already found.
 
     The text must be a string that is not blank and holds no NUL, or a chat's messages. The id is
@@ -85,4 +89,4 @@ def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
     kept = id if isinstance(id, str | int) else None
-    return Document(row, byte, text, kept, value=id)
+    return Document(row, byte, text, kept, value=id, fields=fields)

@@ -73,7 +73,7 @@ class WriteSelected(PlainJob[Shard, int]):
             lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
             write_bytes(looked_at_path(self.looked_at, shard.index), b"\n".join(lines))
         if len(taken):
-            lines = self._lines(shard, documents, columns, taken, ("weight",))
+            lines = self._lines(shard, documents, columns, taken, ("weight",), whole=True)
             data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")
             write_bytes(selected_path(self.selected, shard.index), data)
         return len(taken)
@@ -85,8 +85,13 @@ class WriteSelected(PlainJob[Shard, int]):
         columns: dict[str, NDArray[Any]],
         places: NDArray[np.int64],
         more: tuple[str, ...],
+        *,
+        whole: bool = False,
     ) -> list[bytes]:
-        """JSON lines of the segments at some places, with text and provenance."""
+        """JSON lines of the segments at some places, with text and provenance.
+
+        With `whole` also the fields that the text is made of, if it is of several or of a chat.
+        """
         lines = []
         for at in places:
             here = {name: column[at] for name, column in columns.items()}
@@ -102,5 +107,7 @@ class WriteSelected(PlainJob[Shard, int]):
                 **{name: here[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,
             }
+            for name, value in (document.fields or {}).items() if whole else ():
+                line[f"row_{name}" if name in line else name] = value
             lines.append(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
         return lines

@@ -26,7 +26,8 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     """A finished run of `select`, `score` or `choose`: a sequence of its selected segments.
 
     A segment is a dict: text, source, row, segment, score, weight, id; for aligned pairs also its
-    translation. Segments stand in the corpus's order, and are read from the folder at each use.
+    translation, and where a template or a chat makes the text, the row's fields that it is made of.
+    Segments stand in the corpus's order, and are read from the folder at each use.
     """
 
     def __len__(self) -> int:
@@ -56,7 +57,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     def to_arrow(self) -> pa.Table:
         """The selected segments as an Arrow table, in memory."""
         rows = list(self)
-        names = list(rows[0]) if rows else list(_EMPTY.names)
+        names = list(dict.fromkeys(name for row in rows for name in row)) or list(_EMPTY.names)
         columns = {name: [row.get(name) for row in rows] for name in names}
         types = {field.name: field.type for field in _EMPTY}
         return pa.table({n: _column(values, types.get(n)) for n, values in columns.items()})

@@ -50,11 +50,14 @@ class Forecast:
     """Predictors of the gain of adapting a model.
 
     Attributes:
+        objective, length: of the losses: training objective, and tokens in a sequence.
         prospects: one per selection, in the order of the inputs.
         words: the result in sentences.
     """
 
     model: str
+    objective: str
+    length: int
     prospects: list[GainPredictors]
     words: list[str]
 
@@ -112,7 +115,8 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         )
         for selection, c in zip(selections, counted, strict=True)
     ]
-    return Forecast(plan.model.name, prospects, describe(prospects, plan.model.name))
+    name, aim = plan.model.name, plan.objective.name
+    return Forecast(name, aim, meter.length, prospects, describe(prospects, name))
 
 
 @dataclass(frozen=True)
