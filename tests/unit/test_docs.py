@@ -1,6 +1,7 @@
 """The documentation agrees with the code."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -25,6 +26,23 @@ def test_settings_page_matches_the_code():
     )
     typed = ROOT / "src/corpusfit/api/typed_options.py"
     assert typed.read_text("utf-8") == module.typed_options()
+
+
+def test_notebooks_are_the_tutorials_with_their_outputs():
+    module = script("make_notebooks")
+    written = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/notebooks").iterdir()}
+    made = {page.stem: module.notebook(page.read_text("utf-8")) for page in module.TUTORIALS}
+    assert written == made, "run .venv/bin/python docs/make_notebooks.py"
+    for name, text in made.items():
+        page, cells = (
+            (ROOT / f"docs/tutorials/{name}.md").read_text("utf-8"),
+            json.loads(text)["cells"],
+        )
+        kinds = [cell["cell_type"] for cell in cells]
+        assert kinds.count("code") - 1 == len(re.findall(r"^```(?:python|bash)$", page, re.M))
+        shown = [line for cell in cells for out in cell.get("outputs", ()) for line in out["text"]]
+        assert all(line.strip() in page for line in shown)
+        assert len(shown) > 4
 
 
 def test_the_site_has_every_page_once_and_links_lead_to_files():

@@ -14,7 +14,9 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-STDERR = Console(stderr=True, highlight=False, soft_wrap=True)
+# Without a terminal no bar moves, whatever FORCE_COLOR says, as it does in notebooks.
+_TERMINAL = None if sys.stderr.isatty() else False
+STDERR = Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=_TERMINAL)
 STDOUT = Console(highlight=False)
 _PIPED_WIDTH = 80
 _GAP = 2
