@@ -206,6 +206,7 @@ def test_choosing_again_goes_on_below_the_last_stage(run, inline):
         corpusfit.choose(first.path, weights="continuous", machine=inline)
 
 
+@pytest.mark.slow
 def test_a_surrogate_keeps_more_than_its_embedders_own_method(run, tiny_static, tiny_encoder):
     """The last stage reads one embedder's vectors, the first learns it from another's."""
     words = {"method": "domain_cosine", "settings": ["cascade.sample=200"]}

@@ -121,6 +121,7 @@ def test_more_seeds_and_sizes_add_to_what_is_there(evaluate):
     assert second.manifest["seeds"] == 3
 
 
+@pytest.mark.slow
 def test_the_command_that_is_kept_makes_it_again(evaluate, cli, other_model, tmp_path):
     done = evaluate(base=str(other_model), train_sizes=[20, 40])
     words = [*done.manifest["repeat"], "--out", tmp_path / "again", "--json"]

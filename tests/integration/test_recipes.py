@@ -187,6 +187,7 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     assert html.escape(command) in told
 
 
+@pytest.mark.slow
 def test_a_recipe_that_grows_keeps_what_it_has(recipe, run, copied):
     """Another selector and a third seed: only what is new is made; another recipe is refused."""
     before = finished(copied("two"))
@@ -315,6 +316,7 @@ def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
     assert len(list(ran.path.glob("models/*/adapter.safetensors"))) == 1
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_costs_no_other(recipe, cli, tmp_path, data):
     """A training that diverges is told of in its cells; the exit code says so."""
     own = """

@@ -87,6 +87,7 @@ def test_many_sources_are_counted_by_folder(run, monkeypatch):
         assert counts == {key: sum(c[key] for c in own) for key in counts}
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_nothing(run):
     digests = []
     for workers in (1, 2):

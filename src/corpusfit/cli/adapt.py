@@ -98,8 +98,8 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         for name, loss in before.items()
     ]
     title = (
-        f"Held-out loss in nats per token ({manifest['plan']['objective']['name']} in sequences of "
-        f"at most {manifest['training']['length']} tokens; lower is better)"
+        f"Held-out loss in nats per token, {manifest['plan']['objective']['name']} in sequences of "
+        f"{manifest['training']['length']} (lower is better)"
     )
     names = ["after --data", "after --task"] if first else ["after"]
     table(title, ["text", "before", *names, "change"], rows)

@@ -61,8 +61,8 @@ def show_forecast(found: workflows.Forecast) -> None:
         for p in found.prospects
     ]
     title = (
-        f"Loss before training in nats per token ({found.objective} in sequences of at most "
-        f"{found.length} tokens; lower is better)"
+        f"Loss before training in nats per token, {found.objective} in sequences of {found.length} "
+        "(lower is better)"
     )
     table(title, ["selection", "task text", "general text"], kinds)
     for sentence in found.words:

@@ -39,6 +39,7 @@ def test_it_is_sacrebleu_of_what_transformers_generates(tmp_path):
     assert all("bleu" in record for record in history if "heldout" in record)
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_those_of_the_highest_bleu(tmp_path):
     work = translation_of(tmp_path / "a", pairs=copies(), **LEARNS)
     history = train(work, TrainerCallback())

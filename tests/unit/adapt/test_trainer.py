@@ -129,11 +129,12 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "between", "stops"),
     [
-        ("dropout", 1.0, (1, 2, 5, 6, 11, 12)),
-        *((case, 4.0, (1, 2, 3, 4, 8, 12)) for case in CASES),
+        ("dropout", 1.0, (1, 5, 6, 12)),
+        *((case, 4.0, (1, 3, 4, 12)) for case in CASES),
     ],
 )
 def test_stopped_after_any_step_it_ends_the_same(tmp_path, minutes, case, between, stops):

@@ -108,6 +108,7 @@ def test_micro_batches_are_within_the_limit(tmp_path):
     assert sum(len(m.ids) for m in micros) == sum(map(len, rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["last", "best"])
 def test_a_stopped_translation_ends_the_same(tmp_path, monkeypatch, keep):
     """Bit by bit against an uninterrupted training, over two passes, with dropout."""
