@@ -7,6 +7,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import is_local
 from corpusfit.corpus.files import first_line
+from corpusfit.embed.sentence_folders import POOLING
 from corpusfit.errors import StorageError, bad_setting, importing
 from corpusfit.manifest import Finished
 from corpusfit.workflows.cards import write_model_card, write_selection_card
@@ -15,8 +16,9 @@ _FILES = {
     "dataset": ["README.md", "selected/*"],
     "model": ["README.md", "*.safetensors", "*.json", "*.txt", "*.model"],
 }
-_NOT = {"dataset": [], "model": ["manifest.json", "*/*"]}
-"""What is not of the model: our files, which have the paths of this machine, and subfolders."""
+_NOT = {"dataset": [], "model": ["manifest.json", f"[!{POOLING[0]}]*/*"]}
+"""What is not of the model: our files, which have the paths of this machine, and subfolders but
+that of the pooling."""
 
 
 def push_to_hub(
