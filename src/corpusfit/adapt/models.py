@@ -46,8 +46,12 @@ _DROPOUTS = {
 }
 """Settings of a model that are a dropout."""
 _OTHER = {
-    **{"mlm": "causal", "mlm+nsp": "mlm", "causal": "mlm"},
-    **{TRANSLATION: "mlm", TSDAE: SIMCSE, SIMCSE: TSDAE},
+    "mlm": "causal",
+    "mlm+nsp": "mlm",
+    "causal": "mlm",
+    TRANSLATION: "mlm",
+    TSDAE: SIMCSE,
+    SIMCSE: TSDAE,
 }
 
 
