@@ -161,6 +161,7 @@ def _load(
 ) -> tuple[Any, Any, Sequence[str]]:
     """Tokenizer, model, and names of missing weights."""
     try:
+        import torch  # noqa: F401
         import transformers
     except ImportError as e:
         raise MissingDependencyError("corpusfit adapt", MODEL.extra) from e

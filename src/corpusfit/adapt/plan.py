@@ -121,7 +121,7 @@ class ObjectivePlan(Group, group="objective"):
             "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token; "
             "`translation` trains an encoder-decoder on the aligned pairs of <.data>; `tsdae` and "
             "`simcse` train a sentence encoder: the first rebuilds a text with deleted words from "
-            "its embedding, the second tells a text from the others of its step",
+            "its embedding, the second distinguishes a text from the others of its step",
             allowed=OBJECTIVES,
         ),
     ] = "mlm"
@@ -558,5 +558,5 @@ class AdaptPlan(Settings):
             allowed = f"left out with <objective.name={name}>"
             raise bad_setting("<model.pooling>", allowed, self.model.pooling, cure)
         if name == SIMCSE and self.train.batch == 1:
-            cure = "The other texts of a step are what a text is told from."
+            cure = "A text is distinguished from the others of its step."
             raise bad_setting("<train.batch>", "2 or more with <objective.name=simcse>", 1, cure)

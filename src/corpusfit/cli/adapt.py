@@ -62,7 +62,7 @@ def adapt(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Pre-train a model further, or train one that translates or embeds.
+    """Pre-train a model further, or train one that translates.
 
     Example:
       corpusfit adapt --model bert-base-uncased --data out/ --out adapted/

@@ -72,7 +72,7 @@ SHOWN = {
     "adapt.show_adapted": [
         {
             "losses": {"before": {PATH: 12345.678}, "after": {PATH: 1.234}},
-            "plan": {"adapter": {"kind": ""}},
+            "plan": {"adapter": {"kind": ""}, "objective": {"name": "mlm"}},
         },
         "out",
     ],

@@ -1,4 +1,4 @@
-"""SimCSE: a text is told from the other texts of its step, by two embeddings of each.
+"""SimCSE: a text is distinguished from the other texts of its step, by two embeddings of each.
 
 What: every text goes through the model twice, with other dropout; among the second embeddings, the
 one of the same text should be the most similar to its first.
