@@ -60,6 +60,32 @@ def test_the_folder_is_a_sentence_encoder(adapt, objective, tiny_encoder):
     assert again.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
 
 
+def test_tsdaes_loss_is_that_of_sentence_transformers(tiny_encoder):
+    """The same decoder in DenoisingAutoEncoderLoss, on texts of several lengths with padding."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    from corpusfit.adapt.models import open_model
+    from corpusfit.adapt.plan import ModelPlan
+
+    plan = ModelPlan(str(tiny_encoder))
+    own = open_model(plan, "tsdae", attention="eager", seed=0, on_warn=pytest.fail)
+    model = own.model.eval()
+    peer = losses.DenoisingAutoEncoderLoss(SentenceTransformer(str(tiny_encoder), device="cpu"))
+    peer.decoder = model.decoder
+    texts, left = ["the market sold shares", "aspirin"], ["market shares", "aspirin"]
+    noisy, whole = (own.tokenizer(t, return_tensors="pt", padding=True) for t in (left, texts))
+    ids = whole["input_ids"]
+    with torch.no_grad():
+        expected = peer.eval()([dict(noisy), dict(whole)], None)
+        logits = model(noisy["input_ids"], noisy["attention_mask"], ids[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=own.special.pad
+        )
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_pooling_and_normalisation_stay_those_of_the_base(adapt, tmp_path):
     from sentence_transformers import SentenceTransformer
 

@@ -249,7 +249,7 @@ def _require_embedding(model: Any, special: SpecialTokens, objective: str, name:
         raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
     if objective == SIMCSE and not model.varies():
         raise ModelError(
-            f"<model.name>: {name} has no dropout, which <objective.name=simcse> needs. Set "
+            f"<model.name>: {name} has no dropout, which <objective.name=simcse> needs. Pass "
             "<model.dropout=0.1>, or use <objective.name=tsdae>."
         )
 

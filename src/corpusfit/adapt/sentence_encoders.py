@@ -2,9 +2,8 @@
 
 What: the embeddings of texts; and TSDAE's autoencoder, whose decoder rebuilds a text from its
 embedding by cross-attention to this one vector.
-Why: encoder and decoder share all weights but the cross-attention and the head, so what the decoder
-learns of the domain reaches the encoder. transformers 5 no longer ties two models; here both hold
-the same parameters.
+Why: encoder and decoder hold the same parameters but for the cross-attention and the head, so what
+the decoder learns of the domain reaches the encoder.
 Trade-off: only architectures whose causal form takes `add_cross_attention` have a decoder (BERT,
 RoBERTa, ELECTRA and their kin); others are refused.
 Reference: Wang et al. (2021), TSDAE, section 3; Gao et al. (2021), SimCSE, section 3.

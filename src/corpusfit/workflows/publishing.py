@@ -16,9 +16,6 @@ _FILES = {
     "dataset": ["README.md", "selected/*"],
     "model": ["README.md", "*.safetensors", "*.json", "*.txt", "*.model"],
 }
-_NOT = {"dataset": [], "model": ["manifest.json", f"[!{POOLING[0]}]*/*"]}
-"""What is not of the model: our files, which have the paths of this machine, and subfolders but
-that of the pooling."""
 
 
 def push_to_hub(
@@ -61,7 +58,7 @@ def push_to_hub(
             repo_type=kind,
             folder_path=run.path,
             allow_patterns=_FILES[kind],
-            ignore_patterns=_NOT[kind],
+            ignore_patterns=_not_of_the_model(run.path) if kind == "model" else [],
             delete_patterns="selected/*" if kind == "dataset" else None,
             commit_message=f"Upload of corpusfit {run.manifest['command']}",
         )
@@ -71,6 +68,12 @@ def push_to_hub(
             "with `hf auth login`."
         ) from e
     return str(made)
+
+
+def _not_of_the_model(folder: Path) -> list[str]:
+    """Our files, which have the paths of this machine, and all subfolders but the pooling's."""
+    folders = [each.name for each in folder.iterdir() if each.is_dir() and each.name != POOLING]
+    return ["manifest.json", *(f"{name}/*" for name in folders)]
 
 
 def _require_own(run: Finished, evaluation: Finished) -> None:

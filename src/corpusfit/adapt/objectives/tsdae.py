@@ -50,7 +50,8 @@ class Tsdae(Objective):
         stays = draws[:words] >= self.delete
         if not stays.any():
             stays[int(draws[words] * words)] = True
-        return stays[word]
+        found: NDArray[np.bool_] = stays[word]
+        return found
 
     def micro_batch(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
