@@ -65,6 +65,7 @@ def classify_frozen(
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
     encoder, length = _encoder(plan)
+    opened = time.perf_counter()
     train = task.train if extra is None else task.train.followed_by(extra)
     splits = {"train": train, "dev": task.dev, "test": task.test}
     total, done = sum(map(len, splits.values())), 0
@@ -78,7 +79,7 @@ def classify_frozen(
     vectors, truncated = {}, {}
     for split, examples in splits.items():
         vectors[split], truncated[split] = _embedded(examples, task.kind, encoder, length, count)
-    embedded = time.perf_counter() - began
+    embedded = time.perf_counter() - opened
     metric, history = metric_of(plan.task, task.kind), list[dict[str, Any]]()
     answers: dict[float, dict[str, NDArray[np.int32]]] = {}
     for strength in _STRENGTHS:
