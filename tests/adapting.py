@@ -18,13 +18,14 @@ from corpusfit.adapt.heldout_bleu import HeldoutBleu
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.packing import find_packing
 from corpusfit.adapt.passes import PairPasses, Passes
-from corpusfit.adapt.plan import TRANSLATION, ObjectivePlan, TrainPlan
+from corpusfit.adapt.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.processes import start_accelerator
 from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.adapt.tokens import PairTokens, Part, Tokens, write_part
 from corpusfit.adapt.trainer import TrainerCallback, Training
 from corpusfit.adapt.translators import special_tokens_of_translator
+from corpusfit.embed.sentence_folders import Pooling
 
 VOCABULARY, LENGTH = 40, 32
 _ORDINARY = np.arange(VOCABULARY) >= 5
@@ -42,6 +43,8 @@ MARKS = {
     "mlm": BERT_MARKS,
     "mlm+nsp": BERT_MARKS,
     "causal": dataclasses.replace(BERT_MARKS, prefix=(), suffix=(), mask=None, end=1),
+    "tsdae": BERT_MARKS,
+    "simcse": BERT_MARKS,
 }
 
 
@@ -107,9 +110,26 @@ def model_of(name, dropout=0.0, attention="eager"):
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
         )
+        if name in EMBEDDINGS:
+            return sentence_encoder_of(name, config)
         nsp = name == "mlm+nsp"
         kind = transformers.AutoModelForPreTraining if nsp else transformers.AutoModelForMaskedLM
     return kind.from_config(config, attn_implementation=attention).eval()
+
+
+def sentence_encoder_of(name, config, mode="mean"):
+    """An untrained sentence encoder, for `tsdae` with its decoder."""
+    import transformers
+
+    from corpusfit.adapt.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
+
+    encoder = transformers.AutoModel.from_config(config, add_pooling_layer=False)
+    if name == "simcse":
+        return SentenceEncoder(encoder, Pooling(mode)).eval()
+    decodes = {**config.to_dict(), "is_decoder": True, "add_cross_attention": True}
+    kind = transformers.AutoModelForCausalLM
+    decoder = kind.from_config(type(config).from_dict(decodes))
+    return DenoisingAutoencoder(encoder, Pooling(mode), decoder).eval()
 
 
 def training_of(
@@ -149,6 +169,7 @@ def training_of(
         for kind, places in (("task", np.arange(0, 9)), ("data", np.arange(9, 20)))
         if heldout
     }
+    micro_rows = plan.batch if aim.whole_steps else micro_rows
     accelerator = start_accelerator("cpu", "", folder)
     model = model or model_of(name, dropout)
     predictor = Predictor(model.to(accelerator.device))

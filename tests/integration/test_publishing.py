@@ -151,7 +151,7 @@ def test_a_name_ends_neither_its_cell_nor_its_quotes(run, tmp_path):
     )
 
 
-def model(folder: Path, **counts) -> Adapted:
+def model(folder: Path, objective="mlm", **counts) -> Adapted:
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
     for ours in ("manifest.json", ".corpusfit/run.json", "eval/manifest.json", "notes/mine.txt"):
@@ -162,7 +162,7 @@ def model(folder: Path, **counts) -> Adapted:
         "command": "adapt",
         "corpusfit": "0.1.0",
         "base": {"name": "/models/bert-tiny"},
-        "plan": {"seed": 0},
+        "plan": {"seed": 0, "objective": {"name": objective}},
         "words": "mlm for 60 steps.",
         "data": [{"name": "part-00000.jsonl.zst"}],
         "losses": dict(zip(("before", "after"), losses, strict=True)),
@@ -215,6 +215,20 @@ def test_a_model_has_its_verdict_and_what_was_left_out_in_its_card(tmp_path, hub
     assert "3 training texts" in card
     assert "| task | 3.000 | 2.500 |" in card
     assert "/home/me" not in card
+
+
+def test_a_sentence_encoder_has_its_pooling_on_the_hub(tmp_path, hub):
+    adapted = model(tmp_path, "simcse")
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling/config.json").write_text("{}")
+    adapted.push_to_hub("me/encoder")
+    files = hub["me/encoder"]["files"]
+    assert set(files) == {
+        *("README.md", "config.json", "model.safetensors"),
+        "1_Pooling/config.json",
+    }
+    assert "library_name: sentence-transformers" in files["README.md"].decode()
+    assert "nats per text" in files["README.md"].decode()
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,16 @@ def require_possible(plan: TrainPlan, processes: int, *, measured: bool) -> None
         raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
 
 
-def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> TrainingError:
+def out_of_memory_error(
+    plan: TrainPlan, processes: int, micro_rows: int, *, whole: bool = False
+) -> TrainingError:
     """The error for running out of memory.
 
     Args:
         plan: plan with all settings resolved.
         processes: number of processes.
         micro_rows: maximum number of sequences per forward pass.
+        whole: a step goes through the model as a whole.
     """
     assert plan.length is not None and plan.batch is not None  # noqa: S101, PT018
     share = math.ceil(plan.batch / processes)
@@ -44,6 +47,11 @@ def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> Tra
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
             "<train.length> and another <.out>, or train fewer weights with <.adapter=lora>."
+        )
+    if whole:
+        return TrainingError(
+            f"Out of memory with {rows} sequences of {length} tokens in a step. Set a smaller "
+            "<train.batch> or <train.length>, and another <.out>."
         )
     return TrainingError(
         f"Out of memory with {rows} sequences per forward pass. Run the same command with "

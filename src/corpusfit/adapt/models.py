@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.plan import TRANSLATION, ModelPlan
+from corpusfit.adapt.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
 from corpusfit.adapt.special_tokens import SpecialTokens, special_tokens_of
 from corpusfit.adapt.translators import special_tokens_of_translator
 from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
+from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import LOCAL, position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
 MODEL = Setting(
     flag="<model.name>",
-    allowed="a model folder or a Hugging Face hub id",
+    allowed="a model folder, a Hugging Face hub id or minilm",
     otherwise="start from an untrained model with <model.init=tiny>",
     extra="train",
 )
@@ -31,6 +34,8 @@ AUTO = {
     "mlm+nsp": "AutoModelForPreTraining",
     "causal": "AutoModelForCausalLM",
     TRANSLATION: "AutoModelForSeq2SeqLM",
+    TSDAE: "AutoModel",
+    SIMCSE: "AutoModel",
 }
 """Model class of transformers for each objective."""
 
@@ -40,7 +45,14 @@ _DROPOUTS = {
     *("resid_pdrop", "embd_pdrop", "attn_pdrop"),  # GPT-2
 }
 """Settings of a model that are a dropout."""
-_OTHER = {"mlm": "causal", "mlm+nsp": "mlm", "causal": "mlm", TRANSLATION: "mlm"}
+_OTHER = {
+    "mlm": "causal",
+    "mlm+nsp": "mlm",
+    "causal": "mlm",
+    TRANSLATION: "mlm",
+    TSDAE: SIMCSE,
+    SIMCSE: TSDAE,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +88,7 @@ def open_model(
 
     Args:
         plan: name of the model, its dropout, and whether it may get a new head.
-        objective: `mlm`, `mlm+nsp`, `causal` or `translation`.
+        objective: one of `OBJECTIVES`; for those of `EMBEDDINGS` the model is a `SentenceEncoder`.
         attention: `eager` or `sdpa`; a model without `sdpa` is opened with `eager`.
         seed: random seed of a new head.
         on_warn: called with a warning about a new head.
@@ -86,7 +98,8 @@ def open_model(
         ModelError: the model cannot be loaded, or does not support the objective.
         MissingDependencyError: torch or transformers is not installed.
     """
-    place = transformer_folder(find(plan.name, setting=MODEL), MODEL)
+    folder = find(plan.name, setting=MODEL)
+    place = transformer_folder(folder, MODEL)
     tokenizer, model, missing = _load(plan, place, objective, attention, seed)
     head, body = missing_weights(model, missing)
     if body:
@@ -94,6 +107,9 @@ def open_model(
             f"<model.name>: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
             "missing. Name a folder with the complete model."
         )
+    if objective in EMBEDDINGS:
+        model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
+        head = []
     if head and not plan.new_head:
         raise ModelError(
             f"<model.name>: {plan.name} lacks the head that <objective.name={objective}> needs: "
@@ -133,8 +149,10 @@ def checked_model(
         special = special_tokens_of_translator(model, tokenizer, name)
         return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
-    if objective != "causal" and special.mask is None:
+    if objective in ("mlm", "mlm+nsp") and special.mask is None:
         raise _unfit(name, "mlm", "its tokenizer has no mask token")
+    if objective in EMBEDDINGS:
+        _require_embedding(model, special, objective, name)
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
 
 
@@ -142,38 +160,98 @@ def _load(
     plan: ModelPlan, place: Path, objective: str, attention: str, seed: int
 ) -> tuple[Any, Any, Sequence[str]]:
     """Tokenizer, model, and names of missing weights."""
-    name = plan.name
     try:
-        import torch
+        import torch  # noqa: F401
         import transformers
     except ImportError as e:
         raise MissingDependencyError("corpusfit adapt", MODEL.extra) from e
+    with _loading(plan.name, objective, seed):
+        config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
+        if config.is_encoder_decoder != (objective == TRANSLATION):
+            raise _unfit_halves(plan.name, objective)
+        if plan.dropout is not None:
+            set_dropout(config, plan.dropout)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+        changed = None if plan.dropout is None else config
+        model, missing = _from_pretrained(AUTO[objective], place, attention, changed)
+    return tokenizer, model, missing
+
+
+def _from_pretrained(
+    kind: str, place: Path, attention: str, config: Any = None
+) -> tuple[Any, Sequence[str]]:
+    """A model of an auto class of transformers, and names of missing weights.
+
+    `config` is used in place of that of the folder.
+    """
+    import torch
+    import transformers
+
     options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
-    options["dtype"] = torch.float32
-    kind = getattr(transformers, AUTO[objective])
+    options |= {"dtype": torch.float32} | ({"config": config} if config else {})
+    opening = getattr(transformers, kind).from_pretrained
+    try:
+        model, info = opening(place, attn_implementation=attention, **options)
+    except ValueError as e:
+        if "scaled_dot_product_attention" not in str(e):
+            raise
+        model, info = opening(place, attn_implementation="eager", **options)
+    return model, info["missing_keys"]
+
+
+@contextmanager
+def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
+    """Load quietly, new weights by the seed; `ModelError` for what cannot be loaded."""
     try:
         with quiet(), seeded(seed):
-            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
-            if config.is_encoder_decoder != (objective == TRANSLATION):
-                raise _unfit_halves(name, objective)
-            if plan.dropout is not None:
-                set_dropout(config, plan.dropout)
-                options["config"] = config
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
-            try:
-                model, info = kind.from_pretrained(place, attn_implementation=attention, **options)
-            except ValueError as e:
-                if "scaled_dot_product_attention" not in str(e):
-                    raise
-                model, info = kind.from_pretrained(place, attn_implementation="eager", **options)
+            yield
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if reason.startswith("Unrecognized configuration class"):
-            raise _unfit(name, objective, "its architecture has no head for it") from e
+            part = "decoder" if objective == TSDAE else "head for it"
+            raise _unfit(name, objective, f"its architecture has no {part}") from e
         raise ModelError(f"<model.name>: {name} cannot be loaded: {reason}") from e
-    return tokenizer, model, info["missing_keys"]
+
+
+def _sentence_encoder(
+    plan: ModelPlan, folder: Path, model: Any, objective: str, seed: int, *, pooled: bool
+) -> Any:
+    """A model with its pooling, and for `tsdae` with a decoder.
+
+    A pooler of transformers is not trained, as no embedding depends on it; `pooled` says whether
+    the files have one.
+    """
+    from corpusfit.adapt.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
+
+    pooling = read_pooling(folder, plan.pooling, MODEL)
+    if not pooled:
+        model.pooler = None
+    elif getattr(model, "pooler", None) is not None:
+        model.pooler.requires_grad_(False)
+    if objective == SIMCSE:
+        return SentenceEncoder(model, pooling)
+    config = copy.deepcopy(model.config)
+    config.is_decoder = config.add_cross_attention = True
+    with _loading(plan.name, objective, seed):
+        attention = model.config._attn_implementation
+        place = transformer_folder(folder, MODEL)
+        decoder, _ = _from_pretrained(AUTO["causal"], place, attention, config)
+    return DenoisingAutoencoder(model, pooling, decoder).eval()
+
+
+def _require_embedding(model: Any, special: SpecialTokens, objective: str, name: str) -> None:
+    """Raise `ModelError` if a model cannot be trained with an objective of `EMBEDDINGS`."""
+    if not special.prefix and (objective == TSDAE or model.pooling.mode == "cls"):
+        raise _unfit(name, objective, "its tokenizer has no token before a text")
+    if objective == TSDAE and not model.decodes():
+        raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
+    if objective == SIMCSE and not model.varies():
+        raise ModelError(
+            f"<model.name>: {name} has no dropout, which <objective.name=simcse> needs. Pass "
+            "<model.dropout=0.1>, or use <objective.name=tsdae>."
+        )
 
 
 def set_dropout(config: Any, dropout: float) -> None:
@@ -210,8 +288,8 @@ def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list
     for name, weight in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(weight), []).append(name)
     lacking = sorted(same[0] for same in names.values() if set(same) <= set(missing))
-    inside = f"{model.base_model_prefix}."
-    body = [n for n in lacking if n.startswith(inside) and ".pooler." not in n]
+    inside = "" if model.base_model is model else f"{model.base_model_prefix}."
+    body = [n for n in lacking if n.startswith(inside) and ".pooler." not in f".{n}"]
     return [n for n in lacking if n not in body], body
 
 

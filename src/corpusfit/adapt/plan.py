@@ -12,8 +12,12 @@ from corpusfit.settings import SEED, Group, Settings
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
-TRANSLATION = "translation"
-OBJECTIVES = ("mlm", "mlm+nsp", "causal", TRANSLATION)
+TRANSLATION, TSDAE, SIMCSE = "translation", "tsdae", "simcse"
+LANGUAGE_MODELS = ("mlm", "mlm+nsp", "causal")
+"""Objectives of language models."""
+EMBEDDINGS = (TSDAE, SIMCSE)
+"""Objectives of sentence encoders."""
+OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, *EMBEDDINGS)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("last", "best")
@@ -40,7 +44,7 @@ class ModelPlan(Group, group="model"):
     name: Annotated[
         str,
         Option(
-            "Base model: a model folder or a Hugging Face hub id",
+            "Base model: a model folder, a Hugging Face hub id or `minilm`",
             "model",
             default="none; <model.name> or <model.init> is required",
             metavar="MODEL",
@@ -87,6 +91,15 @@ class ModelPlan(Group, group="model"):
             below=1,
         ),
     ] = None
+    pooling: Annotated[
+        str,
+        Option(
+            "Embedding of a text with `tsdae` or `simcse`: `mean` of the last hidden states, or "
+            "`cls`",
+            default="that of the model's folder, else mean",
+            allowed=("mean", "cls"),
+        ),
+    ] = ""
 
     def _check_together(self) -> None:
         if bool(self.name) == bool(self.init):
@@ -118,7 +131,9 @@ class ObjectivePlan(Group, group="objective"):
             "objective",
             more="`mlm` masks tokens; `mlm+nsp` also predicts the next sentence, and the loss is "
             "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token; "
-            "`translation` trains an encoder-decoder on the aligned pairs of <.data>",
+            "`translation` trains an encoder-decoder on the aligned pairs of <.data>; `tsdae` and "
+            "`simcse` train a sentence encoder: the first rebuilds a text with deleted words from "
+            "its embedding, the second distinguishes a text from the others of its step",
             allowed=OBJECTIVES,
         ),
     ] = "mlm"
@@ -149,9 +164,16 @@ class ObjectivePlan(Group, group="objective"):
             "tag_domains",
         ),
     ] = False
+    delete: Annotated[
+        float,
+        Option("Share of a text's words that `tsdae` deletes", above=0, below=1),
+    ] = 0.6
+    temperature: Annotated[
+        float, Option("Divisor of the cosine similarities of `simcse`", above=0)
+    ] = 0.05
 
     def _check_together(self) -> None:
-        if self.whole_word and self.name in ("causal", TRANSLATION):
+        if self.whole_word and self.name not in ("mlm", "mlm+nsp"):
             cure = "Leave out <objective.whole_word>, or <objective.name>."
             allowed = f"left out with <objective.name={self.name}>"
             raise bad_setting("<objective.whole_word>", allowed, True, cure)
@@ -243,7 +265,8 @@ class TrainPlan(Group, group="train"):
         Option(
             "Sequences per step; of translation, batches of <train.pair_tokens> per step",
             "batch",
-            default="16 on a CPU, 256 on a GPU; of translation 1 and 8",
+            default="16 on a CPU, 256 on a GPU; of translation 1 and 8, of a sentence encoder 16 "
+            "and 64",
             above=0,
         ),
     ] = None
@@ -269,7 +292,7 @@ class TrainPlan(Group, group="train"):
             "Tokens per sequence; of translation, most tokens of a side, and longer pairs are left "
             "out",
             "length",
-            default="128 on a CPU, 512 on a GPU, or the model's limit",
+            default="128 on a CPU, 512 on a GPU, 128 of a sentence encoder, or the model's limit",
             more="Special tokens included",
             least=8,
         ),
@@ -279,7 +302,8 @@ class TrainPlan(Group, group="train"):
         Option(
             "Highest learning rate",
             "rate",
-            default="1e-3 with <model.init>, 3e-4 below 50 million weights, else 1e-4",
+            default="1e-3 with <model.init>, 3e-5 of a sentence encoder, 3e-4 below 50 million "
+            "weights, else 1e-4",
             more="Of AdamW",
             above=0,
         ),
@@ -451,8 +475,11 @@ FREE = (
 _NEWER = (
     ("model", "dropout"),
     ("model", "add_tokens"),
+    ("model", "pooling"),
     ("objective", "smoothing"),
     ("objective", "tag_domains"),
+    ("objective", "delete"),
+    ("objective", "temperature"),
     ("train", "pair_tokens"),
     ("train", "warmup_steps"),
     ("train", "warmup_from"),
@@ -499,6 +526,7 @@ class AdaptPlan(Settings):
 
     def _check_together(self) -> None:
         self._check_translation()
+        self._check_embeddings()
         for other in ("init", "new_head", "add_tokens"):
             if self.adapter.kind and getattr(self.model, other):
                 why = {
@@ -525,13 +553,28 @@ class AdaptPlan(Settings):
             sizes = "tiny, small or base" if name == TRANSLATION else "tiny, mini or small"
             cure = "For example <model.init=small>."
             raise bad_setting("<model.init>", f"{sizes} with <objective.name={name}>", init, cure)
-        if name == TRANSLATION and self.adapter.kind:
+        if name not in LANGUAGE_MODELS and self.adapter.kind:
             cure = "Leave out <adapter.kind> to train all weights."
-            allowed = "left out with <objective.name=translation>"
-            raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
-        if name in ("causal", TRANSLATION) and self.model.add_tokens:
             allowed = f"left out with <objective.name={name}>"
-            cure = "It is for encoders: the new tokens hold no spaces, which generated text needs."
+            raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+        if name not in ("mlm", "mlm+nsp") and self.model.add_tokens:
+            allowed = f"left out with <objective.name={name}>"
+            cure = "It is for <objective.name=mlm>, whose model is no generator of text."
             raise bad_setting("<model.add_tokens>", allowed, self.model.add_tokens, cure)
         if name != TRANSLATION and self.train.best_by == "bleu":
             raise bad_setting("<train.best_by>", f"loss with <objective.name={name}>", "bleu")
+
+    def _check_embeddings(self) -> None:
+        """Raise `UsageError` for settings that do not suit a sentence encoder."""
+        name = self.objective.name
+        if name in EMBEDDINGS and self.model.init:
+            cure = "Name a trained model, such as <model.name=minilm>."
+            allowed = f"left out with <objective.name={name}>"
+            raise bad_setting("<model.init>", allowed, self.model.init, cure)
+        if name not in EMBEDDINGS and self.model.pooling:
+            cure = "Leave it out, or train a sentence encoder: <objective.name=tsdae>."
+            allowed = f"left out with <objective.name={name}>"
+            raise bad_setting("<model.pooling>", allowed, self.model.pooling, cure)
+        if name == SIMCSE and self.train.batch == 1:
+            cure = "A text is distinguished from the others of its step."
+            raise bad_setting("<train.batch>", "2 or more with <objective.name=simcse>", 1, cure)

@@ -7,7 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from corpusfit.adapt.plan import TRANSLATION, AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
+from corpusfit.adapt.plan import (
+    EMBEDDINGS,
+    TRANSLATION,
+    AdaptPlan,
+    ThenTaskPlan,
+    TrainPlan,
+    WeightsPlan,
+)
 from corpusfit.errors import bad_setting
 
 _TADPOLE = {
@@ -75,11 +82,15 @@ _LENGTH = {"cpu": 128, "cuda": 512}
 BATCH = {"cpu": 16, "cuda": 256}
 PAIR_BATCHES = {"cpu": 1, "cuda": 8}
 """Batches of pairs per step of a translation."""
+_EMBEDDING_LENGTH = 128
+_EMBEDDING_BATCH = {"cpu": 16, "cuda": 64}
 _MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
 _LEAST_STEPS = 50
 _SMALL_MODEL = 50_000_000
 _RATES = {True: 3e-4, False: 1e-4}
 _FROM_SCRATCH = 1e-3
+_EMBEDDING_RATE = 3e-5
+"""That of SimCSE for BERT base (appendix A), and of sentence-transformers' recipe for TSDAE."""
 
 
 def preset(name: str, weights: str) -> dict[str, Any]:
@@ -129,7 +140,8 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
     Raises:
         UsageError: `--length` is above the maximum.
     """
-    length = plan.train.length or min(_LENGTH[device], longest)
+    embeds = plan.objective.name in EMBEDDINGS
+    length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], longest)
     if length > longest:
         cure = "Longer texts are split into several sequences."
         raise bad_setting("<train.length>", f"at most {longest} for this model", length, cure)
@@ -162,12 +174,15 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     train = plan.train
     length = length_of(plan, size.longest, size.device)
     translates = plan.objective.name == TRANSLATION
-    batch = train.batch or (PAIR_BATCHES if translates else BATCH)[size.device]
+    embeds = plan.objective.name in EMBEDDINGS
+    batches = PAIR_BATCHES if translates else _EMBEDDING_BATCH if embeds else BATCH
+    batch = train.batch or batches[size.device]
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     rate = train.rate
     if rate is None:
-        rate = _FROM_SCRATCH if plan.model.init else _RATES[size.parameters < _SMALL_MODEL]
+        trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
+        rate = _FROM_SCRATCH if plan.model.init else trained
     steps = train.steps
     if steps is None and train.epochs is not None:
         steps = max(1, math.ceil(size.rows * train.epochs / batch))

@@ -139,7 +139,9 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     require_possible(work.plan, processes, measured=bool(work.heldout.micros))
     with seeded(work.seed), kept_memory():
         loop = TrainingLoop(work, callback)
-        with naming_memory_errors(out_of_memory_error(work.plan, processes, work.micro_rows)):
+        whole = work.objective.whole_steps
+        error = out_of_memory_error(work.plan, processes, work.micro_rows, whole=whole)
+        with naming_memory_errors(error):
             loop.run()
     return loop.history
 

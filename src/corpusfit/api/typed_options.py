@@ -115,7 +115,7 @@ class AdaptOptions(TypedDict, total=False):
     add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
     whole_word: bool | None
     tag_domains: bool | None
     weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
@@ -136,7 +136,7 @@ class ForecastOptions(TypedDict, total=False):
     """Keywords of `forecast`."""
 
     model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
     length: int | None
     seed: int | None
 
@@ -146,6 +146,7 @@ class EvaluateOptions(TypedDict, total=False):
 
     model: str | Path | None
     adapter: Literal["pfeiffer", "lora"] | None
+    frozen: bool | None
     metric: str | None
     text_field: str | None
     label_field: str | None
@@ -177,7 +178,7 @@ class TuneOptions(TypedDict, total=False):
     batch: int | None
     length: int | None
     rate: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
     adapter: Literal["pfeiffer", "lora"] | None
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None

@@ -6,6 +6,7 @@ import os
 from typing import Annotated, Any
 
 from corpusfit import api, workflows
+from corpusfit.adapt.plan import EMBEDDINGS, SIMCSE
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
@@ -67,6 +68,7 @@ def adapt(
       corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
       corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
       corpusfit adapt --objective translation --init small --data pair:all.de,all.en --out de-en/
+      corpusfit adapt --objective tsdae --model minilm --data out/ --out encoder/
 
     Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run
     the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`
@@ -97,14 +99,18 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         ]
         for name, loss in before.items()
     ]
+    objective = manifest["plan"]["objective"]["name"]
+    unit = "text" if objective == SIMCSE else "token"
     title = (
-        f"Held-out loss in nats per token, {manifest['plan']['objective']['name']} in sequences of "
+        f"Held-out loss in nats per {unit}, {objective} in sequences of "
         f"{manifest['training']['length']} (lower is better)"
     )
     names = ["after --data", "after --task"] if first else ["after"]
     table(title, ["text", "before", *names, "change"], rows)
     if manifest["plan"]["adapter"]["kind"]:
         say(f"Adapter: {out} (for --model of `corpusfit evaluate`; see docs/adapting.md).")
+    elif manifest["plan"]["objective"]["name"] in EMBEDDINGS:
+        say(f"Sentence encoder: {out} (for --embedder, SentenceTransformer, or AutoModel).")
     else:
         say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpusfit.embed.contract import file_digest
+from corpusfit.embed.minilm import MINILM, minilm_folder
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 
 
@@ -45,7 +46,7 @@ def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Pat
     """The folder of a model; a hub id is downloaded.
 
     Args:
-        name: a folder or a hub id.
+        name: a folder, a hub id or `minilm`.
         refresh: ask the hub first; otherwise only for models that are not downloaded yet.
         setting: the setting that names the model.
 
@@ -55,10 +56,13 @@ def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Pat
     Raises:
         UsageError: the name is neither a folder nor a possible hub id.
         ModelError: the hub does not know the model or cannot be reached.
+        MissingDependencyError: the wheel of `minilm`, or the hub's client, is not installed.
     """
     folder = Path(name).expanduser()
     if name and folder.is_dir():
         return folder
+    if name == MINILM:
+        return minilm_folder(setting.flag)
     if name and folder.exists():
         raise bad_setting(setting.flag, setting.allowed, name, "That is a file; name its folder.")
     if not HUB_ID.fullmatch(name):
@@ -107,7 +111,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
 
     Reference: the sentence-transformers folder layout (`modules.json`).
     """
-    for module in _json(folder / "modules.json", [], setting)[:1]:
+    for module in read_json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):
             raise ModelError(
                 f"{setting.flag}: the first module in {folder / 'modules.json'} must be a "
@@ -115,7 +119,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
             )
         folder = folder / str(module.get("path", ""))
     if not (folder / "config.json").is_file():
-        kind = _json(folder / "manifest.json", {}, setting).get("command")
+        kind = read_json(folder / "manifest.json", {}, setting).get("command")
         if kind in ("select", "score"):
             holds, choose = "a selection", ""
             if kind == "score":
@@ -145,10 +149,10 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
 
 def is_static(folder: Path) -> bool:
     """Whether a folder holds a static (model2vec) model rather than a transformer."""
-    modules = _json(folder / "modules.json", [])
+    modules = read_json(folder / "modules.json", [])
     if modules and str(modules[0].get("type", "")).endswith("StaticEmbedding"):
         return True
-    return bool(_json(folder / "config.json", {}).get("model_type") == "model2vec")
+    return bool(read_json(folder / "config.json", {}).get("model_type") == "model2vec")
 
 
 def file_digests(folder: Path) -> dict[str, str]:
@@ -162,7 +166,7 @@ def model_files(folder: Path) -> list[Path]:
     return [p for p in sorted(paths) if p.is_file()]
 
 
-def _json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
+def read_json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
     """The value of a JSON file, of the default's type; the default if the file does not exist."""
     try:
         value = json.loads(path.read_text("utf-8"))

@@ -54,6 +54,8 @@ class TaskType(ABC):
     """The default of `--metric`."""
     learns: ClassVar[bool] = True
     """Whether a model is fine-tuned; otherwise it answers dev and test as it is (`decoding`)."""
+    one_class: ClassVar[bool] = False
+    """Whether a text has one class, so that a logistic regression can answer (`frozen`)."""
     also_shown: ClassVar[tuple[str, ...]] = ()
     """Metrics that tables show beside the one that is compared."""
     finetuning: ClassVar[FinetunePlan] = FinetunePlan(

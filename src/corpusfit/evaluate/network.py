@@ -32,7 +32,7 @@ from corpusfit.evaluate.registry import load
 if TYPE_CHECKING:
     import torch
 
-_MODEL = MODEL._replace(otherwise="run the command again when the hub can be reached")
+MODEL_TO_EVALUATE = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
 
 
@@ -123,7 +123,7 @@ def open_with_head(
         ModelError: the model cannot be loaded, or its architecture has no head for the task.
         MissingDependencyError: torch or transformers is not installed.
     """
-    task, place = load(kind), find(plan.name, setting=_MODEL)
+    task, place = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out <model.adapter>."
@@ -131,7 +131,7 @@ def open_with_head(
             "<model.adapter>", "left out with an adapter's folder", plan.adapter, cure
         )
     if not adapted:
-        place = transformer_folder(place, _MODEL)
+        place = transformer_folder(place, MODEL_TO_EVALUATE)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
         from transformers import AutoTokenizer  # `open_adapted` has found it
@@ -208,7 +208,7 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
 
 def trains_adapter(plan: HeadPlan) -> bool:
     """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
-    return bool(plan.adapter) or (find(plan.name, setting=_MODEL) / ADAPTER).is_file()
+    return bool(plan.adapter) or (find(plan.name, setting=MODEL_TO_EVALUATE) / ADAPTER).is_file()
 
 
 def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
@@ -227,8 +227,8 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
         UsageError: as `head_fingerprint`; or no new adapter can be like the folder's.
         ModelError: as `head_fingerprint`.
     """
-    ours = adapter_plan(find(plan.name, setting=_MODEL))
-    place = find(base, setting=_MODEL._replace(flag="<.base>"))
+    ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
+    place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="<.base>"))
     if ours is None or (place / ADAPTER).is_file():
         return dataclasses.replace(plan, name=base)
     if ours.alpha != AdapterPlan().alpha:
@@ -253,7 +253,7 @@ def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
         UsageError: the name is neither a folder nor a hub id.
         ModelError: files are missing.
     """
-    place = find(name, setting=_MODEL._replace(flag=flag))
+    place = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
     return adapter_fingerprint(place)

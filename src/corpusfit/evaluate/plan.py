@@ -34,7 +34,8 @@ class HeadPlan(Group, group="model"):
     name: Annotated[
         str,
         Option(
-            "Model to fine-tune: a model folder, an adapter's folder or a Hugging Face hub id",
+            "Model to fine-tune: a model folder, an adapter's folder, a Hugging Face hub id or "
+            "`minilm`",
             "model",
             default="none; required",
             metavar="MODEL",
@@ -54,6 +55,18 @@ class HeadPlan(Group, group="model"):
         int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
     ] = 2
     rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
+    frozen: Annotated[
+        bool,
+        Option(
+            "Leave the model as it is, and classify its embeddings by logistic regression",
+            "frozen",
+        ),
+    ] = False
+
+    def _check_together(self) -> None:
+        if self.frozen and self.adapter:
+            allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
+            raise bad_setting("<model.adapter>", allowed, self.adapter, cure)
 
 
 @dataclass(frozen=True)
@@ -258,6 +271,13 @@ class EvaluatePlan(Settings):
     augment: AugmentPlan = AugmentPlan()
     decode: DecodePlan = field(default_factory=DecodePlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
+
+    def _check_together(self) -> None:
+        for name in ("epochs", "rate", "batch", "warmup", "patience"):
+            value = getattr(self.finetune, name)
+            if self.model.frozen and value is not None:
+                allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
+                raise bad_setting(f"<finetune.{name}>", allowed, value, cure)
 
 
 def check_metric(setting: str, metric: str, kind: str = "auto") -> None:

@@ -1,4 +1,4 @@
-"""The job that fine-tunes a model on a task with one random seed, or lets it answer as it is."""
+"""The job that fine-tunes a model on a task with one random seed, or uses it as it is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from corpusfit.engine import PlainJob, report
 from corpusfit.evaluate.finetune import finetune
+from corpusfit.evaluate.frozen import classify_frozen
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import load_examples, load_task
@@ -48,5 +49,6 @@ class FineTune(PlainJob[FineTuning, Path]):
         if piece.size:
             task = task.first(piece.size, piece.plan.seed)
         extra = None if piece.extra is None else load_examples(piece.extra)
-        finetune(task, piece.plan, piece.seed, extra, on_share=report).write(piece.out)
+        learn = classify_frozen if piece.plan.model.frozen else finetune
+        learn(task, piece.plan, piece.seed, extra, on_share=report).write(piece.out)
         return piece.out

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from corpusfit.adapt.plan import EMBEDDINGS, SIMCSE
 from corpusfit.artifacts import write_bytes
 from corpusfit.select.copies import copies_in_words
 
@@ -72,12 +73,15 @@ def _by_source(by_source: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]:
     base, plan = _public(manifest["base"]["name"]), manifest["plan"]
+    if plan["objective"]["name"] in EMBEDDINGS:
+        yield "library_name: sentence-transformers\npipeline_tag: sentence-similarity"
     yield f"base_model: {base}\n---\n"
     yield f"# {base}, adapted by corpusfit\n"
     yield f"{manifest['words'][:1].upper()}{manifest['words'][1:]}\n"
     yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
-    yield "| held-out loss, nats per predicted token | before | after |\n|---|---|---|"
+    unit = "text" if plan["objective"]["name"] == SIMCSE else "predicted token"
+    yield f"| held-out loss, nats per {unit} | before | after |\n|---|---|---|"
     for name in filter(after.__contains__, before):
         yield f"| {name} | {before[name]:.3f} | {after[name]:.3f} |"
     yield ""

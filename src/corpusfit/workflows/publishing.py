@@ -7,6 +7,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import is_local
 from corpusfit.corpus.files import first_line
+from corpusfit.embed.sentence_folders import POOLING
 from corpusfit.errors import StorageError, bad_setting, importing
 from corpusfit.manifest import Finished
 from corpusfit.workflows.cards import write_model_card, write_selection_card
@@ -15,8 +16,6 @@ _FILES = {
     "dataset": ["README.md", "selected/*"],
     "model": ["README.md", "*.safetensors", "*.json", "*.txt", "*.model"],
 }
-_NOT = {"dataset": [], "model": ["manifest.json", "*/*"]}
-"""What is not of the model: our files, which have the paths of this machine, and subfolders."""
 
 
 def push_to_hub(
@@ -59,7 +58,7 @@ def push_to_hub(
             repo_type=kind,
             folder_path=run.path,
             allow_patterns=_FILES[kind],
-            ignore_patterns=_NOT[kind],
+            ignore_patterns=_not_of_the_model(run.path) if kind == "model" else [],
             delete_patterns="selected/*" if kind == "dataset" else None,
             commit_message=f"Upload of corpusfit {run.manifest['command']}",
         )
@@ -69,6 +68,12 @@ def push_to_hub(
             "with `hf auth login`."
         ) from e
     return str(made)
+
+
+def _not_of_the_model(folder: Path) -> list[str]:
+    """Our files, which have the paths of this machine, and all subfolders but the pooling's."""
+    folders = [each.name for each in folder.iterdir() if each.is_dir() and each.name != POOLING]
+    return ["manifest.json", *(f"{name}/*" for name in folders)]
 
 
 def _require_own(run: Finished, evaluation: Finished) -> None:

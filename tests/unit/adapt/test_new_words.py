@@ -133,6 +133,7 @@ def test_only_whole_words_become_new_tokens(opened, tmp_path):
         {"model": ModelPlan(init="tiny", add_tokens=5)},
         {"model": ModelPlan(name="m", add_tokens=5), "objective": "causal"},
         {"model": ModelPlan(name="m", add_tokens=5), "objective": "translation"},
+        {"model": ModelPlan(name="m", add_tokens=5), "objective": "tsdae"},
         {"model": ModelPlan(name="m", add_tokens=5), "adapter": "lora"},
     ],
     ids=str,

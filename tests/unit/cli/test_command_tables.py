@@ -72,7 +72,8 @@ SHOWN = {
     "adapt.show_adapted": [
         {
             "losses": {"before": {PATH: 12345.678}, "after": {PATH: 1.234}},
-            "plan": {"adapter": {"kind": ""}},
+            "plan": {"adapter": {"kind": ""}, "objective": {"name": "mlm"}},
+            "training": {"length": 512},
         },
         "out",
     ],
@@ -176,6 +177,8 @@ SHOWN = {
     "explain._neighbours": ["Target texts", NEIGHBOURS],
     "forecast.show_forecast": [
         Made(
+            objective="mlm",
+            length=512,
             prospects=[
                 Made(data=PATH, texts=MANY, losses={"task": 12345.678, "general": 1.0}, **SHARES)
             ],

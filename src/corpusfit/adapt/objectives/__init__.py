@@ -5,12 +5,24 @@ from __future__ import annotations
 from corpusfit.adapt.objectives.causal import Causal
 from corpusfit.adapt.objectives.contract import Network, Objective
 from corpusfit.adapt.objectives.masked import MaskedLM, MaskedPairs
+from corpusfit.adapt.objectives.simcse import SimCse
 from corpusfit.adapt.objectives.translation import Translation
-from corpusfit.adapt.plan import TRANSLATION, ObjectivePlan
+from corpusfit.adapt.objectives.tsdae import Tsdae
+from corpusfit.adapt.plan import SIMCSE, TRANSLATION, TSDAE, ObjectivePlan
 from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.errors import ModelError
 
-__all__ = ["Causal", "MaskedLM", "MaskedPairs", "Network", "Objective", "Translation", "objective"]
+__all__ = [
+    "Causal",
+    "MaskedLM",
+    "MaskedPairs",
+    "Network",
+    "Objective",
+    "SimCse",
+    "Translation",
+    "Tsdae",
+    "objective",
+]
 
 
 def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> Objective:
@@ -21,6 +33,10 @@ def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> O
     """
     if plan.name == TRANSLATION:
         return Translation(special, plan.smoothing, length)
+    if plan.name == TSDAE:
+        return Tsdae(special, plan.delete)
+    if plan.name == SIMCSE:
+        return SimCse(special, plan.temperature)
     if plan.name == "causal":
         return Causal(special)
     if plan.whole_word and special.begins is None:

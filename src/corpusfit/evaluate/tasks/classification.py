@@ -22,6 +22,7 @@ class Classification(TaskType):
     forms = ("rows", "rct")
     usual = True
     default_metric = "macro_f1"
+    one_class = True
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
         """The classes of train."""

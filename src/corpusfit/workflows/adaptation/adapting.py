@@ -15,7 +15,7 @@ import numpy as np
 from corpusfit.adapt.models import LoadedModel, open_model
 from corpusfit.adapt.new_words import add_words, find_new_words
 from corpusfit.adapt.objectives import objective
-from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
+from corpusfit.adapt.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
 from corpusfit.adapt.processes import start_accelerator
 from corpusfit.adapt.scratch import new_model
@@ -175,6 +175,8 @@ def _prepare(
         opened = _opened(plan, texts, itertools.chain(*guarded.values()), tags, hardware, machine)
         identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
         identity |= {"tags": tags} if tags else {}
+        if plan.objective.name in EMBEDDINGS:
+            identity["pooling"] = opened.model.pooling.mode
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from corpusfit.artifacts import remove
+from corpusfit.embed.sentence_folders import POOLING
 from corpusfit.manifest import OutFolder
 
-_MODEL_FILES = ("*.safetensors", "*.json", "losses.jsonl", "vocab.txt", "merges.txt", "*.model")
+_MODEL_FILES = (
+    *("*.safetensors", "*.json", "losses.jsonl", "vocab.txt", "merges.txt", "*.model"),
+    f"{POOLING}/config.json",
+)
 """Files that `adapt` writes; others in the folder are the user's."""
 
 

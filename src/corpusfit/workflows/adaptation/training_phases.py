@@ -10,12 +10,13 @@ from typing import Any
 
 from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.models import open_model, save_model
-from corpusfit.adapt.plan import TASK, ModelPlan
+from corpusfit.adapt.plan import EMBEDDINGS, TASK, ModelPlan
 from corpusfit.adapt.schedule import minimised
 from corpusfit.adapt.trainer import TrainerCallback, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.sentence_folders import write_pooling
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError
 from corpusfit.workflows.adaptation.folder import AdaptFolder
@@ -166,8 +167,12 @@ def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> N
     if plan.adapter.kind:
         base = Base(opened.name, opened.fingerprint)
         save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
-    else:
-        save_model(opened.model, opened.tokenizer, folder.path)
+        return
+    model = opened.model
+    if plan.objective.name in EMBEDDINGS:
+        write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
+        model = model.encoder
+    save_model(model, opened.tokenizer, folder.path)
 
 
 def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

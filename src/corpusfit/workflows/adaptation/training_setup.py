@@ -81,8 +81,6 @@ def assemble_training(
     packing = _packing(ready, predictor)
     if plan.adapter.kind:
         add_adapter(model, plan.adapter, plan.seed)
-    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
-    rows = max(1, micro // ready.length)
     passes = _passes(ready, hardware.device, pack=packing is not None)
     size = Size(
         tokens=int(text.train.length.sum()),
@@ -94,6 +92,8 @@ def assemble_training(
     )
     settings, summary = resolve_training(plan, size, ready.passes)
     progress.note(summary + _weights_text(ready))
+    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    rows = (settings.batch or 1) if aim.whole_steps else max(1, micro // ready.length)
     training = Training(
         plan=settings,
         objective=aim,

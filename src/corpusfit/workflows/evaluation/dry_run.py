@@ -51,6 +51,8 @@ def estimate_evaluation(
         return _translations(
             plan, found, models * (seeds if "{seed}" in plan.model.name else 1), machine
         )
+    if plan.model.frozen and "{seed}" not in plan.model.name:
+        seeds = 1
     adapter = trains_adapter(plan.model)
     finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
     epochs, batch = finetune.epochs or 1, finetune.batch or 1
@@ -59,7 +61,10 @@ def estimate_evaluation(
     count = len(sizes) * models * seeds
     speed, at_once = _measure(plan, found, _STEPS * batch, machine)
     answered = (epochs + 1) * len(found.dev) + len(found.test)
-    work = sum(epochs * size + answered / 3 for size in sizes) * models * seeds
+    each = [epochs * size + answered / 3 for size in sizes]
+    if plan.model.frozen:  # every text goes through the model once
+        each = [size + len(found.dev) + len(found.test) for size in sizes]
+    work = sum(each) * models * seeds
     return {
         "fine_tunings": count,
         **{split: len(getattr(found, split)) for split in ("train", "dev", "test")},

@@ -44,9 +44,10 @@ class Evaluated(Finished):
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
         folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
-        learns = load(self.manifest["task"]["kind"]).learns
+        frozen = self.manifest["plan"]["model"].get("frozen", False)
+        drawn = differs_by_seed(self.manifest["task"]["kind"], frozen=frozen)
         return [
-            Outcome.read(folder.outcome(fingerprint, size, seed * learns))
+            Outcome.read(folder.outcome(fingerprint, size, seed * drawn))
             for seed, fingerprint in enumerate(each)
         ]
 
@@ -95,6 +96,7 @@ def evaluate(
     learns = load(found.kind).learns
     if not learns:
         _require_answerable(plan, train_sizes, found.kind)
+    if not differs_by_seed(found.kind, frozen=plan.model.frozen):
         seeds = seeds if any("{seed}" in name for name in (plan.model.name, base)) else 1
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
@@ -141,6 +143,11 @@ def evaluate(
     return Evaluated(out, facts)
 
 
+def differs_by_seed(kind: str, *, frozen: bool) -> bool:
+    """Whether outcomes of one model differ by seed; not where nothing of it is trained."""
+    return load(kind).learns and not frozen
+
+
 def training_sizes(asked: Sequence[int], n: int) -> list[int]:
     """The training sizes, each once, in ascending order; 0 is all examples."""
     for size in asked:
@@ -167,7 +174,9 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     settings = plan.as_dict()
     del settings["model"]["name"]
     learns = load(task.kind).learns
-    if learns:  # older evaluations have no such settings
+    if not plan.model.frozen:  # older evaluations have no such settings
+        del settings["model"]["frozen"]
+    if learns:
         del settings["decode"], settings["task"]["direction"], settings["task"]["normalise"]
     hardware = resolve(plan.finetune, "finetune") if learns else decoding_hardware(plan)
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
@@ -225,9 +234,10 @@ class _Evaluation:
         return len(self.task.train) * load(self.task.kind).learns
 
     def _outcome(self, role: str, size: int, seed: int) -> Path:
-        """The file of an outcome; without learning, a model's answer has no seed."""
+        """The file of an outcome; one seed stands for all where they do not differ."""
         model = self.models[role].models[seed].fingerprint
-        return self.folder.outcome(model, size, seed * load(self.task.kind).learns)
+        drawn = differs_by_seed(self.task.kind, frozen=self.plan.model.frozen)
+        return self.folder.outcome(model, size, seed * drawn)
 
     def _missing(self) -> list[FineTuning]:
         """The missing fine-tunings; two names of one model count once."""

@@ -15,7 +15,7 @@ from corpusfit.adapt.chunks import cut_chunks, split_heldout
 from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.models import LoadedModel, open_model
 from corpusfit.adapt.objectives import Network, objective
-from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
+from corpusfit.adapt.plan import LANGUAGE_MODELS, TASK, AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.special_tokens import backend_tokenizer
@@ -85,9 +85,9 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         raise bad_setting(
             "<model.name>", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
-    if plan.objective.name == TRANSLATION:
+    if plan.objective.name not in LANGUAGE_MODELS:
         cure = "Leave out <objective.name>: the predictors are of language models."
-        raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", TRANSLATION, cure)
+        raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", plan.objective.name, cure)
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
             if "://" not in name:

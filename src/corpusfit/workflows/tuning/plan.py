@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from corpusfit.adapt.plan import (
     FREE,
-    TRANSLATION,
+    LANGUAGE_MODELS,
     AdapterPlan,
     AdaptPlan,
     MixPlan,
@@ -230,9 +230,11 @@ class TunePlan(Settings):
 
     def _check_together(self) -> None:
         self.adaptation().check()
-        if self.objective.name == TRANSLATION:
+        if self.objective.name not in LANGUAGE_MODELS:
             cure = "Leave it out: a search measures the loss on the target's texts."
-            raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", TRANSLATION, cure)
+            raise bad_setting(
+                "<objective.name>", "mlm, mlm+nsp or causal", self.objective.name, cure
+            )
         if self.fit.shares:
             cure = "Leave it out: tune divides all texts of <.target> at random."
             raise bad_setting("<fit.shares>", "left out with tune", self.fit.shares, cure)

@@ -1,0 +1,186 @@
+"""`adapt` of sentence encoders, and `evaluate --frozen`, from end to end."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from journeys import prose, stamps
+
+import corpusfit
+from corpusfit.embed.load import load
+from corpusfit.errors import ChangedInputError, UsageError
+from corpusfit.plan import EmbedPlan
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+ON_CPU = ["train.device=cpu", "train.precision=fp32"]
+FROZEN = ["finetune.device=cpu", "finetune.precision=fp32"]
+TEXTS = ["the market sold shares", "aspirin and the kinase", "quarterly"]
+
+
+@pytest.fixture
+def adapt(tmp_path, inline, tiny_encoder, jsonl):
+    """`adapt` in this process, four steps of eight texts."""
+    data = jsonl("data.jsonl", prose("task", 80, most=20) + prose("market", 40, most=20))
+
+    def adapt(out, objective, settings=(), **words):
+        given = {"model": str(tiny_encoder), "data": data, "steps": 4, "batch": 8, "length": 32}
+        return corpusfit.adapt(
+            out=tmp_path / out,
+            objective=objective,
+            settings=[*ON_CPU, "train.rate=1e-3", *settings],
+            machine=inline,
+            **given | words,
+        )
+
+    return adapt
+
+
+def vectors_of(folder, **words):
+    plan = EmbedPlan(str(folder), device="cpu", precision="fp32", **words)
+    return load(plan, folder).encode(TEXTS)
+
+
+@pytest.mark.parametrize("objective", ["tsdae", "simcse"])
+def test_the_folder_is_a_sentence_encoder(adapt, objective, tiny_encoder):
+    """For `--embedder`, for sentence-transformers, and as the base of another training."""
+    from sentence_transformers import SentenceTransformer
+
+    run = adapt("out", objective)
+    assert run.manifest["losses"]["after"]["data"] < run.manifest["losses"]["before"]["data"]
+    found = vectors_of(run.path, unit_length=False)
+    peer = SentenceTransformer(str(run.path), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(found, peer, atol=1e-5)
+    assert abs(found - vectors_of(tiny_encoder, unit_length=False)).max() > 1e-3
+    marks = stamps(run.path, "*.safetensors")
+    adapt("out", objective)  # finished: nothing is done again
+    assert stamps(run.path, "*.safetensors") == marks
+    again = adapt("again", objective, model=str(run.path))
+    assert again.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
+
+
+def test_tsdaes_loss_is_that_of_sentence_transformers(tiny_encoder):
+    """The same decoder in DenoisingAutoEncoderLoss, on texts of several lengths with padding."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    from corpusfit.adapt.models import open_model
+    from corpusfit.adapt.plan import ModelPlan
+
+    plan = ModelPlan(str(tiny_encoder))
+    own = open_model(plan, "tsdae", attention="eager", seed=0, on_warn=pytest.fail)
+    model = own.model.eval()
+    peer = losses.DenoisingAutoEncoderLoss(SentenceTransformer(str(tiny_encoder), device="cpu"))
+    peer.decoder = model.decoder
+    texts, left = ["the market sold shares", "aspirin"], ["market shares", "aspirin"]
+    noisy, whole = (own.tokenizer(t, return_tensors="pt", padding=True) for t in (left, texts))
+    ids = whole["input_ids"]
+    with torch.no_grad():
+        expected = peer.eval()([dict(noisy), dict(whole)], None)
+        logits = model(noisy["input_ids"], noisy["attention_mask"], ids[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=own.special.pad
+        )
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_pooling_and_normalisation_stay_those_of_the_base(adapt, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    first = adapt("cls", "tsdae", ["model.pooling=cls"])
+    modules = json.loads((first.path / "modules.json").read_text("utf-8"))
+    last = {"idx": 2, "name": "2", "path": "2", "type": "sentence_transformers.models.Normalize"}
+    (first.path / "modules.json").write_text(json.dumps([*modules, last]), "utf-8")
+    run = adapt("out", "simcse", model=str(first.path))
+    peer = SentenceTransformer(str(run.path), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(vectors_of(run.path, pooling="cls"), peer, atol=1e-5)
+    assert np.allclose(np.linalg.norm(peer, axis=1), 1)
+    with pytest.raises(ChangedInputError):
+        adapt("out", "simcse", ["model.pooling=mean"], model=str(first.path))
+    mean = adapt("out", "simcse", ["model.pooling=mean"], model=str(first.path), overwrite=True)
+    assert vectors_of(mean.path).shape == peer.shape
+
+
+def test_a_second_phase_trains_what_the_first_leaves(adapt, jsonl):
+    own = jsonl("own.jsonl", prose("task", 40, seed=7, most=20))
+    steps = ["then_task.steps=3", "then_task.batch=4", "then_task.evaluations=2"]
+    run = adapt("out", "tsdae", steps, task=own, then_task=True)
+    assert [phase["phase"] for phase in run.manifest["phases"]] == ["data", "task"]
+    assert (run.path / "1_Pooling/config.json").is_file()
+
+
+@pytest.fixture
+def topics(jsonl):
+    """A task of two topics, with few words of each in common."""
+    for seed, (split, n) in enumerate((("train", 40), ("dev", 12), ("test", 30))):
+        rows = [
+            {"text": text, "label": topic}
+            for topic in ("task", "market")
+            for text in prose(topic, n // 2, seed, most=12)
+        ]
+        folder = jsonl(f"topics/{split}.jsonl", rows).parent
+    return folder
+
+
+def read(folder, split):
+    lines = (folder / f"{split}.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [row["text"] for row in rows], np.array([row["label"] for row in rows])
+
+
+def test_frozen_is_logistic_regression_on_the_embeddings(tmp_path, inline, tiny_encoder, topics):
+    """scikit-learn on the vectors of `--embedder`, for each strength of the penalty."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score
+
+    run = corpusfit.evaluate(
+        task=topics, model=str(tiny_encoder), out=tmp_path / "out", frozen=True, metric="accuracy",
+        settings=FROZEN, machine=inline,
+    )  # fmt: skip
+    assert run.manifest["seeds"] == 1
+    (outcome,) = run.outcomes()
+    encoder = load(EmbedPlan(str(tiny_encoder), device="cpu", precision="fp32"), tmp_path)
+    (x, y), (dev, of_dev), (test, of_test) = (read(topics, s) for s in ("train", "dev", "test"))
+    found = []
+    for record in outcome.history:
+        model = LogisticRegression(C=record["c"], max_iter=1000).fit(encoder.encode(x), y)
+        assert record["dev"] == pytest.approx(model.score(encoder.encode(dev), of_dev), abs=1e-6)
+        found.append(accuracy_score(of_test, model.predict(encoder.encode(test))))
+    assert outcome.scores["test"]["accuracy"] == found[outcome.best - 1]
+    assert outcome.best == 1 + int(np.argmax([record["dev"] for record in outcome.history]))
+    assert found[outcome.best - 1] > 0.7
+
+
+def test_each_seed_has_its_own_model(tmp_path, inline, adapt, tiny_encoder, topics):
+    """Two trainings against one base: a model for each seed, and the base once."""
+    for seed in range(2):
+        adapt(f"model-{seed}", "simcse", seed=seed)
+    run = corpusfit.evaluate(
+        task=topics, model=str(tmp_path / "model-{seed}"), base=str(tiny_encoder), seeds=2,
+        out=tmp_path / "out", frozen=True, settings=FROZEN, machine=inline,
+    )  # fmt: skip
+    assert len(run.manifest["models"]["model"]["by_seed"]) == 2
+    assert len({outcome.scores["test"]["accuracy"] for outcome in run.outcomes("base")}) == 1
+    assert len(list((run.path / "outcomes").iterdir())) == 3
+    assert run.manifest["comparisons"][0]["size"] == 40
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ({"adapter": "lora"}, "adapter"),
+        ({"epochs": 2}, "epochs"),
+        ({"settings": ["task.kind=regression", "task.label_field=number"]}, "frozen"),
+    ],
+)
+def test_frozen_refuses_what_it_does_not_use(tmp_path, inline, tiny_encoder, jsonl, words, named):
+    rows = [{"text": t, "label": "ab"[i % 2], "number": i} for i, t in enumerate(prose("task", 40))]
+    task = jsonl("task.jsonl", rows)
+    settings = [*FROZEN, *words.pop("settings", ())]
+    with pytest.raises(UsageError, match=named):
+        corpusfit.evaluate(
+            task=task, model=str(tiny_encoder), out=tmp_path / "out", frozen=True, machine=inline,
+            settings=settings, **words,
+        )  # fmt: skip
