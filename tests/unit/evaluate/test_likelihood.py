@@ -22,6 +22,7 @@ transformers = pytest.importorskip("transformers", reason="the extra train is no
 
 CPU = Hardware("cpu", "fp32", 64)
 WORDS = ["kinase", "inhibitor", "affinity", "shares", "market", "results", "café", "東京"]
+LABELS = ["é", "why", "zed zed"]
 
 
 def texts(n, seed, most=30):
@@ -30,25 +31,10 @@ def texts(n, seed, most=30):
 
 
 @pytest.fixture(scope="module")
-def gpt(tmp_path_factory):
-    """A folder with a random GPT-2 and a byte-level tokenizer; its logits differ widely."""
-    from corpusfit.adapt.models import save_model
-    from corpusfit.adapt.scratch import new_model
-
-    found = new_model("tiny", "causal", texts(200, 1), vocabulary=300, attention="eager", seed=0)
-    with torch.no_grad():
-        for parameter in found.model.parameters():
-            parameter.mul_(8)
-    folder = tmp_path_factory.mktemp("models") / "gpt"
-    save_model(found.model, found.tokenizer, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def opened(gpt):
+def opened(tiny_gpt):
     """The model and tokenizer, opened by transformers."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(gpt).eval()
-    return model, transformers.AutoTokenizer.from_pretrained(gpt)
+    model = transformers.AutoModelForCausalLM.from_pretrained(tiny_gpt).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(tiny_gpt)
 
 
 def plan_of(model, *settings):
@@ -67,11 +53,11 @@ def log_likelihood(model, ids, at):
     return float(logits.log_softmax(-1)[ids[at]])
 
 
-def test_bits_are_those_of_the_loss_of_transformers(gpt, opened, jsonl):
+def test_bits_are_those_of_the_loss_of_transformers(tiny_gpt, opened, jsonl):
     model, tokenizer = opened
     own = texts(12, 2)
     outcome = answer_task(
-        read(jsonl("held.jsonl", own), "language_modelling"), plan_of(gpt), seed=0
+        read(jsonl("held.jsonl", own), "language_modelling"), plan_of(tiny_gpt), seed=0
     )
     bits = []
     for text in own:
@@ -86,10 +72,10 @@ def test_bits_are_those_of_the_loss_of_transformers(gpt, opened, jsonl):
 
 
 @pytest.mark.parametrize("length", [7, 8, 9, 16, 17, 40])
-def test_long_texts_are_read_in_windows_that_predict_each_token_once(gpt, opened, length):
+def test_long_texts_are_read_in_windows_that_predict_each_token_once(tiny_gpt, opened, length):
     model, _ = opened
-    decoder = open_decoder(str(gpt), CPU, 8)
-    tokens = np.random.default_rng(length).integers(1, 300, length).tolist()
+    decoder = open_decoder(str(tiny_gpt), CPU, 8)
+    tokens = np.random.default_rng(length).integers(1, 250, length).tolist()
     whole = [0, *tokens]
     expected = 0.0
     for at in range(1, len(whole)):
@@ -101,12 +87,12 @@ def test_long_texts_are_read_in_windows_that_predict_each_token_once(gpt, opened
     assert decoder.log_likelihoods(windows).sum() == pytest.approx(expected, rel=1e-5)
 
 
-def test_batches_change_nothing_but_rounding(gpt, jsonl, monkeypatch):
+def test_batches_change_nothing_but_rounding(tiny_gpt, jsonl, monkeypatch):
     task = read(jsonl("held.jsonl", texts(20, 3)), "language_modelling")
     found = []
     for tokens in (1, 100, 4_096):
         monkeypatch.setattr(likelihood, "_AT_ONCE", tokens)
-        plan = plan_of(gpt, "likelihood.context=24")
+        plan = plan_of(tiny_gpt, "likelihood.context=24")
         found.append(answer_task(task, plan, seed=0).predicted["test"])
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
 
@@ -114,8 +100,7 @@ def test_batches_change_nothing_but_rounding(gpt, jsonl, monkeypatch):
 def write_topics(folder, jsonl):
     for split, n, seed in (("train", 20, 4), ("dev", 2, 5), ("test", 10, 6)):
         own = texts(n, seed, most=6)
-        labels = ["é", "why", "zed zed"]
-        rows = [{"text": t, "label": labels[i % 3]} for i, t in enumerate(own)]
+        rows = [{"text": t, "label": LABELS[i % 3]} for i, t in enumerate(own)]
         jsonl(f"{folder}/{split}.jsonl", rows)
     return folder
 
@@ -126,10 +111,10 @@ def topics(jsonl, tmp_path):
     return tmp_path / "topics"
 
 
-def test_labels_are_compared_by_their_likelihood_per_byte(gpt, opened, topics):
+def test_labels_are_compared_by_their_likelihood_per_byte(tiny_gpt, opened, topics):
     model, tokenizer = opened
     task = read(topics, "few_shot")
-    outcome = answer_task(task, plan_of(gpt, "likelihood.shots=0"), seed=0)
+    outcome = answer_task(task, plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
     expected = []
     for text in task.test.texts():
         scores = []
@@ -145,7 +130,7 @@ def test_labels_are_compared_by_their_likelihood_per_byte(gpt, opened, topics):
     assert outcome.scores["test"]["accuracy"] == pytest.approx(np.mean(gold == expected))
 
 
-def test_the_seed_draws_the_examples_of_the_prompt(gpt, topics, monkeypatch):
+def test_the_seed_draws_the_examples_of_the_prompt(tiny_gpt, topics, monkeypatch):
     task, seen = read(topics, "few_shot"), []
     asked = likelihood.Decoder.tokens
 
@@ -154,7 +139,7 @@ def test_the_seed_draws_the_examples_of_the_prompt(gpt, topics, monkeypatch):
         return asked(self, texts)
 
     monkeypatch.setattr(likelihood.Decoder, "tokens", tokens)
-    plan = plan_of(gpt, "likelihood.shots=3", r"likelihood.template={text}\n= {label}")
+    plan = plan_of(tiny_gpt, "likelihood.shots=3", r"likelihood.template={text}\n= {label}")
     outcomes = [answer_task(task, plan, seed=seed) for seed in (0, 0, 1)]
     prompts = [seen[i * len(seen) // 3] for i in range(3)]
     assert prompts[0] == prompts[1] != prompts[2]
@@ -169,10 +154,10 @@ def test_the_seed_draws_the_examples_of_the_prompt(gpt, topics, monkeypatch):
     assert last == f"{task.dev.texts()[0]}\n="
 
 
-def test_a_long_prompt_loses_its_beginning_and_is_counted(gpt, opened, topics):
+def test_a_long_prompt_loses_its_beginning_and_is_counted(tiny_gpt, opened, topics):
     model, tokenizer = opened
     task = read(topics, "few_shot")
-    plan = plan_of(gpt, "likelihood.shots=2", "likelihood.context=14")
+    plan = plan_of(tiny_gpt, "likelihood.shots=2", "likelihood.context=14")
     outcome = answer_task(task, plan, seed=0)
     assert outcome.truncated == {"dev": 2, "test": 10}
     expected = []
@@ -195,10 +180,10 @@ def test_a_model_that_is_not_causal_is_refused(tiny_lm, jsonl):
         answer_task(task, plan_of(tiny_lm), seed=0)
 
 
-def test_a_tokenizer_without_a_first_token_is_refused(gpt, tmp_path, jsonl):
+def test_a_tokenizer_without_a_first_token_is_refused(tiny_gpt, tmp_path, jsonl):
     import shutil
 
-    folder = shutil.copytree(gpt, tmp_path / "endless")
+    folder = shutil.copytree(tiny_gpt, tmp_path / "endless")
     config = json.loads((folder / "tokenizer_config.json").read_text())
     for name in ("bos_token", "eos_token", "unk_token"):
         config.pop(name, None)
@@ -208,14 +193,14 @@ def test_a_tokenizer_without_a_first_token_is_refused(gpt, tmp_path, jsonl):
         open_decoder(str(folder), CPU, None)
 
 
-def test_a_model_without_a_limit_reads_as_much_as_is_asked(tmp_path, gpt):
+def test_a_model_without_a_limit_reads_as_much_as_is_asked(tmp_path, tiny_gpt):
     config = transformers.MambaConfig(
-        vocab_size=300, hidden_size=16, num_hidden_layers=1, state_size=4
+        vocab_size=400, hidden_size=16, num_hidden_layers=1, state_size=4
     )
     torch.manual_seed(0)
     model = transformers.MambaForCausalLM(config).eval()
     model.save_pretrained(tmp_path)
-    for path in gpt.glob("tokenizer*"):
+    for path in tiny_gpt.glob("tokenizer*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     assert open_decoder(str(tmp_path), CPU, None, most=2_048).context == 2_048
     assert open_decoder(str(tmp_path), CPU, 4_096).context == 4_096
@@ -253,6 +238,38 @@ def test_a_template_has_a_text_and_ends_with_the_label(template):
         plan_of("gpt", f"likelihood.template={template}")
 
 
-def test_more_examples_than_there_are_is_an_error(gpt, topics):
+def test_more_examples_than_there_are_is_an_error(tiny_gpt, topics):
     with pytest.raises(UsageError, match=r"likelihood\.shots.*0 to 20.*21"):
-        answer_task(read(topics, "few_shot"), plan_of(gpt, "likelihood.shots=21"), seed=0)
+        answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=21"), seed=0)
+
+
+@pytest.mark.slow
+def test_figures_are_those_of_lm_eval(tiny_gpt, topics, jsonl, tmp_path, offline):
+    """Bits per byte in several windows, and the likelihoods of labels by bytes."""
+    lm_eval = pytest.importorskip("lm_eval", reason="lm-eval is not installed")
+    from lm_eval.tasks import TaskManager
+
+    held = jsonl("held.jsonl", [*texts(5, 2), *texts(3, 3, most=300)])
+    common = "dataset_path: json\ntest_split: test\ndataset_kwargs:\n  data_files:\n    test: "
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks/bits.yaml").write_text(
+        f"task: bits\n{common}{held}\noutput_type: loglikelihood_rolling\n"
+        'doc_to_text: ""\ndoc_to_target: "{{text}}"\nmetric_list:\n  - metric: bits_per_byte\n'
+    )
+    (tmp_path / "tasks/labels.yaml").write_text(
+        f"task: labels\n{common}{topics}/test.jsonl\noutput_type: multiple_choice\n"
+        'doc_to_text: "Text: {{text}}\\nLabel:"\ndoc_to_target: label\n'
+        f"doc_to_choice: {json.dumps(LABELS)}\nmetric_list:\n  - metric: acc_bytes\n"
+    )
+    found = lm_eval.simple_evaluate(
+        model="hf",
+        model_args={"pretrained": str(tiny_gpt), "device": "cpu", "dtype": "float32"},
+        tasks=["bits", "labels"],
+        task_manager=TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False),
+        bootstrap_iters=0,
+    )["results"]
+    bits = answer_task(read(held, "language_modelling"), plan_of(tiny_gpt), seed=0)
+    labels = answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
+    expected = -found["bits"]["bits_per_byte,none"]
+    assert bits.scores["test"]["neg_bits_per_byte"] == pytest.approx(expected, rel=1e-5)
+    assert labels.scores["test"]["accuracy"] == pytest.approx(found["labels"]["acc_bytes,none"])
