@@ -122,3 +122,64 @@ def test_settings_of_a_training_are_refused(name, value, tiny_gpt, topics, tmp_p
             machine=inline,
             **{name: value},
         )
+
+
+RECIPE = """
+name = "decoders"
+model = "{model}"
+corpus = ["corpus.jsonl"]
+selectors = ["base", "random"]
+compare = "base"
+fractions = [0.5]
+seeds = 3
+adaptations = 2
+[adapt]
+objective.name = "causal"
+train.steps = 2
+train.length = 32
+train.batch = 2
+train.device = "cpu"
+[evaluate]
+finetune.device = "cpu"
+likelihood.shots = 2
+[[tasks]]
+name = "bits"
+path = "held"
+evaluate.task.kind = "language_modelling"
+[[tasks]]
+name = "topics"
+path = "topics"
+evaluate.task.kind = "few_shot"
+"""
+
+
+@pytest.mark.slow
+def test_a_recipe_has_both_tasks(tiny_gpt, topics, jsonl, tmp_path, inline, monkeypatch):
+    """A model answers once for its bits, and once for each seed's prompt."""
+    monkeypatch.chdir(tmp_path)
+    jsonl("corpus.jsonl", [f"{text} {i}" for i, text in enumerate(texts(80, 7))])
+    for split in ("dev", "test"):
+        jsonl(f"held/{split}.jsonl", texts(6, len(split)))
+    (tmp_path / "recipe.toml").write_text(RECIPE.format(model=tiny_gpt))
+    words = {"out": tmp_path / "out", "machine": inline}
+    run = corpusfit.run(tmp_path / "recipe.toml", **words)
+    assert not run.judged.failed
+    table = json.loads((tmp_path / "out/table.json").read_text())
+    found = {(r["cell"]["task"], r["column"]): r for r in table["results"]}
+    assert {key: len(r["scores"]) for key, r in found.items()} == {
+        ("bits", "base"): 2,
+        ("bits", "random"): 2,
+        ("topics", "base"): 3,
+        ("topics", "random"): 3,
+    }
+    bits = corpusfit.evaluate(
+        model=tiny_gpt,
+        task=tmp_path / "held",
+        kind="language_modelling",
+        settings=SETTINGS,
+        out=tmp_path / "alone",
+        machine=inline,
+    )
+    mean = bits.manifest["results"][0]["test"]["neg_bits_per_byte"]["mean"]
+    assert found["bits", "base"]["mean"] == pytest.approx(mean)
+    assert mean < 0
