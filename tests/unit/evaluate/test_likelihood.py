@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
@@ -9,6 +10,9 @@ import random
 import numpy as np
 import pytest
 
+from corpusfit.adapt.adapters import Base, add_adapter, save_adapter
+from corpusfit.adapt.models import fingerprint
+from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.embed.hardware import Hardware
 from corpusfit.errors import EmptyInputError, InputError, ModelError, UsageError
 from corpusfit.evaluate import likelihood
@@ -172,6 +176,24 @@ def test_a_long_prompt_loses_its_beginning_and_is_counted(tiny_gpt, opened, topi
             int(np.argmax([x / len(y.encode()) for x, y in zip(nats, task.labels, strict=True)]))
         )
     assert outcome.predicted["test"] == expected
+
+
+@pytest.mark.parametrize("kind", ["lora", "pfeiffer"])
+def test_an_adapter_is_opened_on_its_base(kind, tiny_gpt, opened, tmp_path):
+    model, tokenizer = copy.deepcopy(opened[0]), opened[1]
+    plan = AdapterPlan(kind, save="apart")
+    add_adapter(model, plan, seed=0)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(0, 0.5)
+    save_adapter(model, tokenizer, plan, Base(str(tiny_gpt), fingerprint(tiny_gpt)), tmp_path)
+    ids = [0, 40, 50, 60, 70]
+    expected = log_likelihood(model.eval(), ids, 4)
+    found = open_decoder(str(tmp_path), CPU, None).log_likelihoods([(ids, 1)])
+    assert found[0] == pytest.approx(expected, rel=1e-4)
+    assert abs(log_likelihood(opened[0], ids, 4) - expected) > 0.1
 
 
 def test_a_model_that_is_not_causal_is_refused(tiny_lm, jsonl):

@@ -101,9 +101,10 @@ def evaluate(
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    models = {OURS: Side.of(plan.model, "", plan.seed, seeds)}
+    side = partial(Side.of, plan.model, seed=plan.seed, seeds=seeds, learns=task_type.learns)
+    models = {OURS: side("")}
     if base:
-        models[BASE] = Side.of(plan.model, base, plan.seed, seeds)
+        models[BASE] = side(base)
     folder.begin(_identity(plan, found), overwrite=overwrite)
     if task_type.parallel:
         references = (str(own[0]) for own in found.test.labels)
