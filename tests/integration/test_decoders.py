@@ -109,6 +109,16 @@ def test_each_seed_has_a_prompt(tiny_gpt, base, topics, tmp_path, inline):
     assert alone.manifest["seeds"] == 1
 
 
+def test_prompts_that_decide_nothing_are_named(tiny_gpt, jsonl, tmp_path, inline):
+    """One test text has one answer."""
+    for split, n in (("train", 4), ("dev", 1), ("test", 1)):
+        rows = [{"text": t, "label": "ab"[i % 2]} for i, t in enumerate(texts(n, n))]
+        folder = jsonl(f"few/{split}.jsonl", rows).parent
+    words = {"task": folder, "kind": "few_shot", "seeds": 2, "settings": SETTINGS}
+    with pytest.warns(UserWarning, match=r"2 of 2 prompts .*shots"):
+        corpusfit.evaluate(**words, model=tiny_gpt, out=tmp_path / "out", machine=inline)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("train_sizes", [4]), ("adapter", "lora"), ("augment", "tfidf")]
 )

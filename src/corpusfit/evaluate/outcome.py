@@ -61,9 +61,9 @@ class Outcome:
 
     @property
     def one_answer(self) -> bool:
-        """Whether every piece of test has the same label; a fine-tuning that learned nothing."""
+        """Whether every piece of test has the same label: nothing was learned, or understood."""
         labels = self.predicted["test"]
-        return bool(self.size) and len({label for label in labels if isinstance(label, int)}) == 1
+        return len({label for label in labels if isinstance(label, int)}) == 1
 
     def write(self, path: Path) -> None:
         """Write to a JSON file, atomically; raises `StorageError` if it cannot be written."""

@@ -340,7 +340,13 @@ def _warnings(results: Sequence[Mapping[str, Any]], task_type: TaskType) -> Iter
         counts = ", ".join(truncated)
         yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
     for result in results:
-        if alike := result["one_answer"]:
+        if (alike := result["one_answer"]) and not task_type.learns:
+            yield (
+                f"{alike} of {len(result['best_epochs'])} prompts of the {result['model']} give "
+                "one answer to every test text. Set more <likelihood.shots> or another "
+                "<likelihood.template>, or name a larger model."
+            )
+        elif alike:
             yield (
                 f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
                 f"{result['size']:,} examples give one answer to every test text. Set more "
