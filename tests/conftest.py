@@ -172,3 +172,20 @@ def tiny_lm(tmp_path_factory, word_pieces):
     """A folder with a random two-layer BERT, 32 wide, and both heads of its pre-training."""
     folder = tmp_path_factory.mktemp("models") / "lm"
     return tiny_bert(folder, word_pieces, "BertForPreTraining", 0.2)
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt(tmp_path_factory):
+    """A folder with a random two-layer GPT-2 of byte-level BPE; its logits differ widely."""
+    import torch
+
+    from corpusfit.adapt.models import save_model
+    from corpusfit.adapt.scratch import new_model
+
+    found = new_model("tiny", "causal", SENTENCES, vocabulary=300, attention="eager", seed=0)
+    with torch.no_grad():
+        for parameter in found.model.parameters():
+            parameter.mul_(8)
+    folder = tmp_path_factory.mktemp("models") / "gpt"
+    save_model(found.model, found.tokenizer, folder)
+    return folder

@@ -143,7 +143,7 @@ def checked_model(
     """
     if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
-    if objective == "causal" and _reads_ahead(model):
+    if objective == "causal" and reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
     if objective == TRANSLATION:
         special = special_tokens_of_translator(model, tokenizer, name)
@@ -299,7 +299,7 @@ def _some(names: list[str]) -> str:
     return f"{names[0]}{more}"
 
 
-def _reads_ahead(model: Any) -> bool:
+def reads_ahead(model: Any) -> bool:
     """Whether a token's logits depend on a later token."""
     import torch
 

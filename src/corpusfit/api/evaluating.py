@@ -35,7 +35,8 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model on a labelled task with several seeds, and compare it with its base.
 
-    Translation models are evaluated as they are.
+    Translation models are evaluated as they are, and so are causal models with
+    `kind="language_modelling"` or `kind="few_shot"`.
 
     Args:
         task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for

@@ -213,7 +213,7 @@ FORECAST = Offer(
 )
 EVALUATE = Offer(
     EvaluatePlan,
-    ("model", "task", "augment", "finetune", "decode", "seed"),
+    ("model", "task", "augment", "finetune", "decode", "likelihood", "seed"),
     required=("model",),
 )
 TUNE = Offer(

@@ -147,6 +147,19 @@ class EvaluateOptions(TypedDict, total=False):
     model: str | Path | None
     adapter: Literal["pfeiffer", "lora"] | None
     frozen: bool | None
+    kind: (
+        Literal[
+            "auto",
+            "classification",
+            "few_shot",
+            "language_modelling",
+            "multilabel",
+            "regression",
+            "tagging",
+            "translation",
+        ]
+        | None
+    )
     metric: str | None
     text_field: str | None
     label_field: str | None
@@ -160,6 +173,7 @@ class EvaluateOptions(TypedDict, total=False):
     batch: int | None
     length: int | None
     beam: int | None
+    shots: int | None
     seed: int | None
 
 

@@ -10,7 +10,7 @@ from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, table
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.tables import cell
+from corpusfit.evaluate.tables import POINTS, cell
 
 
 @o.offers(EVALUATE, "task.dev_share=0.2")
@@ -51,12 +51,15 @@ def evaluate(
 
     Example:
       corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
+      corpusfit evaluate --model adapted/ --task heldout.txt --kind language_modelling --out bits/
 
     A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
     columns or brat folders, or hub:NAME. Translation models are not fine-tuned: they translate
-    a folder's test.de with --direction de-en, or pair:test.de,test.en. Prints and writes the scores
-    over several seeds and a significance test. Run the same command to resume a stopped evaluation,
-    or with more seeds or sizes to extend it.
+    a folder's test.de with --direction de-en, or pair:test.de,test.en. Nor are causal models with
+    --kind language_modelling, bits per byte of plain text, or --kind few_shot, the likeliest label
+    after --shots training examples. Prints and writes the scores over several seeds and a
+    significance test. Run the same command to resume a stopped evaluation, or with more seeds or
+    sizes to extend it.
     """
     request: dict[str, Any] = {
         "task": task,
@@ -89,29 +92,34 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     """Print the scores per model and training size, and the comparisons."""
     metric, task = manifest["metric"], manifest["task"]
     learned = any(r["size"] for r in manifest["results"])
-    second = next(name for name in manifest["results"][0]["test"] if name != metric)
+    unit = manifest.get("unit", POINTS)  # older evaluations lack it
+    more = [name for name in manifest["results"][0]["test"] if name != metric][:1]
     rows = [
         [
             manifest["models"][r["model"]]["name"],
             *([f"{r['size']:,}"] if learned else []),
-            cell(r["test"][metric]["mean"], r["test"][metric]["sd"]),
-            f"{100 * r['low']:.1f} to {100 * r['high']:.1f}",
-            cell(r["dev"][metric]["mean"], r["dev"][metric]["sd"]) if "dev" in r else "–",
-            cell(r["test"][second]["mean"], r["test"][second]["sd"]),
+            cell(r["test"][metric]["mean"], r["test"][metric]["sd"], unit),
+            _interval(r["low"], r["high"], unit),
+            cell(r["dev"][metric]["mean"], r["dev"][metric]["sd"], unit) if "dev" in r else "–",
+            *(cell(r["test"][name]["mean"], r["test"][name]["sd"]) for name in more),
         ]
         for r in manifest["results"]
     ]
     if constant := manifest["constant"]:
         empty = [""] if learned else []
         row = [_CONSTANT, *empty, cell(constant[metric], None), "–", "–"]
-        rows.append([*row, cell(constant[second], None)])
+        rows.append([*row, *(cell(constant[name], None) for name in more)])
     seeds = manifest["seeds"]
     columns = ["model", *(["training examples"] if learned else [])]
-    columns += [f"test {metric}", "95 % interval"]
-    columns += [f"dev {metric}", f"test {second}"]
+    shown = metric if unit == POINTS else metric.removeprefix("neg_")
+    columns += [f"test {shown}", "95 % interval"]
+    columns += [f"dev {shown}", *(f"test {name}" for name in more)]
     title = f"{task['name']}: mean ± standard deviation over {seeds} seed{'s' * (seeds > 1)}"
     keys = 1 + bool(learned)
-    table(f"{title}, in points (hundredths, higher is better)", columns, rows, keys=keys)
+    how = "points (hundredths, higher is better)"
+    if unit != POINTS:
+        how = f"{unit} (lower is better)"
+    table(f"{title}, in {how}", columns, rows, keys=keys)
     for comparison in manifest["comparisons"]:
         begin = f"With {comparison['size']:,} training examples: " if learned else ""
         say(f"{begin}{comparison['verdict']}.")
@@ -119,6 +127,13 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
             say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
     for name, signature in manifest.get("signatures", {}).items():
         say(f"{name}: {signature}")
+
+
+def _interval(low: float, high: float, unit: str) -> str:
+    """An interval of a score, lower end first."""
+    if unit == POINTS:
+        return f"{100 * low:.1f} to {100 * high:.1f}"
+    return f"{-high:.4f} to {-low:.4f}"
 
 
 def _in_words(tests: dict[str, dict[str, float]]) -> str:

@@ -82,7 +82,7 @@ def resolve_device(wanted: str, group: str) -> str:
 _NEEDS = {
     "embed": ("A transformer as <embed.embedder>", "embed"),
     "train": ("Training a model", "train"),
-    "finetune": ("Fine-tuning or translating", "train"),
+    "finetune": ("Evaluating a model", "train"),
 }
 """What needs torch, and the extra that installs it, by the group of settings."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.special_tokens import SpecialTokens
+from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluate.augment import split_words
 from corpusfit.evaluate.first_token import FirstToken
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.metrics import METRICS, from_counts
-from corpusfit.evaluate.plan import FinetunePlan
+from corpusfit.evaluate.plan import EvaluatePlan, FinetunePlan
+from corpusfit.evaluate.tables import POINTS
 from corpusfit.evaluate.task import Examples, Task
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
+Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
+"""A model that answers n examples: their answers, and the number of truncated examples; it calls
+the second argument with the number of examples answered since the last call, perhaps a fraction."""
 Splits = dict[str, Labelled]
 """The examples of `train`, `dev` and `test`, or of those that a task has."""
 
@@ -49,11 +54,19 @@ class TaskType(ABC):
     predictor: ClassVar[type[Predictor]] = FirstToken
     """How logits are computed at `places`."""
     metrics: ClassVar[tuple[str, ...]] = METRICS
-    """Metrics, all stored; of every metric higher is better."""
+    """Metrics, all stored; of every metric higher is better, so an error is negated."""
+    unit: ClassVar[str] = POINTS
+    """What a score is shown in: points (hundredths), or the unit of a negated error."""
     default_metric: ClassVar[str]
     """The default of `--metric`."""
-    learns: ClassVar[bool] = True
-    """Whether a model is fine-tuned; otherwise it answers dev and test as it is (`decoding`)."""
+    group: ClassVar[str] = ""
+    """The plan's group by which a model answers dev and test as it is; none: it is fine-tuned."""
+    uses_train: ClassVar[bool] = True
+    """Whether a seed decides, with train, on the answers; otherwise a task needs only test."""
+    doing: ClassVar[str] = "fine-tune"
+    """What a model does, for the progress of a command."""
+    truncation: ClassVar[str] = ""
+    """What happens to texts that are too long, for a warning, where a model answers as it is."""
     one_class: ClassVar[bool] = False
     """Whether a text has one class, so that a logistic regression can answer (`frozen`)."""
     also_shown: ClassVar[tuple[str, ...]] = ()
@@ -71,6 +84,16 @@ class TaskType(ABC):
     def kind(self) -> str:
         """Its name: that of its file."""
         return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def learns(self) -> bool:
+        """Whether a model is fine-tuned."""
+        return not self.group
+
+    @property
+    def parallel(self) -> bool:
+        """Whether an example is a text with its translation."""
+        return self.forms == ("pairs",)
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether the values of a label field can only be of this kind; none is missing."""
@@ -163,6 +186,23 @@ class TaskType(ABC):
         """
         likeliest: NDArray[Any] = logits.argmax(-1).cpu().numpy().astype(np.int32)
         return likeliest
+
+    def open_model(
+        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
+    ) -> Answering:
+        """Open the model of a plan, to answer as it is; only of a kind with a `group`.
+
+        Args:
+            task: the task, with its training examples.
+            plan: the model, and the settings of `group`.
+            seed: random seed.
+            hardware: device and precision.
+
+        Raises:
+            UsageError: the model is neither a folder nor a hub id, or a setting does not fit.
+            ModelError: the model cannot be loaded, or cannot answer.
+        """
+        raise NotImplementedError(f"{self.kind} is learned")
 
     @abstractmethod
     def tally(

@@ -27,7 +27,8 @@ class Outcome:
         seed: random seed of the head, the order and dropout.
         scores: every metric by split (`dev`, `test`) and name, higher is better.
         predicted: answer to every piece, end to end, by split (`dev`, `test`): a label number, a 0
-            or 1 for each label (multilabel), a number (regression), or a text (translation).
+            or 1 for each label (multilabel), a number (regression), a text (translation), or the
+            bits of a document (language modelling).
         history: one record per epoch: `epoch`, `loss` (mean, nats) and `dev` (the metric).
         best: epoch of the evaluated weights.
         tune: resolved settings, device and precision, and whether an adapter was trained.
@@ -60,9 +61,9 @@ class Outcome:
 
     @property
     def one_answer(self) -> bool:
-        """Whether every piece of test has the same label; a fine-tuning that learned nothing."""
+        """Whether every piece of test has the same label: nothing was learned, or understood."""
         labels = self.predicted["test"]
-        return bool(self.size) and len({label for label in labels if isinstance(label, int)}) == 1
+        return len({label for label in labels if isinstance(label, int)}) == 1
 
     def write(self, path: Path) -> None:
         """Write to a JSON file, atomically; raises `StorageError` if it cannot be written."""

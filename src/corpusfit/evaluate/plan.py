@@ -9,6 +9,7 @@ from typing import Annotated
 from corpusfit.adapt.decode_plan import DecodePlan
 from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
+from corpusfit.evaluate.likelihood_plan import LikelihoodPlan
 from corpusfit.evaluate.registry import load, metrics, names
 from corpusfit.options import Option
 from corpusfit.plan import (
@@ -76,8 +77,11 @@ class TaskPlan(Group, group="task"):
     kind: Annotated[
         str,
         Option(
-            "`classification` of texts, `multilabel` classification, `regression`, `tagging` of "
-            "words, `translation`, or `auto` (by the format and the labels)",
+            "Kind of task: `classification` of texts, `few_shot` classification without training, "
+            "`language_modelling` (bits per byte of plain text), `multilabel` classification, "
+            "`regression`, `tagging` of words, `translation`, or `auto` (by format and labels)",
+            "kind",
+            metavar="KIND",
             allowed=("auto", *KINDS),
         ),
     ] = "auto"
@@ -88,7 +92,7 @@ class TaskPlan(Group, group="task"):
             "or `spearman`; all of the kind of task are stored",
             "metric",
             default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
-            "numbers, bleu of translations",
+            "numbers, bleu of translations, neg_bits_per_byte of plain text",
             more="Chooses the best epoch, too",
             metavar="NAME",
         ),
@@ -270,6 +274,7 @@ class EvaluatePlan(Settings):
     finetune: FinetunePlan = FinetunePlan()
     augment: AugmentPlan = AugmentPlan()
     decode: DecodePlan = field(default_factory=DecodePlan)
+    likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 
     def _check_together(self) -> None:

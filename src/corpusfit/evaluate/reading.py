@@ -15,7 +15,7 @@ from corpusfit.evaluate.formats.conllu import read_conllu
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.formats.pairs import languages_of, read_translations
 from corpusfit.evaluate.formats.rct import read_rct
-from corpusfit.evaluate.formats.rows import read_rows
+from corpusfit.evaluate.formats.rows import read_rows, read_texts
 from corpusfit.evaluate.formats.tokens import read_tokens
 from corpusfit.evaluate.formats.xlsx import read_xlsx
 from corpusfit.evaluate.plan import TaskPlan, metric_of
@@ -32,6 +32,7 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "tokens": read_tokens,
     "rct": lambda places, split, _: read_rct(places, split),
     "pairs": read_translations,
+    "texts": read_texts,
 }
 """The readers of formats whose labels need no kind of task to be understood, by format."""
 _APART = 1  # random numbers apart from those of `nested_places`
@@ -42,7 +43,8 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
 
     `task_digest` covers the notes, so a change of their wording changes the identity of a run.
 
-    A task that teaches nothing (translation) needs only test; its other splits may be empty.
+    A task that uses no train (translation, plain text) needs only test; its other splits may be
+    empty.
 
     Args:
         place: a folder with files or folders named train, dev (or valid, validation, val, devel)
@@ -64,14 +66,15 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     notes = [note for labelled in splits.values() for note in labelled.notes]
     splits, converted = task_type.prepare(splits)
     notes += converted
-    if task_type.learns:
+    if task_type.uses_train:
         splits, made = _with_all(splits, plan, seed)
         notes += made
         labels, learnable = task_type.labels(splits)
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
-        labels, learnable = languages_of(found.places["test"], plan), 0
+        labels = languages_of(found.places["test"], plan) if task_type.parallel else ()
+        learnable = 0
     number = {label: i for i, label in enumerate(labels)}
     examples = {
         split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])

@@ -18,7 +18,7 @@ from corpusfit.evaluate.resampling import (
     percentile_interval,
     stack_tallies,
 )
-from corpusfit.evaluate.tables import Mark
+from corpusfit.evaluate.tables import POINTS, Mark
 
 LEVEL = 0.05
 
@@ -200,28 +200,36 @@ def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Ma
     return "*" if comparison.difference > 0 else "†"
 
 
-def finding(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
-    """The result of a comparison in words, in points (hundredths of the score).
+def finding(
+    comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
+) -> str:
+    """The result of a comparison in words.
 
     Args:
         comparison: comparison of a model with its base model.
         adjusted: corrected p-value.
         level: significance level.
+        unit: `TaskType.unit`: points are hundredths of the score.
     """
-    points = 100 * comparison.difference
-    size = f"{points:+.1f}" if abs(points) >= 0.05 else f"{points:+.2f}"
+    if unit == POINTS:
+        points = 100 * comparison.difference
+        size = f"{points:+.1f}" if abs(points) >= 0.05 else f"{points:+.2f}"
+    else:
+        size = f"{comparison.difference:+.4f}"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.{2 if adjusted >= 0.1 else 3}f}"
     words = {
-        "*": f"better by {size[1:]} points ({p})",
-        "†": f"worse by {size[1:]} points ({p})",
-        "": f"no difference shown ({size} points, {p})",
+        "*": f"better by {size[1:]} {unit} ({p})",
+        "†": f"worse by {size[1:]} {unit} ({p})",
+        "": f"no difference shown ({size} {unit}, {p})",
     }
     return words[mark(comparison, adjusted, level=level)]
 
 
-def verdict(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
+def verdict(
+    comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
+) -> str:
     """`finding` for fine-tunings, with a warning if there is only one seed."""
-    words = finding(comparison, adjusted, level=level)
+    words = finding(comparison, adjusted, level=level, unit=unit)
     if comparison.p_seeds is None:
         words += "; one seed only, variation over seeds unknown"
     return words

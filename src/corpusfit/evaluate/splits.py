@@ -19,7 +19,7 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 SPLITS = ("train", "dev", "test")
-FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs")
+FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs", "texts")
 """The formats of a task."""
 
 _NAMES = {
@@ -66,7 +66,7 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
     if pairs is not None:
         return pairs
-    search = _Search(forms, setting)
+    search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
     if place.startswith(hub.PREFIX):
         found = search.dataset(place)
     elif "://" in place:
@@ -117,25 +117,37 @@ def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
 
 @dataclass(frozen=True)
 class _Search:
-    """A search for splits: the formats of the kind, and the setting's name for errors."""
+    """A search for splits.
+
+    Attributes:
+        forms: the formats of the kind.
+        setting: the setting's name, for errors.
+        needed: the split that a task must have, and all of a place without splits.
+    """
 
     forms: tuple[str, ...]
     setting: str
+    needed: str
+
+    @property
+    def wanted(self) -> str:
+        """The names of the splits, for messages."""
+        return "train, dev and test" if self.needed == "train" else "test, or train and dev too"
 
     def dataset(self, place: str) -> TaskFiles:
-        """The splits of a dataset; `hub:NAME@SPLIT` is all train."""
+        """The splits of a dataset; `hub:NAME@SPLIT` is all of the needed one."""
         name = place.removeprefix(hub.PREFIX)
-        form = "rows" if "rows" in self.forms else "tokens"
+        form = next(form for form in ("rows", "texts", "tokens") if form in self.forms)
         if "@" in name.rpartition("/")[2]:
-            return TaskFiles(name, form, {"train": [place]})
+            return TaskFiles(name, form, {self.needed: [place]})
         known = hub.splits(place, self.setting)
         places: dict[str, list[str]] = {}
         for split in known:
             if split in _NAMES:
                 places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
-        if any(len(found) > 1 for found in places.values()) or "train" not in places:
+        if any(len(found) > 1 for found in places.values()) or self.needed not in places:
             raise InputError(
-                f"{self.setting} must be a dataset with the splits train, dev and test; {place} "
+                f"{self.setting} must be a dataset with the splits {self.wanted}; {place} "
                 f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
             )
         return TaskFiles(name, form, places)
@@ -156,12 +168,12 @@ class _Search:
         )
 
     def single(self, path: Path) -> TaskFiles:
-        """A single file: all of it is train."""
+        """A single file: all of it is the needed split."""
         files = [path]
         if path.suffix in _PAIR:
             files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
         name = _stem(path.absolute())
-        return TaskFiles(name, self.form(path, files), {"train": list(map(str, files))})
+        return TaskFiles(name, self.form(path, files), {self.needed: list(map(str, files))})
 
     def folder(self, folder: Path) -> TaskFiles:
         entries: dict[str, list[Path]] = {}
@@ -171,10 +183,10 @@ class _Search:
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
             entries["train"] = [folder]
-        if "train" not in entries:
+        if self.needed not in entries:
             here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
             raise InputError(
-                f"{self.setting} {folder} must hold files or folders named train, dev and test; it "
+                f"{self.setting} {folder} must hold files or folders named {self.wanted}; it "
                 f"holds {here}. Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
             )
         files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
@@ -185,7 +197,7 @@ class _Search:
                 f"{self.setting} {folder} must hold all splits in one format; it has {few}. "
                 "Convert or remove some."
             )
-        form = next(iter(forms["train"]))
+        form = next(iter(forms[self.needed]))
         name = folder.absolute().resolve().name
         return TaskFiles(name, form, {s: list(map(str, found)) for s, found in files.items()})
 
@@ -257,6 +269,8 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
         forms: the formats in question; without rows a `.tsv` is CoNLL.
     """
     plain, _ = unpacked_name(name.lower())
+    if forms == ("texts",):
+        return "texts" if format_of(name) else ""
     if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
     for form, suffix in (("conllu", ".conllu"), ("xlsx", ".xlsx"), ("brat", ".ann")):
@@ -282,6 +296,7 @@ def _in_words(form: str) -> str:
         "brat": "brat (.txt with .ann)",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
         "rct": "PubMed RCT (.txt)",
+        "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
         "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }
     return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"

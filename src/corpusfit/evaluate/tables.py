@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+POINTS = "points"
+"""The unit of most scores: hundredths."""
 Mark = Literal["", "*", "†"]
 """Result of a test against the base model: none, significantly better, significantly worse."""
 
@@ -72,9 +74,12 @@ def with_best(table: Table, among: Literal["row", "column"]) -> Table:
     return dataclasses.replace(table, rows=rows)
 
 
-def cell(mean: float, sd: float | None) -> str:
-    """A score and its standard deviation in points: `72.31 ± 4.70`."""
-    return _points(mean) if sd is None else f"{_points(mean)} ± {_points(sd)}"
+def cell(mean: float, sd: float | None, unit: str = POINTS) -> str:
+    """A score and its standard deviation, `72.31 ± 4.70`, or the negated error in its unit."""
+    shown, middle = _points, mean
+    if unit != POINTS:
+        shown, middle = "{:.4f}".format, 0.0 - mean
+    return shown(middle) if sd is None else f"{shown(middle)} ± {shown(sd)}"
 
 
 def plain(table: Table) -> list[list[str]]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit.engine import PlainJob, report
+from corpusfit.evaluate.answering import answer_task
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.frozen import classify_frozen
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import load_examples, load_task
-from corpusfit.evaluate.translating import translate_task
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class FineTuning:
 
 @dataclass(frozen=True)
 class FineTune(PlainJob[FineTuning, Path]):
-    """Fine-tune a model, or translate with it; returns the file of the outcome."""
+    """Fine-tune a model, or let it answer as it is; returns the file of the outcome."""
 
     encodes = True  # a network is trained
 
     def _work(self, piece: FineTuning) -> Path:
         task = load_task(piece.task)
         if not load(task.kind).learns:
-            translate_task(task, piece.plan, piece.seed, on_share=report).write(piece.out)
+            answer_task(task, piece.plan, piece.seed, on_share=report).write(piece.out)
             return piece.out
         if piece.size:
             task = task.first(piece.size, piece.plan.seed)

@@ -67,9 +67,9 @@ def bits_chart(rows: Rows) -> Spec:
     )
 
 
-def results_chart(rows: Rows, title: str) -> Spec:
-    """Scores with their intervals: rows of column, mean, low, high, in points."""
-    low = channel("low:Q", **CLOSE, title="test score, points (95 % interval)")
+def results_chart(rows: Rows, title: str, unit: str = "points") -> Spec:
+    """Scores with their intervals: rows of column, mean, low, high, in points or another unit."""
+    low = channel("low:Q", **CLOSE, title=f"test score, {unit} (95 % interval)")
     interval = {"mark": {"type": "rule", "size": 2}, "encoding": {"x": low, "x2": channel("high")}}
     mean = {
         "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
@@ -77,7 +77,8 @@ def results_chart(rows: Rows, title: str) -> Spec:
     }
     return spec(
         title,
-        "Mean test scores with 95 % intervals by model; higher is better.",
+        "Mean test scores with 95 % intervals by model; "
+        f"{'higher' if unit == 'points' else 'lower'} is better.",
         rows,
         **lines_high(len(rows)),
         encoding={"y": channel("column:N", title=None, sort=None)},

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from corpusfit.evaluate.tables import POINTS
 from corpusfit.report.charts import curve_chart, results_chart
 from corpusfit.report.part import Part
 from corpusfit.report.spec import Spec
 from corpusfit.report.tables import Sheet, rounded
 
 Scored = dict[str, Any]
-"""A mean in points: task, size, column, mean, low, high."""
+"""A mean in points, or in its unit: task, size, column, mean, low, high."""
 
 
 def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     """The section on one model and its base."""
     task, models, metric = manifest["task"]["name"], manifest["models"], manifest["metric"]
+    unit = manifest.get("unit", POINTS)  # older evaluations lack it
     results = [(models[r["model"]]["name"], r) for r in manifest["results"]]
-    scored = [_scored(task, r["size"], model, r["test"][metric], r) for model, r in results]
+    scored = [_scored(task, r["size"], model, r["test"][metric], r, unit) for model, r in results]
     many = len(manifest["comparisons"]) > 1
     sentences = [
         (f"With {c['size']:,} training examples: " if many else "") + c["verdict"] + "."
@@ -31,12 +33,17 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     for model, r in results:
         test, dev = r["test"][metric], r.get("dev", {}).get(metric, {"mean": None})
         rows.append(
-            (model, r["size"], *_points(test["mean"], test["sd"], r["low"], r["high"], dev["mean"]))
+            (
+                *(model, r["size"]),
+                *_shown(unit, test["mean"], test["sd"], *_ends(unit, r), dev["mean"]),
+            )
         )
-    caption = f"{metric} on the test split of {task}: points, {manifest['seeds']} seeds, "
+    better = "higher" if unit == POINTS else "lower"
+    metric = metric if unit == POINTS else metric.removeprefix("neg_")
+    caption = f"{metric} on the test split of {task}: {unit}, {manifest['seeds']} seeds, "
     sheets = {
         "results": Sheet(
-            caption + "95 % interval, higher is better",
+            f"{caption}95 % interval, {better} is better",
             ["model", "training examples", "mean", "sd", "low", "high", "mean on dev"],
             rows,
         )
@@ -51,7 +58,9 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
                 for c in manifest["comparisons"]
             ],
         )
-    return Part("evaluation", name, title, sentences, _charts(scored, metric), sheets, manifest)
+    return Part(
+        "evaluation", name, title, sentences, _charts(scored, metric, unit), sheets, manifest
+    )
 
 
 def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
@@ -108,17 +117,31 @@ def _named_by(results: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], s
 
 
 def _scored(
-    task: str, size: int, column: str, mean: dict[str, Any], interval: dict[str, Any]
+    task: str,
+    size: int,
+    column: str,
+    mean: dict[str, Any],
+    interval: dict[str, Any],
+    unit: str = POINTS,
 ) -> Scored:
-    middle, low, high = _points(mean["mean"], interval["low"], interval["high"])
+    middle, low, high = _shown(unit, mean["mean"], *_ends(unit, interval))
     return {"task": task, "size": size, "column": column, "mean": middle, "low": low, "high": high}
 
 
-def _points(*shares: float | None) -> list[float | None]:
-    return [rounded(share and 100 * share, 2) for share in shares]
+def _shown(unit: str, *scores: float | None) -> list[float | None]:
+    """Scores in points, or the errors that they negate; deviations alike."""
+    if unit == POINTS:
+        return [rounded(score and 100 * score, 2) for score in scores]
+    return [rounded(score and abs(score), 4) for score in scores]
 
 
-def _charts(scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
+def _ends(unit: str, interval: dict[str, Any]) -> tuple[float, float]:
+    """The ends of the interval of a score, the one that is shown as the lower first."""
+    ends = (interval["low"], interval["high"])
+    return ends if unit == POINTS else ends[::-1]
+
+
+def _charts(scored: Sequence[Scored], metric: str, unit: str = POINTS) -> dict[str, Spec]:
     """A chart for each task, and a learning curve where it has several sizes."""
     charts: dict[str, Spec] = {}
     for i, task in enumerate(_each(row["task"] for row in scored)):
@@ -126,7 +149,7 @@ def _charts(scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
         sizes = _each(row["size"] for row in own)
         largest = [row for row in own if row["size"] == (0 if 0 in sizes else max(sizes))]
         title = f"{task} ({metric})" if metric else str(task)
-        charts[f"results-{i}"] = results_chart(largest, title)
+        charts[f"results-{i}"] = results_chart(largest, title, unit)
         if len(sizes) > 1:
             rows = [row for row in own if row["size"]]
             charts[f"curve-{i}"] = curve_chart(rows, f"Learning curve: {title}")

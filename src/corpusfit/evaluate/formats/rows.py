@@ -50,7 +50,7 @@ class Rows:
 
         Args:
             parse: the labels of a value of the label field; None if it has none.
-            wants: what `parse` accepts, in words.
+            wants: what `parse` accepts, in words; empty where no label is needed.
 
         Raises:
             EmptyInputError: no row has a text and a label; the message lists the fields of a row.
@@ -70,11 +70,29 @@ class Rows:
                 lack = f"no usable text ({row.reason})"
             first = first or f"row {row.row} has {lack}"
         if not texts:
-            raise EmptyInputError(_nothing_usable(self.sources, self.read, self.split, bad, first))
+            raise EmptyInputError(self._nothing_usable(bad, first, bool(wants)))
         if not bad:
             return Labelled(texts, labels)
         rows = f"{bad:,} of {bad + len(texts):,} rows of {self.split}"
         return Labelled(texts, labels, (f"{rows} were left out: for instance, {first}.",))
+
+    def _nothing_usable(self, bad: int, first: str, labels: bool) -> str:
+        """The message for a split without usable rows."""
+        read, split = self.read, f"{self.split} split of <.task>"
+        if not bad:
+            return f"The {split} must hold texts{' with labels' * labels}; it is empty."
+        begin = f"No row of the {split} has {'both a text and a label' if labels else 'a text'}"
+        begin += f": {first}."
+        for field in (read.text_field, read.id_field)[: 1 + labels]:
+            lacking = _fields(self.sources, replace(read, text_field=field))
+            if lacking:
+                begin += f" Row 0: {lacking}."
+        if not labels:
+            return f"{begin} Set the field with <task.text_field> (now {read.text_field!r})."
+        return (
+            f"{begin} Set the fields with <task.text_field> (now {read.text_field!r}) and "
+            f"<task.label_field> (now {read.id_field!r})."
+        )
 
 
 def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
@@ -110,21 +128,13 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
     return Rows(split, sources, read, rows)
 
 
-def _nothing_usable(
-    sources: Sequence[Source], read: ReadPlan, split: str, bad: int, first: str
-) -> str:
-    """The message for a split without usable rows."""
-    if not bad:
-        return f"The {split} split of <.task> must hold texts with labels; it is empty."
-    begin = f"No row of the {split} split of <.task> has both a text and a label: {first}."
-    for field in (read.text_field, read.id_field):
-        lacking = _fields(sources, replace(read, text_field=field))
-        if lacking:
-            begin += f" Row 0: {lacking}."
-    return (
-        f"{begin} Set the fields with <task.text_field> (now {read.text_field!r}) and "
-        f"<task.label_field> (now {read.id_field!r})."
-    )
+def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
+    """The texts of a split, without labels; arguments and errors are those of `read_rows`.
+
+    Raises:
+        EmptyInputError: no row has a text.
+    """
+    return read_rows(places, plan, split).labelled(lambda _: [], "")
 
 
 def _fields(sources: Sequence[Source], read: ReadPlan) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import importing
-from corpusfit.evaluate.contract import TaskType
+from corpusfit.adapt.failures import naming_memory_errors
+from corpusfit.adapt.translating import translate
+from corpusfit.embed.hardware import Hardware
+from corpusfit.errors import TrainingError, importing
+from corpusfit.evaluate.contract import Answering, TaskType
+from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.resampling import Metric
-from corpusfit.evaluate.task import Examples
+from corpusfit.evaluate.seq2seq import SETTING, open_translator
+from corpusfit.evaluate.task import Examples, Task
 
 _ORDERS, _CHARACTERS, _WORDS = 4, 6, 2
 _BETA = 2**2
@@ -39,7 +44,10 @@ class Translation(TaskType):
 
     forms = ("pairs",)
     usual = True
-    learns = False
+    group = "decode"
+    uses_train = False
+    doing = "translate"
+    truncation = "Texts longer than the model's limit are translated in part"
     wants = "a string that is not blank"
     metrics = ("bleu", "chrf", "chrf++")
     default_metric = "bleu"
@@ -49,6 +57,23 @@ class Translation(TaskType):
     def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
         """The reference itself."""
         return list(own)
+
+    def open_model(
+        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
+    ) -> Answering:
+        """Translate by beam search; nothing is drawn."""
+        model, tokenizer = open_translator(SETTING, plan.model.name, hardware.precision)
+        model.to(hardware.device)
+        out_of_memory = TrainingError(
+            f"Out of memory with {plan.decode.beam} beams. Set a smaller <decode.beam>."
+        )
+
+        def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
+            with naming_memory_errors(out_of_memory):
+                found = translate(model, tokenizer, examples.texts(), plan.decode, on_done=on_done)
+            return list(found.texts), found.truncated
+
+        return answer
 
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]

@@ -14,10 +14,10 @@ from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.evaluation.evaluating import training_sizes
+from corpusfit.workflows.evaluation.evaluating import seeds_of, training_sizes
 
 _STEPS = 8
-_TRANSLATED = 64
+_ANSWERED = 64
 
 
 def estimate_evaluation(
@@ -48,11 +48,8 @@ def estimate_evaluation(
     """
     found = read_task(task, plan.task, seed=plan.seed)
     if not load(found.kind).learns:
-        return _translations(
-            plan, found, models * (seeds if "{seed}" in plan.model.name else 1), machine
-        )
-    if plan.model.frozen and "{seed}" not in plan.model.name:
-        seeds = 1
+        return _answers(plan, found, models * seeds_of(plan, found.kind, seeds), machine)
+    seeds = seeds_of(plan, found.kind, seeds)
     adapter = trains_adapter(plan.model)
     finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
     epochs, batch = finetune.epochs or 1, finetune.batch or 1
@@ -74,11 +71,12 @@ def estimate_evaluation(
     }
 
 
-def _translations(plan: EvaluatePlan, task: Task, models: int, machine: Machine) -> dict[str, Any]:
+def _answers(plan: EvaluatePlan, task: Task, models: int, machine: Machine) -> dict[str, Any]:
     """The estimate where nothing is learned: each model answers dev and test once."""
     first = plan.model.name.replace("{seed}", str(plan.seed))
     plan = plan.with_value("model.name", first)
-    speed, at_once = _measure(plan, task, _TRANSLATED, machine)
+    most = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
+    speed, at_once = _measure(plan, task, most, machine)
     work = models * (len(task.dev) + len(task.test))
     return {
         "fine_tunings": models,

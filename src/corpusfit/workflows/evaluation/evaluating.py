@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
+from corpusfit.evaluate.answering import answering_hardware
+from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import split_overlaps
@@ -24,7 +26,6 @@ from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.resampling import Metric
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
-from corpusfit.evaluate.translating import decoding_hardware
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import Finished, versions
 from corpusfit.workflows.context import HERE, Machine
@@ -65,8 +66,9 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model and its base with several seeds, and compare them.
 
-    For a task that teaches nothing (translation) each model answers as it is, once. `{seed}` in the
-    name of a model stands for the random seed: each seed has a model of its own.
+    For a task that uses no train (translation, plain text) each model answers as it is, once; for
+    a few-shot task, once for each seed's prompt. `{seed}` in the name of a model stands for the
+    random seed: each seed has a model of its own.
 
     Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
 
@@ -78,7 +80,7 @@ def evaluate(
         out: a new or empty folder, or one of the same evaluation with any seeds and sizes.
         base: model to compare with.
         seeds: fine-tunings of each model, with the plan's random seed and those after it; one
-            answer where nothing is learned and no model's name has `{seed}`.
+            answer where no seed decides and no model's name has `{seed}`.
         train_sizes: numbers of training examples, each in turn (default: all).
         machine: where it runs, and how progress is shown.
         overwrite: replace another evaluation in `out`.
@@ -93,19 +95,19 @@ def evaluate(
     if seeds < 1:
         raise bad_setting("<.seeds>", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)
-    learns = load(found.kind).learns
-    if not learns:
+    task_type = load(found.kind)
+    if not task_type.learns:
         _require_answerable(plan, train_sizes, found.kind)
-    if not differs_by_seed(found.kind, frozen=plan.model.frozen):
-        seeds = seeds if any("{seed}" in name for name in (plan.model.name, base)) else 1
+    seeds = seeds_of(plan, found.kind, seeds, base)
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    models = {OURS: Side.of(plan.model, "", plan.seed, seeds)}
+    side = partial(Side.of, plan.model, seed=plan.seed, seeds=seeds, learns=task_type.learns)
+    models = {OURS: side("")}
     if base:
-        models[BASE] = Side.of(plan.model, base, plan.seed, seeds)
+        models[BASE] = side(base)
     folder.begin(_identity(plan, found), overwrite=overwrite)
-    if not learns:
+    if task_type.parallel:
         references = (str(own[0]) for own in found.test.labels)
         pairs = zip(found.test.texts(), references, strict=True)
         check_languages(pairs, "<.task>", machine.progress.warn)
@@ -115,7 +117,7 @@ def evaluate(
     evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
     evaluation.fine_tune(machine)
     results, comparisons = evaluation.results(), evaluation.comparisons()
-    for warning in _warnings(results, learns=learns):
+    for warning in _warnings(results, task_type):
         machine.progress.warn(warning)
     given: dict[str, str | int] = {
         "model": named_model(plan.model.name),
@@ -134,8 +136,9 @@ def evaluate(
         "overlaps": common.as_dict(),
         "seeds": seeds,
         "metric": evaluation.metric,
-        "signatures": load(found.kind).signatures(found.labels),
-        "constant": load(found.kind).constant(found),
+        "unit": task_type.unit,
+        "signatures": task_type.signatures(found.labels),
+        "constant": task_type.constant(found),
         "results": results,
         "comparisons": comparisons,
     }
@@ -144,8 +147,8 @@ def evaluate(
 
 
 def differs_by_seed(kind: str, *, frozen: bool) -> bool:
-    """Whether outcomes of one model differ by seed; not where nothing of it is trained."""
-    return load(kind).learns and not frozen
+    """Whether outcomes of one model may differ by seed; not where nothing is drawn from train."""
+    return load(kind).uses_train and not frozen
 
 
 def training_sizes(asked: Sequence[int], n: int) -> list[int]:
@@ -158,11 +161,19 @@ def training_sizes(asked: Sequence[int], n: int) -> list[int]:
     return sorted(set(asked)) or [0]
 
 
+def seeds_of(plan: EvaluatePlan, kind: str, seeds: int, base: str = "") -> int:
+    """How many of the seeds decide on the answers: all, or one where no seed draws anything."""
+    shown = load(kind).learns or plan.likelihood.shots
+    drawn = differs_by_seed(kind, frozen=plan.model.frozen) and shown
+    return seeds if drawn or any("{seed}" in name for name in (plan.model.name, base)) else 1
+
+
 def _require_answerable(plan: EvaluatePlan, train_sizes: Sequence[int], kind: str) -> None:
     """Raise `UsageError` for settings of a fine-tuning where nothing is learned."""
     for name, value in (
         ("<.train_sizes>", ",".join(map(str, train_sizes))),
         ("<model.adapter>", plan.model.adapter),
+        ("<model.frozen>", plan.model.frozen),
         ("<augment.kind>", plan.augment.kind),
     ):
         if value:
@@ -173,12 +184,18 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     """What must be equal to compare outcomes; models are in the outcomes' own names."""
     settings = plan.as_dict()
     del settings["model"]["name"]
-    learns = load(task.kind).learns
+    task_type = load(task.kind)
     if not plan.model.frozen:  # older evaluations have no such settings
         del settings["model"]["frozen"]
-    if learns:
-        del settings["decode"], settings["task"]["direction"], settings["task"]["normalise"]
-    hardware = resolve(plan.finetune, "finetune") if learns else decoding_hardware(plan)
+    for group in {"decode", "likelihood"} - {task_type.group}:
+        del settings[group]
+    if not task_type.parallel:
+        del settings["task"]["direction"], settings["task"]["normalise"]
+    hardware = (
+        resolve(plan.finetune, "finetune")
+        if task_type.learns
+        else answering_hardware(plan, task.kind)
+    )
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         named = settings["augment"][name]
@@ -220,8 +237,7 @@ class _Evaluation:
         for size in self.sizes:
             self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
-        name = "fine-tune" if load(self.task.kind).learns else "translate"
-        stage = machine.progress.showing(name, len(pieces), "models")
+        stage = machine.progress.showing(load(self.task.kind).doing, len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(self.folder.path, "<.out>")
             meter = Meter(machine.progress)
@@ -285,7 +301,8 @@ class _Evaluation:
         if BASE not in self.models:
             return []
         compared, own = [], []
-        tests = load(self.task.kind).paired_tests
+        task_type = load(self.task.kind)
+        tests = task_type.paired_tests
         for size in self.sizes:
             ours, other = (self._tallies(self.outcomes(role, size)) for role in (OURS, BASE))
             compared.append(compare(ours, other, self._score, seed=self.plan.seed))
@@ -293,7 +310,7 @@ class _Evaluation:
         found = []
         adjusted = holm([comparison.p for comparison in compared])
         for size, comparison, p, each in zip(self.sizes, compared, adjusted, own, strict=True):
-            words = verdict(comparison, comparison.p if p is None else p)
+            words = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)
             figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
             figures |= {"paired_tests": each} if any(each) else {}
             found.append({"size": size or self._learned, **figures})
@@ -324,17 +341,23 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _warnings(results: Sequence[Mapping[str, Any]], *, learns: bool) -> Iterator[str]:
+def _warnings(results: Sequence[Mapping[str, Any]], task_type: TaskType) -> Iterator[str]:
     first = results[0]
     truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
-    if truncated and not learns:
-        yield f"Texts longer than the model's limit are translated in part: {', '.join(truncated)}."
+    if truncated and not task_type.learns:
+        yield f"{task_type.truncation}: {', '.join(truncated)}."
     elif truncated:
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
         yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
     for result in results:
-        if alike := result["one_answer"]:
+        if (alike := result["one_answer"]) and not task_type.learns:
+            yield (
+                f"{alike} of {len(result['best_epochs'])} prompts of the {result['model']} give "
+                "one answer to every test text. Set more <likelihood.shots> or another "
+                "<likelihood.template>, or name a larger model."
+            )
+        elif alike:
             yield (
                 f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
                 f"{result['size']:,} examples give one answer to every test text. Set more "

@@ -32,14 +32,21 @@ class Side:
     models: tuple[Model, ...]
 
     @classmethod
-    def of(cls, ours: HeadPlan, base: str, seed: int, seeds: int) -> Side:
-        """The side of `ours`, or of its base if that is named."""
+    def of(cls, ours: HeadPlan, base: str, seed: int, seeds: int, *, learns: bool) -> Side:
+        """The side of `ours`, or of its base if that is named, to be fine-tuned or as it is."""
         found: dict[str, Model] = {}
         names = [(base or ours.name).replace("{seed}", str(seed + k)) for k in range(seeds)]
         for k, name in enumerate(names):
             if name not in found:
                 own = dataclasses.replace(ours, name=ours.name.replace("{seed}", str(seed + k)))
-                found[name] = _base_model(own, name) if base else Model(head_fingerprint(name), own)
+                found[name] = (
+                    _base_model(own, name)
+                    if base and learns
+                    else Model(
+                        head_fingerprint(name, "<.base>" if base else "<model.name>"),
+                        dataclasses.replace(own, name=name),
+                    )
+                )
         return cls(base or ours.name, tuple(found[name] for name in names))
 
     def as_dict(self) -> dict[str, Any]:

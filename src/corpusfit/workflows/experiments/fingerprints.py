@@ -143,8 +143,8 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
         kind: kind of task.
         adapter: whether an adapter is trained.
     """
-    if not load(kind).learns:
-        return {"decode": dataclasses.asdict(plan.decode), "device": plan.finetune.device}
+    if group := load(kind).group:
+        return {group: dataclasses.asdict(getattr(plan, group)), "device": plan.finetune.device}
     whole = settled(plan, kind, adapter=adapter, longest=_ANY_LENGTH)
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)

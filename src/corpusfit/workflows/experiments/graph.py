@@ -52,7 +52,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
         plan = _with_settings(plan, _settings_of(inputs, cell.task, cell.size))
         extra = _augmentation(inputs, plan, stored, graph)
         number = inputs.recipe.seeds
-        if not load(stored.kind).learns:  # each adapted model answers once
+        if not load(stored.kind).uses_train:  # each adapted model answers once
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(number)
@@ -181,7 +181,7 @@ def _adaptation(
 
 def _training_texts(inputs: RecipeInputs, stored: StoredTask) -> str:
     """The texts of a task to train on or to measure on; of a translation task its pairs."""
-    if load(stored.kind).learns:
+    if not load(stored.kind).parallel:
         return str(inputs.folder.texts(stored.key, "train"))
     return f"pair:{inputs.folder.pairs(stored.key)}"
 
@@ -277,7 +277,7 @@ def _fine_tuning(
         task=stored.key,
         weights=adapted_model or inputs.models[base],
     )
-    answers = not load(stored.kind).learns and not adapted
+    answers = not load(stored.kind).uses_train and not adapted
     seed = inputs.recipe.seed + (0 if answers else number)  # a model's answer has no seed
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))

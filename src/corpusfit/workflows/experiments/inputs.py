@@ -125,6 +125,7 @@ def _stored(
     for note in (*whole.notes, *common.notes()):
         progress.warn(f"{entry.name}: {note}")
     n, learns = len(whole.train), load(whole.kind).learns
+    parallel = load(whole.kind).parallel
     asked = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in asked if size > n]
     if beyond:
@@ -143,7 +144,7 @@ def _stored(
             key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(_target(task).texts()),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
-            judged=digest([_guarded(task.dev, learns=learns), _guarded(task.test, learns=learns)]),
+            judged=digest([_guarded(own, parallel=parallel) for own in (task.dev, task.test)]),
             splits=(len(task.dev), len(task.test)),
             copies=(common if task is whole else split_overlaps(task)).between[1].shared,
             notes=task.notes,
@@ -161,10 +162,10 @@ def _target(task: Task) -> Examples:
     return task.train if len(task.train) else task.dev
 
 
-def _guarded(examples: Examples, *, learns: bool) -> list[str]:
+def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
     """The texts that no training text may contain; of a translation task those of both sides."""
-    translations = [] if learns else [str(label) for own in examples.labels for label in own]
-    return [*examples.texts(), *translations]
+    labels = (str(label) for own in examples.labels for label in own)
+    return [*examples.texts(), *(labels if parallel else ())]
 
 
 def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
@@ -172,14 +173,14 @@ def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
 
     Of a translation task, the target's texts are also written with their translations.
     """
-    learns, target = load(task.kind).learns, _target(task)
-    held = {s: _guarded(getattr(task, s), learns=learns) for s in ("dev", "test")}
+    parallel, target = load(task.kind).parallel, _target(task)
+    held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
     for split, texts in {"train": target.texts(), **held}.items():
         path = folder.texts(key, split)
         data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
         if not path.exists() or path.read_bytes() != data:  # no digest covers the field's name
             write_bytes(path, data)
-    if not learns:
+    if parallel:
         pairs = zip(target.texts(), target.labels, strict=True)
         lines = [f"{_one_line(text)}\t{_one_line(own[0])}\n" for text, own in pairs]
         write_bytes(folder.pairs(key), "".join(lines).encode())

@@ -86,8 +86,8 @@ def predictors_of(
     Empty without the base, as all losses are compared with its loss. Models trained on the row's
     task are left out, as they have memorised the texts; so are columns of another model, adapters,
     which a masked language model is not opened with, augmentations, which change only the score,
-    and tasks that teach nothing (translation). For selections that all tasks share (`random`,
-    `oracle`), KL is measured only where their own target is the row's.
+    and tasks without fine-tuning (translation, likelihoods). For selections that all tasks share
+    (`random`, `oracle`), KL is measured only where their own target is the row's.
 
     Reference: TADPOLE, Figures 2 and 3; Xie et al. (2023), Data Selection for Language Models via
     Importance Resampling, section 4.

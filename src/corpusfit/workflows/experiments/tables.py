@@ -146,8 +146,8 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     ]
     if alike:
         notes.append(
-            "Fine-tunings that give one answer to every test text, which need more epochs, another "
-            f"rate or more examples: {', '.join(alike)}."
+            "Fine-tunings and prompts that give one answer to every test text, which need more "
+            f"epochs, another rate or more examples: {', '.join(alike)}."
         )
     notes += [f"{metric}: {signature}." for metric, signature in scored.signatures.items()]
     if scored.failed:

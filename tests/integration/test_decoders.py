@@ -1,0 +1,195 @@
+"""`evaluate` of causal models as they are: bits per byte of plain text, and few-shot labels."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import corpusfit
+from corpusfit.cli.app import app
+from corpusfit.errors import UsageError
+
+safetensors = pytest.importorskip("safetensors.torch", reason="the extra train is not installed")
+
+WORDS = ["kinase", "inhibitor", "affinity", "shares", "market", "results"]
+SETTINGS = ["finetune.device=cpu"]
+
+
+@pytest.fixture(scope="module")
+def base(tiny_gpt, tmp_path_factory):
+    """The model with one layer changed."""
+    folder = shutil.copytree(tiny_gpt, tmp_path_factory.mktemp("models") / "base")
+    weights = safetensors.load_file(folder / "model.safetensors")
+    weights["transformer.h.1.mlp.c_proj.weight"] *= 3
+    safetensors.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def texts(n, seed):
+    chance = random.Random(seed)
+    return [" ".join(chance.choices(WORDS, k=chance.randint(2, 9))) for _ in range(n)]
+
+
+@pytest.fixture
+def topics(jsonl):
+    for seed, (split, n) in enumerate((("train", 12), ("dev", 2), ("test", 8))):
+        rows = [{"text": t, "label": "ab"[i % 2]} for i, t in enumerate(texts(n, seed))]
+        folder = jsonl(f"topics/{split}.jsonl", rows).parent
+    return folder
+
+
+def test_bits_per_byte_are_measured_once_and_compared(tiny_gpt, base, jsonl, tmp_path, inline):
+    words = {
+        "model": tiny_gpt,
+        "base": base,
+        "task": jsonl("held.jsonl", [*texts(30, 1), ""]),
+        "kind": "language_modelling",
+        "settings": SETTINGS,
+        "machine": inline,
+    }
+    with pytest.warns(UserWarning, match="1 of 31 rows of test"):
+        run = corpusfit.evaluate(**words, out=tmp_path / "out")
+    manifest = run.manifest
+    assert (manifest["seeds"], manifest["unit"]) == (1, "bits per byte")
+    assert len(list((run.path / "outcomes").iterdir())) == 2
+    ours, other = (result["test"]["neg_bits_per_byte"]["mean"] for result in manifest["results"])
+    sums = torch.tensor(run.outcomes()[0].sums["test"]).sum(0)
+    assert ours == pytest.approx(-float(sums[0, 0] / sums[2, 0]))
+    assert sums[2, 0] == sum(len(text.encode()) for text in texts(30, 1))
+    (comparison,) = manifest["comparisons"]
+    assert comparison["difference"] == pytest.approx(ours - other)
+    assert f"{abs(ours - other):.4f} bits per byte" in comparison["verdict"]
+    page = corpusfit.report(run.path).read_text()
+    assert f"{-ours:.4f}"[:5] in page
+    assert "lower is better" in page
+    estimate = corpusfit.api.estimate_evaluation(**words | {"seeds": 3})
+    assert (estimate["fine_tunings"], estimate["test"]) == (2, 30)
+
+
+def test_the_table_has_bits_and_not_their_negation(tiny_gpt, jsonl, tmp_path, inline_cli):
+    task = str(jsonl("held.jsonl", texts(5, 1)))
+    command = ["evaluate", "--kind", "language_modelling", "--task", task, "--set", *SETTINGS]
+    done = CliRunner().invoke(
+        app, [*command, "--model", str(tiny_gpt), "--out", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 0
+    shown = " ".join(done.stdout.split())
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    result = manifest["results"][0]
+    assert f"{-result['test']['neg_bits_per_byte']['mean']:.4f}" in shown
+    assert f"{-result['high']:.4f} to {-result['low']:.4f}" in shown
+
+
+def test_each_seed_has_a_prompt(tiny_gpt, base, topics, tmp_path, inline):
+    words = {
+        "model": tiny_gpt,
+        "base": base,
+        "task": topics,
+        "kind": "few_shot",
+        "shots": 2,
+        "settings": SETTINGS,
+        "machine": inline,
+        "out": tmp_path / "out",
+    }
+    run = corpusfit.evaluate(**words, seeds=2)
+    before = {path.name for path in (run.path / "outcomes").iterdir()}
+    assert len(before) == 4
+    more = corpusfit.evaluate(**words, seeds=3)
+    assert len(more.outcomes()) == more.manifest["seeds"] == 3
+    assert len({path.name for path in (run.path / "outcomes").iterdir()} - before) == 2
+    assert more.manifest["metric"] == "macro_f1"
+    assert more.manifest["constant"]["accuracy"] == 0.5
+    assert more.manifest["comparisons"][0]["seeds"] == 3
+    alone = corpusfit.evaluate(**words | {"shots": 0, "out": tmp_path / "zero"}, seeds=3)
+    assert alone.manifest["seeds"] == 1
+
+
+def test_prompts_that_decide_nothing_are_named(tiny_gpt, jsonl, tmp_path, inline):
+    """One test text has one answer."""
+    for split, n in (("train", 4), ("dev", 1), ("test", 1)):
+        rows = [{"text": t, "label": "ab"[i % 2]} for i, t in enumerate(texts(n, n))]
+        folder = jsonl(f"few/{split}.jsonl", rows).parent
+    words = {"task": folder, "kind": "few_shot", "seeds": 2, "settings": SETTINGS}
+    with pytest.warns(UserWarning, match=r"2 of 2 prompts .*shots"):
+        corpusfit.evaluate(**words, model=tiny_gpt, out=tmp_path / "out", machine=inline)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("train_sizes", [4]), ("adapter", "lora"), ("augment", "tfidf")]
+)
+def test_settings_of_a_training_are_refused(name, value, tiny_gpt, topics, tmp_path, inline):
+    with pytest.raises(UsageError, match=f"{name}.*few_shot"):
+        corpusfit.evaluate(
+            model=tiny_gpt,
+            task=topics,
+            kind="few_shot",
+            out=tmp_path / "out",
+            machine=inline,
+            **{name: value},
+        )
+
+
+RECIPE = """
+name = "decoders"
+model = "{model}"
+corpus = ["corpus.jsonl"]
+selectors = ["base", "random"]
+compare = "base"
+fractions = [0.5]
+seeds = 3
+adaptations = 2
+[adapt]
+objective.name = "causal"
+train.steps = 2
+train.length = 32
+train.batch = 2
+train.device = "cpu"
+[evaluate]
+finetune.device = "cpu"
+likelihood.shots = 2
+[[tasks]]
+name = "bits"
+path = "held"
+evaluate.task.kind = "language_modelling"
+[[tasks]]
+name = "topics"
+path = "topics"
+evaluate.task.kind = "few_shot"
+"""
+
+
+@pytest.mark.slow
+def test_a_recipe_has_both_tasks(tiny_gpt, topics, jsonl, tmp_path, inline, monkeypatch):
+    """A model answers once for its bits, and once for each seed's prompt."""
+    monkeypatch.chdir(tmp_path)
+    jsonl("corpus.jsonl", [f"{text} {i}" for i, text in enumerate(texts(80, 7))])
+    for split in ("dev", "test"):
+        jsonl(f"held/{split}.jsonl", texts(6, len(split)))
+    (tmp_path / "recipe.toml").write_text(RECIPE.format(model=tiny_gpt))
+    words = {"out": tmp_path / "out", "machine": inline}
+    run = corpusfit.run(tmp_path / "recipe.toml", **words)
+    assert not run.judged.failed
+    table = json.loads((tmp_path / "out/table.json").read_text())
+    found = {(r["cell"]["task"], r["column"]): r for r in table["results"]}
+    assert {key: len(r["scores"]) for key, r in found.items()} == {
+        ("bits", "base"): 2,
+        ("bits", "random"): 2,
+        ("topics", "base"): 3,
+        ("topics", "random"): 3,
+    }
+    bits = corpusfit.evaluate(
+        model=tiny_gpt,
+        task=tmp_path / "held",
+        kind="language_modelling",
+        settings=SETTINGS,
+        out=tmp_path / "alone",
+        machine=inline,
+    )
+    mean = bits.manifest["results"][0]["test"]["neg_bits_per_byte"]["mean"]
+    assert found["bits", "base"]["mean"] == pytest.approx(mean)
+    assert mean < 0
