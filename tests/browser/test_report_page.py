@@ -70,7 +70,7 @@ def page(tmp_path_factory, inline):
     for method in ("moore_lewis", "random"):
         corpusfit.select(
             target=task, corpus=folder / "pile", out=folder / "runs" / method, method=method,
-            fraction=0.05, machine=inline,
+            segments=39, machine=inline,
         )  # fmt: skip
     return corpusfit.report(folder / "runs")
 
