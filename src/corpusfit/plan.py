@@ -501,7 +501,7 @@ class ChoosePlan(Group, group="choose"):
         str,
         Option(
             "What <choose.fraction> is a share of: `words` (estimated word pieces; the last "
-            "segment may go over) or `segments`, whose methods may differ in length",
+            "segment may go over) or `segments`, however long each is",
             "fraction_of",
             metavar="WHAT",
             allowed=FRACTION_OF,
