@@ -298,7 +298,8 @@ def log_probabilities(
         while not over:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
             over = at >= end
-            grams[0, 1 : n + 1] = ids[:n]
+            for i in range(n):  # an assignment of slices takes 2 s more to compile
+                grams[0, i + 1] = ids[i]
             if over:
                 n += 1
                 grams[0, n] = END
@@ -327,7 +328,8 @@ def token_probabilities(
     n = len(ids) + 1
     grams, backs = np.empty((order, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
     logs, matched = np.empty(n + 1, np.float64), np.empty(n + 1, np.int8)
-    grams[0, 1:n] = ids
+    for i in range(n - 1):
+        grams[0, i + 1] = ids[i]
     grams[0, n] = END
     _begin(table, grams, backs, matched)
     held, places = np.empty(n + 1, np.uint64), np.empty(n + 1, np.int64)
