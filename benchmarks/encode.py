@@ -4,7 +4,8 @@ Encodes docstrings of the standard library (a few words to a few hundred) and th
 windows of about 250 word pieces. Reports texts per second and the cosine between the vectors of
 both sides, computed on equally many tokens. Times are those of each side's defaults: sentence-
 transformers reads 256 tokens of a text in fp32, corpusfit 512. corpusfit in fp32 is timed too,
-which shows the share of bf16. With `cuda` both sides encode 20,000 docstrings and 2,000 windows on
+which shows the share of bf16, and on one thread both sides in bf16 with 512 tokens of a text, the
+peer in small batches. With `cuda` both sides encode 20,000 docstrings and 2,000 windows on
 a GPU in bf16, 512 tokens of a text, the peer in batches of 256.
 
 Run: python benchmarks/encode.py [THREADS | cuda]
@@ -19,13 +20,15 @@ import sys
 import sysconfig
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from harness import paired
+from harness import paired, seconds
 
 TEXTS, WINDOWS, WORDS = 200, 30, 150
+BATCHES = (1, 4, 8, 16, 32)
 
 
 def docstrings() -> list[str]:
@@ -88,6 +91,38 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
                     "median_characters": float(np.median([len(text) for text in some])),
                 },
             )
+
+
+def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
+    """MiniLM in bf16 on both sides, processor seconds of one thread, the peer's fastest batches."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    from corpusfit.embed import load
+    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.plan import EmbedPlan
+
+    kwargs = {"dtype": torch.bfloat16}
+    peer = SentenceTransformer(str(minilm_folder()), device="cpu", model_kwargs=kwargs)
+    peer.max_seq_length = 512
+    ours = load(EmbedPlan(device="cpu", precision="bf16"), cache)
+    for name, some in texts.items():
+        taken = {
+            size: seconds(partial(peer.encode, some, batch_size=size))
+            for size in (BATCHES[0], *BATCHES)  # the first call is slower
+        }
+        best = min(BATCHES, key=taken.__getitem__)
+        paired(
+            f"encode_minilm_{name}_bf16_1t",
+            lambda some=some: seconds(partial(ours.encode, some)),
+            lambda some=some, best=best: seconds(partial(peer.encode, some, batch_size=best)),
+            runs=5,
+            work=len(some),
+            unit="texts",
+            note=f"all-MiniLM-L6-v2, {len(some)} {name}, CPU, one thread a side, processor "
+            f"seconds; bf16, 512 tokens; the peer in batches of {best}, the fastest of {BATCHES}",
+            extra={"mean_cosine": mean_cosine(ours.encode(some), peer.encode(some))},
+        )
 
 
 def on_gpu(texts: list[str], cache: Path) -> None:
@@ -183,6 +218,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sets = {"docstrings": texts[:TEXTS], "windows": windows(texts[TEXTS:])}
         against_sentence_transformers(sets, Path(folder), threads)
+        if threads == 1:
+            in_bf16(sets, Path(folder))
         as_run(sets, Path(folder))
         against_model2vec(texts, Path(folder), threads)
 

@@ -37,6 +37,8 @@ LIBRARIES = (
     "accelerate",
     "sentence-transformers",
     "networkx",
+    "usearch",
+    "igraph",
 )
 
 
@@ -91,6 +93,13 @@ def paired(
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(_line(result))
     return result
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    """Processor seconds of one run, which other work on the machine disturbs less."""
+    start = time.process_time()
+    run()
+    return time.process_time() - start
 
 
 class Side:

@@ -1,4 +1,7 @@
-"""Speed of `textgram`, compared with sentence-transformers' paraphrase mining and networkx.
+"""Speed of `textgram`, compared with two pairs of libraries that find neighbours and rank.
+
+They are sentence-transformers' paraphrase mining with networkx, and usearch with igraph. usearch
+finds neighbours approximately (HNSW, its defaults); the other side and ours examine every pair.
 
 From the vectors of a corpus and of a target to PageRank, as Algorithm 1 of the TextGram paper;
 processor seconds on one thread each, and the overlap of the best tenths. Processor time, because
@@ -6,7 +9,8 @@ a run of the peer takes minutes and shared machines are seldom quiet that long. 
 encoding. Many units near the edge of the best tenth have similar ranks, and texts with more than
 100 copies are joined arbitrarily, so the two best tenths are never exactly equal.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/textgram.py PILE TASK.jsonl.zst [UNITS] [RUNS]
+Run: OMP_NUM_THREADS=1 python benchmarks/textgram.py PILE TASK.jsonl.zst [UNITS] [RUNS], after
+pip install igraph usearch
 """
 
 from __future__ import annotations
@@ -17,17 +21,16 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import re
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import igraph
 import networkx as nx
 import numpy as np
 import torch
 from sentence_transformers import util
+from usearch.index import Index
 
 from auto import sample, target, units
 from corpusfit.embed import load, prepare
@@ -35,7 +38,7 @@ from corpusfit.plan import Plan
 from corpusfit.score.methods.textgram import TextGram
 from corpusfit.types import Paired, text_array
 from corpusfit.workflows.context import default_cache
-from harness import paired
+from harness import paired, seconds
 
 DEFAULT, TRUE = 1e-6, 1e-12
 """networkx's tolerance, and one at which PageRank has converged."""
@@ -67,6 +70,21 @@ def main(pile: Path, task: Path, size: int, runs: int) -> None:
         ranks = nx.pagerank(graph, tol=tolerance, max_iter=1000)
         return np.array([ranks[node] for node in range(size)])
 
+    def by_usearch() -> np.ndarray:
+        method = TextGram()
+        index = Index(ndim=joined.shape[1], metric="cos")
+        index.add(np.arange(len(joined)), joined, threads=1)
+        found = index.search(joined, method.neighbours + 1, threads=1)
+        one = np.repeat(np.arange(len(joined)), found.keys.shape[1])
+        other, cosine = found.keys.ravel().astype(np.int64), 1 - found.distances.ravel()
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        kept = (low < high) & (cosine > 0)
+        _, first = np.unique(low[kept] * len(joined) + high[kept], return_index=True)
+        best = first[np.argsort(-cosine[kept][first])[: method.pairs]]
+        ends = np.stack([low[kept][best], high[kept][best]], 1)
+        weighted = igraph.Graph(len(joined), ends)
+        return np.array(weighted.pagerank(weights=cosine[kept][best])[:size])
+
     graph = mined()
     agree = {
         "best_tenth_in_common": common(ours(DEFAULT), ranked(graph, DEFAULT)),
@@ -74,18 +92,30 @@ def main(pile: Path, task: Path, size: int, runs: int) -> None:
         "joined_target_units": len(joined) - size,
         "units_without_a_pair": nx.number_of_isolates(graph) / len(joined),
     }
-    print(agree, flush=True)
+    approximate = {"best_tenth_in_common": common(ours(TRUE), by_usearch())}
+    print(agree, approximate, flush=True)
+    note = (
+        f"{size} units, static vectors ({corpus.shape[1]}-d), one thread each, processor seconds; "
+    )
     paired(
         "textgram",
         lambda: seconds(lambda: ours(DEFAULT)),
         lambda: seconds(lambda: ranked(mined(), DEFAULT)),
         runs=runs,
-        note=f"{size} units, static vectors ({corpus.shape[1]}-d), defaults of both; sentence-"
-        "transformers' paraphrase_mining_embeddings, then networkx's PageRank; one thread each, "
-        "processor seconds",
+        note=f"{note}sentence-transformers' paraphrase_mining_embeddings, then networkx's PageRank",
         work=size,
         unit="units",
         extra=agree,
+    )
+    paired(
+        "textgram_usearch",
+        lambda: seconds(lambda: ours(DEFAULT)),
+        lambda: seconds(by_usearch),
+        runs=runs,
+        note=f"{note}usearch's HNSW index, then igraph's PageRank; defaults of each",
+        work=size,
+        unit="units",
+        extra=approximate,
     )
 
 
@@ -101,13 +131,6 @@ def common(one: np.ndarray, other: np.ndarray) -> float:
     """Overlap of the best tenths."""
     best = [set(np.argsort(-x, kind="stable")[: len(x) // 10].tolist()) for x in (one, other)]
     return len(best[0] & best[1]) / len(best[0])
-
-
-def seconds(run: Callable[[], Any]) -> float:
-    """Processor seconds of one run."""
-    start = time.process_time()
-    run()
-    return time.process_time() - start
 
 
 if __name__ == "__main__":

@@ -22,6 +22,12 @@ ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("last", "best")
 
+
+def loss_unit(objective: str) -> str:
+    """What an objective's loss is a mean over: `text` or `token`."""
+    return "text" if objective == SIMCSE else "token"
+
+
 Precision = Annotated[
     str,
     Option(

@@ -6,7 +6,7 @@ import os
 from typing import Annotated, Any
 
 from corpusfit import api, workflows
-from corpusfit.adapt.plan import EMBEDDINGS, SIMCSE
+from corpusfit.adapt.plan import EMBEDDINGS, loss_unit
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
@@ -100,9 +100,8 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         for name, loss in before.items()
     ]
     objective = manifest["plan"]["objective"]["name"]
-    unit = "text" if objective == SIMCSE else "token"
     title = (
-        f"Held-out loss in nats per {unit}, {objective} in sequences of "
+        f"Held-out loss in nats per {loss_unit(objective)}, {objective} in sequences of "
         f"{manifest['training']['length']} (lower is better)"
     )
     names = ["after --data", "after --task"] if first else ["after"]

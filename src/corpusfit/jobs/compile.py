@@ -1,4 +1,4 @@
-"""Compiles the kernels of cutting and of methods on words, in a worker that has nothing else to do."""
+"""Compiles the kernels of cutting and of methods on words, in a worker that is idle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXTS = ("A few words of a text.", "Other words, and a number: 42.", "The third
 
 @dataclass(frozen=True)
 class CompileKernels(PlainJob[MethodPlan, None]):
-    """Cut a few texts, fit a method on them and score them, so that numba compiles what it calls."""
+    """Cut texts, fit a method on them and score them, so that numba compiles what it calls."""
 
     def _work(self, plan: MethodPlan) -> None:
         cut_units(Documents(np.arange(len(_TEXTS)), text_array(_TEXTS)), CutPlan())

@@ -15,7 +15,7 @@ from corpusfit.report.spec import (
     spec,
 )
 
-_LOSS = channel("loss:Q", title="loss, nats per token", **CLOSE)
+_LOSS = channel("loss:Q", title="loss, nats", **CLOSE)
 
 
 def training_chart(rows: Rows, title: str, by: str) -> Spec:

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from corpusfit.adapt.plan import loss_unit
 from corpusfit.report.charts import training_chart
 from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
@@ -24,12 +25,12 @@ def trained_part(name: str, models: Sequence[Found]) -> Part:
     history = [row for model in models for row in _history(model)]
     sheets = {
         "models": Sheet(
-            "Held-out loss before and after adaptation: nats per token, lower is better",
+            f"Held-out loss before and after adaptation: {_unit(models)}, lower is better",
             ["model", "steps", "tokens", *(f"{k} {w}" for k in _TEXTS for w in _WHEN)],
             [_row(model) for model in models],
         ),
         "losses": Sheet(
-            "Held-out loss by step: nats per token",
+            f"Held-out loss by step: {_unit(models)}",
             ["model", "text", "step", "loss"],
             [list(row.values()) for row in history],
         ),
@@ -49,6 +50,12 @@ def trained_part(name: str, models: Sequence[Found]) -> Part:
 
 
 _WHEN = ("before", "after")
+
+
+def _unit(models: Sequence[Found]) -> str:
+    """The unit of the losses, which of models of different objectives is not one."""
+    units = sorted({loss_unit(m.manifest["plan"]["objective"]["name"]) for m in models})
+    return f"nats per {' or '.join(units)}"
 
 
 def _history(model: Found) -> list[dict[str, Any]]:
@@ -86,7 +93,7 @@ def _phases(models: Sequence[Found]) -> dict[str, Sheet]:
         for model in models
         for phase in model.manifest.get("phases", ())
     ]
-    title = "Held-out loss after each phase: nats per token, lower is better"
+    title = f"Held-out loss after each phase: {_unit(models)}, lower is better"
     columns = ["model", "trained on", "steps", "tokens", *_TEXTS]
     return {"phases": Sheet(title, columns, rows)} if rows else {}
 
@@ -99,7 +106,7 @@ def _summary(model: Found) -> list[str]:
         for kind, words in _TEXTS.items()
         if kind in before and kind in after
     )
-    losses = [f"Loss {changes} nats per token (lower is better)."] if changes else []
+    losses = [f"Loss {changes} {_unit([model])} (lower is better)."] if changes else []
     return [model.manifest["words"], *losses]
 
 
@@ -108,7 +115,7 @@ def _compared(models: Sequence[Found]) -> list[str]:
     losses = [(model.manifest["losses"]["after"].get("task"), model.title) for model in models]
     known = sorted((loss, title) for loss, title in losses if loss is not None)
     listed = ", ".join(f"{loss:.2f} for {title}" for loss, title in known[:_NAMED])
-    lowest = [f"Lowest losses on task text, nats per token: {listed}."] if known else []
+    lowest = [f"Lowest losses on task text, {_unit(models)}: {listed}."] if known else []
     return [f"{len(models)} adapted models.", *lowest]
 
 

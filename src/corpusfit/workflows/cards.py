@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from corpusfit.adapt.plan import EMBEDDINGS, SIMCSE
+from corpusfit.adapt.plan import EMBEDDINGS, loss_unit
 from corpusfit.artifacts import write_bytes
 from corpusfit.select.copies import copies_in_words
 
@@ -80,7 +80,7 @@ def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]
     yield f"{manifest['words'][:1].upper()}{manifest['words'][1:]}\n"
     yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
-    unit = "text" if plan["objective"]["name"] == SIMCSE else "predicted token"
+    unit = loss_unit(plan["objective"]["name"])
     yield f"| held-out loss, nats per {unit} | before | after |\n|---|---|---|"
     for name in filter(after.__contains__, before):
         yield f"| {name} | {before[name]:.3f} | {after[name]:.3f} |"
