@@ -83,7 +83,7 @@ def main(pile: Path, task: Path, size: int, runs: int) -> None:
         best = first[np.argsort(-cosine[kept][first])[: method.pairs]]
         ends = np.stack([low[kept][best], high[kept][best]], 1)
         weighted = igraph.Graph(len(joined), ends)
-        return np.array(weighted.pagerank(weights=cosine[kept][best])[:size])
+        return np.array(weighted.pagerank(weights=cosine[kept][best].tolist())[:size])
 
     graph = mined()
     agree = {
