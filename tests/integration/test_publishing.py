@@ -1,11 +1,7 @@
 """Selections and models on a local server that answers as the Hugging Face hub does."""
 
-import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -15,80 +11,6 @@ from corpusfit.manifest import Finished
 from corpusfit.workflows import Adapted, cards
 
 pytest.importorskip("huggingface_hub")
-
-
-class Hub(BaseHTTPRequestHandler):
-    """Repositories by name, with the files of their last commit."""
-
-    made: ClassVar[dict] = {}
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, found, code=200):
-        data = json.dumps(found).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_GET(self):
-        if "/tree/" in self.path:
-            name = "/".join(self.path.split("/")[3:5])
-            found = [
-                {"type": "file", "path": path, "size": 1, "oid": "0"}
-                for path in self.made[name]["files"]
-            ]
-            self.answer(found)
-            return
-        self.answer({"sha": "0" * 40, "siblings": [], "id": "me/name"})
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        url = f"http://{self.headers['Host']}"
-        if self.headers.get("Authorization") != "Bearer hf_mine":
-            self.answer({"error": "Invalid credentials."}, 401)
-        elif self.path == "/api/repos/create":
-            asked = json.loads(body)
-            kind = asked.get("type") or "model"
-            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
-            private = asked.get("private", asked.get("visibility") == "private")
-            self.made.setdefault(name, {"kind": kind, "private": private, "files": {}})
-            prefix = "" if kind == "model" else f"{kind}s/"
-            self.answer({"url": f"{url}/{prefix}{name}", "id": name, "name": name})
-        elif "/preupload/" in self.path:
-            files = json.loads(body)["files"]
-            modes = [
-                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files
-            ]
-            self.answer({"files": modes})
-        elif "/commit/" in self.path:
-            name = "/".join(self.path.split("/")[3:5])
-            for line in body.splitlines():
-                entry = json.loads(line)
-                if entry["key"] == "deletedFile":
-                    del self.made[name]["files"][entry["value"]["path"]]
-                if entry["key"] == "file":
-                    content = base64.b64decode(entry["value"]["content"])
-                    self.made[name]["files"][entry["value"]["path"]] = content
-            self.answer({"commitUrl": f"{url}/{name}/commit/0", "commitOid": "0" * 40})
-        else:
-            self.answer({"errors": [], "warnings": []})
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(
-        "huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}"
-    )
-    monkeypatch.setenv("HF_TOKEN", "hf_mine")
-    monkeypatch.setattr(Hub, "made", {})
-    yield Hub.made
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from corpusfit.api.offers import Door, Offer
 from corpusfit.errors import called_by, spelled
 
 INPUTS = (
-    "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
-    "(standard input); repeatable"
+    "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two line-aligned "
+    "files) or - (standard input); repeatable"
 )
 
 
