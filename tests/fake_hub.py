@@ -41,7 +41,10 @@ class Hub(BaseHTTPRequestHandler):
     def do_GET(self):
         self.asked.append(self.path)
         words = unquote(urlsplit(self.path).path).strip("/").split("/")
-        if words[0] == "api":
+        if words[:2] == ["api", "whoami-v2"]:
+            known = self.headers.get("Authorization") == "Bearer hf_mine"
+            self.answer({"name": "me"} if known else {"error": "Invalid"}, 200 if known else 401)
+        elif words[0] == "api":
             files = self.repository(words[2:4])
             if files is None:
                 return

@@ -51,6 +51,38 @@ def test_the_command_prints_the_url(run, hub, cli):
     assert not hub["me/chosen"]["private"]
 
 
+def test_a_command_pushes_what_it_made(run, hub, cli, tmp_path):
+    again = "choose", run.path, "--fraction", "0.5", "--out", tmp_path / "half", "--no-report"
+    cli(*again, "--push-to-hub", "me/half")
+    made = hub["me/half"]
+    assert (made["kind"], made["private"]) == ("dataset", True)
+    assert made["files"]["README.md"] == (tmp_path / "half/README.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("command", "out", "name", "token"),
+    [
+        (("select", "--target", "t.txt", "--corpus", "c.txt"), "out", "me/x", None),
+        (("adapt", "--model", "m", "--data", "d.txt"), "out", "me/x", "hf_other"),
+        (("adapt", "--model", "m", "--data", "d.txt"), "out", "a/b/c", "hf_mine"),
+        (("select", "--target", "t.txt", "--corpus", "c.txt"), "memory://out", "me/x", "hf_mine"),
+        (("choose", "scored"), "out", "me/x", None),
+    ],
+)
+def test_what_cannot_be_pushed_is_not_begun(
+    hub, cli, tmp_path, monkeypatch, command, out, name, token
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.delenv("HF_TOKEN")
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    done = cli(*command, "--out", out, "--push-to-hub", name)
+    assert done.code in (1, 2)
+    assert ("--out" if "://" in out else "--push-to-hub") in done.err
+    assert hub == {}
+
+
 def test_a_readme_of_the_users_own_stays(run, tmp_path):
     (tmp_path / "README.md").write_text("mine", "utf-8")
     cards.write_selection_card(tmp_path, run.manifest)

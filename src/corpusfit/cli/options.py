@@ -182,6 +182,20 @@ DryRun = Annotated[
         "--dry-run", help="Print what would be read and the expected time and space; write nothing"
     ),
 ]
+PushToHub = Annotated[
+    str | None,
+    option(
+        "OWNER/NAME",
+        "Publish the result on the Hugging Face hub, as `corpusfit push` does; the login is "
+        "checked first (default: none)",
+    ),
+]
+Public = Annotated[
+    bool,
+    typer.Option(
+        "--public", help="Everybody can see what is published on the hub, not only its owner"
+    ),
+]
 NoReport = Annotated[
     bool,
     typer.Option(

@@ -29,7 +29,8 @@ from corpusfit.types import Source
 
 PREFIX = "hub:"
 _BARE = re.compile(
-    r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?(@[\w.-]+)?", re.A
+    r"[a-z0-9][\w.-]*/[a-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?(@[\w.-]+)?",
+    re.ASCII | re.IGNORECASE,
 )
 _ROWS = 64
 _WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's code
