@@ -56,8 +56,9 @@ def evaluate(
     A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
     columns or brat folders, or OWNER/NAME of the hub. Translation models are not fine-tuned: they
     translate a folder's test.de with --direction de-en, or pair:test.de,test.en. Nor are causal
-    models with --kind language_modelling, bits per byte of plain text, or --kind few_shot, the
-    likeliest label after --shots training examples. Prints and writes the scores over several seeds
+    models with --kind language_modelling, bits per byte of plain text, --kind few_shot, the
+    likeliest label after --shots training examples, or --kind lm_eval, a task of
+    lm-evaluation-harness by its name or YAML file. Prints and writes the scores over several seeds
     and a significance test. Run the same command to resume a stopped evaluation, or with more seeds
     or sizes to extend it.
     """
