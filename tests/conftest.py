@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import hypothesis
@@ -17,6 +19,7 @@ import pytest
 
 from corpusfit.engine import InlineEngine
 from corpusfit.workflows import Machine
+from fake_hub import Hub
 
 # Few examples in the loop; `make slow` asks for many.
 hypothesis.settings.register_profile("few", max_examples=60, deadline=None)
@@ -91,6 +94,29 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True, raising=False)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path / "modules")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A local server in the place of the hub; its repositories by name."""
+    import datasets.config
+    import huggingface_hub.constants as constants
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", url)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    monkeypatch.setenv("HF_TOKEN", "hf_mine")
+    monkeypatch.setattr(Hub, "made", {})
+    monkeypatch.setattr(Hub, "asked", [])
+    yield Hub.made
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture

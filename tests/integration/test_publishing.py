@@ -1,11 +1,7 @@
 """Selections and models on a local server that answers as the Hugging Face hub does."""
 
-import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -15,80 +11,6 @@ from corpusfit.manifest import Finished
 from corpusfit.workflows import Adapted, cards
 
 pytest.importorskip("huggingface_hub")
-
-
-class Hub(BaseHTTPRequestHandler):
-    """Repositories by name, with the files of their last commit."""
-
-    made: ClassVar[dict] = {}
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, found, code=200):
-        data = json.dumps(found).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_GET(self):
-        if "/tree/" in self.path:
-            name = "/".join(self.path.split("/")[3:5])
-            found = [
-                {"type": "file", "path": path, "size": 1, "oid": "0"}
-                for path in self.made[name]["files"]
-            ]
-            self.answer(found)
-            return
-        self.answer({"sha": "0" * 40, "siblings": [], "id": "me/name"})
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        url = f"http://{self.headers['Host']}"
-        if self.headers.get("Authorization") != "Bearer hf_mine":
-            self.answer({"error": "Invalid credentials."}, 401)
-        elif self.path == "/api/repos/create":
-            asked = json.loads(body)
-            kind = asked.get("type") or "model"
-            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
-            private = asked.get("private", asked.get("visibility") == "private")
-            self.made.setdefault(name, {"kind": kind, "private": private, "files": {}})
-            prefix = "" if kind == "model" else f"{kind}s/"
-            self.answer({"url": f"{url}/{prefix}{name}", "id": name, "name": name})
-        elif "/preupload/" in self.path:
-            files = json.loads(body)["files"]
-            modes = [
-                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files
-            ]
-            self.answer({"files": modes})
-        elif "/commit/" in self.path:
-            name = "/".join(self.path.split("/")[3:5])
-            for line in body.splitlines():
-                entry = json.loads(line)
-                if entry["key"] == "deletedFile":
-                    del self.made[name]["files"][entry["value"]["path"]]
-                if entry["key"] == "file":
-                    content = base64.b64decode(entry["value"]["content"])
-                    self.made[name]["files"][entry["value"]["path"]] = content
-            self.answer({"commitUrl": f"{url}/{name}/commit/0", "commitOid": "0" * 40})
-        else:
-            self.answer({"errors": [], "warnings": []})
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(
-        "huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}"
-    )
-    monkeypatch.setenv("HF_TOKEN", "hf_mine")
-    monkeypatch.setattr(Hub, "made", {})
-    yield Hub.made
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +49,38 @@ def test_the_command_prints_the_url(run, hub, cli):
     done = cli("push", run.path, "me/chosen", "--public", "--json")
     assert json.loads(done.out)["url"].endswith("/datasets/me/chosen")
     assert not hub["me/chosen"]["private"]
+
+
+def test_a_command_pushes_what_it_made(run, hub, cli, tmp_path):
+    again = "choose", run.path, "--fraction", "0.5", "--out", tmp_path / "half", "--no-report"
+    cli(*again, "--push-to-hub", "me/half")
+    made = hub["me/half"]
+    assert (made["kind"], made["private"]) == ("dataset", True)
+    assert made["files"]["README.md"] == (tmp_path / "half/README.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("command", "out", "name", "token"),
+    [
+        (("select", "--target", "t.txt", "--corpus", "c.txt"), "out", "me/x", None),
+        (("adapt", "--model", "m", "--data", "d.txt"), "out", "me/x", "hf_other"),
+        (("adapt", "--model", "m", "--data", "d.txt"), "out", "a/b/c", "hf_mine"),
+        (("select", "--target", "t.txt", "--corpus", "c.txt"), "memory://out", "me/x", "hf_mine"),
+        (("choose", "scored"), "out", "me/x", None),
+    ],
+)
+def test_what_cannot_be_pushed_is_not_begun(
+    hub, cli, tmp_path, monkeypatch, command, out, name, token
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.delenv("HF_TOKEN")
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    done = cli(*command, "--out", out, "--push-to-hub", name)
+    assert done.code in (1, 2)
+    assert ("--out" if "://" in out else "--push-to-hub") in done.err
+    assert hub == {}
 
 
 def test_a_readme_of_the_users_own_stays(run, tmp_path):

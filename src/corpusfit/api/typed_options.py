@@ -153,6 +153,7 @@ class EvaluateOptions(TypedDict, total=False):
             "classification",
             "few_shot",
             "language_modelling",
+            "lm_eval",
             "multilabel",
             "regression",
             "tagging",

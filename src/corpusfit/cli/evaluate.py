@@ -17,7 +17,7 @@ from corpusfit.evaluate.tables import POINTS, cell
 def evaluate(
     *,
     task: Annotated[
-        str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME; or pair:FILE,FILE")
+        str, o.option("INPUT", "Labelled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE")
     ],
     out: Annotated[
         str, o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there")
@@ -54,12 +54,13 @@ def evaluate(
       corpusfit evaluate --model adapted/ --task heldout.txt --kind language_modelling --out bits/
 
     A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
-    columns or brat folders, or hub:NAME. Translation models are not fine-tuned: they translate
-    a folder's test.de with --direction de-en, or pair:test.de,test.en. Nor are causal models with
-    --kind language_modelling, bits per byte of plain text, or --kind few_shot, the likeliest label
-    after --shots training examples. Prints and writes the scores over several seeds and a
-    significance test. Run the same command to resume a stopped evaluation, or with more seeds or
-    sizes to extend it.
+    columns or brat folders, or OWNER/NAME of the hub. Translation models are not fine-tuned: they
+    translate a folder's test.de with --direction de-en, or pair:test.de,test.en. Nor are causal
+    models with --kind language_modelling, bits per byte of plain text, --kind few_shot, the
+    likeliest label after --shots training examples, or --kind lm_eval, a task of
+    lm-evaluation-harness by its name or YAML file. Prints and writes the scores over several seeds
+    and a significance test. Run the same command to resume a stopped evaluation, or with more seeds
+    or sizes to extend it.
     """
     request: dict[str, Any] = {
         "task": task,

@@ -17,8 +17,8 @@ from corpusfit.api.offers import Door, Offer
 from corpusfit.errors import called_by, spelled
 
 INPUTS = (
-    "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
-    "(standard input); repeatable"
+    "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two line-aligned "
+    "files) or - (standard input); repeatable"
 )
 
 
@@ -180,6 +180,20 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run", help="Print what would be read and the expected time and space; write nothing"
+    ),
+]
+PushToHub = Annotated[
+    str | None,
+    option(
+        "OWNER/NAME",
+        "Publish the result on the Hugging Face hub, as `corpusfit push` does; the login is "
+        "checked first (default: none)",
+    ),
+]
+Public = Annotated[
+    bool,
+    typer.Option(
+        "--public", help="Everybody can see what is published on the hub, not only its owner"
     ),
 ]
 NoReport = Annotated[

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import answer, say
+
+if TYPE_CHECKING:
+    from corpusfit.manifest import Finished
 
 
 def push(
@@ -25,9 +28,7 @@ def push(
             "(default: none)",
         ),
     ] = None,
-    public: Annotated[
-        bool, typer.Option("--public", help="Everybody can see it, not only its owner")
-    ] = False,
+    public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Publish a selection or a model on the Hugging Face hub.
@@ -42,3 +43,9 @@ def push(
     found = [api.open(each) for each in evaluations or ()]
     url = workflows.push_to_hub(run, name, public=public, evaluations=found)
     answer(json, {"url": url}, say, url)
+
+
+def push_finished(run: Finished, name: str | None, *, public: bool) -> None:
+    """Publish what another command has made, for its --push-to-hub."""
+    if name is not None:
+        say(f"Published: {workflows.push_to_hub(run, name, public=public)}")

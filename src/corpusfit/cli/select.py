@@ -8,6 +8,7 @@ from corpusfit import api, workflows
 from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
+from corpusfit.cli.push import push_finished
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
@@ -26,6 +27,8 @@ def select(
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
+    push_to_hub: o.PushToHub = None,
+    public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Find the part of a corpus that is like your task.
@@ -38,6 +41,7 @@ def select(
     """
     request: dict[str, Any] = {"target": target, "corpus": corpus}
     request["plan"] = api.build_plan(**words)
+    workflows.require_hub(push_to_hub, out)
     request["machine"] = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         answer(json, api.estimate(**request), show_estimate)
@@ -46,3 +50,4 @@ def select(
     answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)
+    push_finished(run, push_to_hub, public=public)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit.corpus.files import filesystem, is_url, unreadable
-from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import allowed_suffixes, format_of
 from corpusfit.errors import EmptyInputError, InputError
 
@@ -77,7 +76,7 @@ def _local(path: str, input_name: str, setting: str) -> list[Found]:
         folder, known = str(Path(path).parent), _known(path, input_name, setting)
         return [Found(path, _slashes(path), _slashes(folder), "", *known)]
     if not glob.has_magic(path):
-        raise _missing(input_name, setting, _no_such_path(input_name))
+        raise _missing(input_name, setting, ", which does not exist")
     matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern)
     if not matches:
         raise _missing(input_name, setting, ", which matches nothing")
@@ -176,15 +175,9 @@ def _known(path: str, input_name: str, setting: str) -> tuple[str, str]:
 def _missing(input_name: str, setting: str, what: str) -> InputError:
     return InputError(
         f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset "
-        f"(hub:NAME), or - for standard input; got {input_name!r}{what}. "
+        f"(OWNER/NAME or hub:NAME), or - for standard input; got {input_name!r}{what}. "
         "Check the spelling and the current folder."
     )
-
-
-def _no_such_path(input_name: str) -> str:
-    if hub.is_id(input_name) and format_of(input_name) is None:
-        return f": no such path; for a Hugging Face dataset use {hub.PREFIX}{input_name}"
-    return ", which does not exist"
 
 
 def _fixed_part(pattern: str) -> str:

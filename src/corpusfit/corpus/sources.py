@@ -12,6 +12,7 @@ from corpusfit.artifacts import no_collection
 from corpusfit.corpus.contract import SIDES, Format
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.files import is_url
+from corpusfit.corpus.formats.hub import with_prefix
 from corpusfit.corpus.registry import load, named
 from corpusfit.corpus.stdin import spooled
 from corpusfit.corpus.survey import ScanChunks, fingerprint, scan_here, survey
@@ -29,9 +30,9 @@ def find(
     neither changes when the files move. Fingerprints need one read of every local file.
 
     Args:
-        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]`, and `-`
-            for standard input; or only aligned pairs (`pairs`). A mistyped path is never looked up
-            on a hub.
+        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]` (also
+            without `hub:`, see `hub.with_prefix`), and `-` for standard input; or only aligned
+            pairs (`pairs`).
         plan: how rows will be read.
         spool: folder for a copy of standard input; created when needed.
         role: `target` or `corpus`; messages call the setting `<.target>` or `<.corpus>`. A
@@ -50,7 +51,7 @@ def find(
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     with no_collection():
-        return _found(list(map(str, inputs)), plan, spool, role, scan)
+        return _found([with_prefix(str(each)) for each in inputs], plan, spool, role, scan)
 
 
 def _found(
@@ -164,11 +165,12 @@ def content(source: Source) -> str:
 
 
 def located(input_name: str, home: Path) -> str:
-    """Resolve an input's relative paths from the folder `home`.
+    """The full form of an input: `hub:` before a bare id, relative paths from the folder `home`.
 
     Raises:
         UsageError: the input begins like aligned pairs and has none of their forms.
     """
+    input_name = with_prefix(input_name, home)
     form = named(input_name)
     if form:
         return form.located(input_name, home)

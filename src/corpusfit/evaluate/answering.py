@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -79,7 +80,8 @@ def answer_task(
             kept = object if task_type.parallel else None
             tally = task_type.tally(task.labels, examples, np.asarray(predicted[split], kept))
             sums[split] = tally.tolist()
-            scores[split] = {n: float(task_type.score(n, tally.sum(0))) for n in task_type.metrics}
+            every = {n: float(task_type.score(n, tally.sum(0))) for n in task_type.metrics}
+            scores[split] = {n: score for n, score in every.items() if math.isfinite(score)}
     seconds = time.perf_counter() - began
     return Outcome(
         size=0,

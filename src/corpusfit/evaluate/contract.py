@@ -17,7 +17,7 @@ from corpusfit.evaluate.augment import split_words
 from corpusfit.evaluate.first_token import FirstToken
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.metrics import METRICS, from_counts
-from corpusfit.evaluate.plan import EvaluatePlan, FinetunePlan
+from corpusfit.evaluate.plan import EvaluatePlan, FinetunePlan, TaskPlan
 from corpusfit.evaluate.tables import POINTS
 from corpusfit.evaluate.task import Examples, Task
 
@@ -94,6 +94,14 @@ class TaskType(ABC):
     def parallel(self) -> bool:
         """Whether an example is a text with its translation."""
         return self.forms == ("pairs",)
+
+    def read(self, place: str, plan: TaskPlan) -> Task | None:
+        """The task that a place names where another library reads it; None: it is in files.
+
+        Raises:
+            InputError: the library cannot read it.
+        """
+        return None
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether the values of a label field can only be of this kind; none is missing."""

@@ -144,14 +144,7 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
         ModelError: the model cannot be loaded, or is not causal.
         MissingDependencyError: torch or transformers is not installed.
     """
-    place = find(name, setting=_SETTING)
-    if not (place / ADAPTER).is_file():
-        place = transformer_folder(place, _SETTING)
-    model = open_adapted(place, _Causal(name, hardware.attention))
-    from transformers import AutoTokenizer  # `open_adapted` has found it
-
-    with loading(f"<model.name>: the tokenizer of {name}"):
-        tokenizer = AutoTokenizer.from_pretrained(model_under(place), use_fast=True, **LOCAL)
+    model, tokenizer = open_causal(name, hardware)
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
     start = special.prefix or tuple(end for end in ends if end is not None)[:1]
@@ -163,9 +156,27 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
     stated = getattr(model.config, "max_position_embeddings", None)
     limit = position_limit(model) if stated else _UNLIMITED
     context = min(context or most or limit, limit)
-    predictor = Predictor(model.to(hardware.device))
+    predictor = Predictor(model)
     network = Network(predictor, model, None, hardware.precision == "bf16")
     return Decoder(network, backend_tokenizer(tokenizer, name), special, start, context)
+
+
+def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
+    """The causal model of transformers on its device, and its tokenizer; raises `open_decoder`'s.
+
+    Args:
+        name: a folder, an adapter's folder, or a hub id.
+        hardware: device and attention.
+    """
+    place = find(name, setting=_SETTING)
+    if not (place / ADAPTER).is_file():
+        place = transformer_folder(place, _SETTING)
+    model = open_adapted(place, _Causal(name, hardware.attention))
+    from transformers import AutoTokenizer  # `open_adapted` has found it
+
+    with loading(f"<model.name>: the tokenizer of {name}"):
+        tokenizer = AutoTokenizer.from_pretrained(model_under(place), use_fast=True, **LOCAL)
+    return model.to(hardware.device), tokenizer
 
 
 @dataclass

@@ -78,8 +78,9 @@ class TaskPlan(Group, group="task"):
         str,
         Option(
             "Kind of task: `classification` of texts, `few_shot` classification without training, "
-            "`language_modelling` (bits per byte of plain text), `multilabel` classification, "
-            "`regression`, `tagging` of words, `translation`, or `auto` (by format and labels)",
+            "`language_modelling` (bits per byte of plain text), `lm_eval` (a task of "
+            "lm-evaluation-harness), `multilabel` classification, `regression`, `tagging` of "
+            "words, `translation`, or `auto` (by format and labels)",
             "kind",
             metavar="KIND",
             allowed=("auto", *KINDS),

@@ -60,6 +60,9 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     plan.check()
+    elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)
+    if elsewhere is not None:
+        return elsewhere
     found = find_splits(place, plan.kind)
     task_type, splits = _read(found, plan)
     metric_of(plan, task_type.kind)
@@ -84,7 +87,16 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     if 0 < plan.dev_size < len(dev):
         examples["dev"] = dev.take(nested_places(len(dev), plan.dev_size, seed))
         notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are looked at (seed {seed}).")
-    return Task(found.name, task_type.kind, labels, learnable, **examples, notes=tuple(notes))
+    return Task(
+        found.name,
+        task_type.kind,
+        labels,
+        learnable,
+        train=examples["train"],
+        dev=examples["dev"],
+        test=examples["test"],
+        notes=tuple(notes),
+    )
 
 
 def _read(found: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:

@@ -52,7 +52,7 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     """Find the files of a task's splits.
 
     Args:
-        place: a folder, a file, or `hub:NAME[:CONFIG]`.
+        place: a folder, a file, or `hub:NAME[:CONFIG]`, also without `hub:`.
         kind: kind of the task, or `auto`; of a kind that reads no rows a `.tsv` is CoNLL columns.
         setting: name of the setting, for errors.
 
@@ -66,6 +66,7 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
     if pairs is not None:
         return pairs
+    place = hub.with_prefix(place)
     search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
     if place.startswith(hub.PREFIX):
         found = search.dataset(place)
@@ -160,11 +161,9 @@ class _Search:
                 return self.folder(path)
         except OSError as e:
             raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
-        name = str(path)
-        cure = f" For a Hugging Face dataset use {hub.PREFIX}{name}." if hub.is_id(name) else ""
         raise InputError(
             f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "
-            f"(hub:NAME); {name} does not exist.{cure}"
+            f"(OWNER/NAME or hub:NAME); {path} does not exist."
         )
 
     def single(self, path: Path) -> TaskFiles:

@@ -74,6 +74,7 @@ class Task:
         dev: examples for choosing the best epoch.
         test: examples that are predicted once, at the end.
         notes: notes for the user on how the task was read.
+        place: what names it to another library that reads it (`TaskType.read`); empty for files.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Task:
     dev: Examples
     test: Examples
     notes: tuple[str, ...] = field(default=())
+    place: str = ""
 
     def first(self, size: int, seed: int) -> Task:
         """The task with `size` random training examples; smaller samples are subsets of larger."""
@@ -112,14 +114,17 @@ def store_task(task: Task, path: Path) -> None:
 
 
 def task_digest(task: Task) -> str:
-    """Hex digest of a task's contents."""
-    return hashlib.blake2b(_stored(task), digest_size=16).hexdigest()
+    """Hex digest of a task's contents, not of its place."""
+    plain = _stored(dataclasses.replace(task, place=""))
+    return hashlib.blake2b(plain, digest_size=16).hexdigest()
 
 
 def _stored(task: Task) -> bytes:
     fields: dict[str, Any] = {
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
+    if not task.place:  # so that tasks of files keep their digests
+        del fields["place"]
     return _as_bytes(fields | {name: _plain(getattr(task, name)) for name in _SPLITS})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpusfit.artifacts import is_local
+from corpusfit.artifacts import is_local, place
 from corpusfit.corpus.files import first_line
 from corpusfit.embed.sentence_folders import POOLING
 from corpusfit.errors import StorageError, bad_setting, importing
@@ -16,6 +16,39 @@ _FILES = {
     "dataset": ["README.md", "selected/*"],
     "model": ["README.md", "*.safetensors", "*.json", "*.txt", "*.model"],
 }
+
+
+def require_hub(name: str | None, out: str) -> None:
+    """Check, before a run begins, that its result can be pushed to the hub when it is finished.
+
+    Args:
+        name: as for `push_to_hub`; None for a result that is not pushed.
+        out: folder of the run.
+
+    Raises:
+        UsageError: the name is none of the hub's, or the folder is not on this machine.
+        StorageError: the hub cannot be reached, or nobody is logged in.
+        MissingDependencyError: the hub's client is not installed.
+    """
+    if name is None:
+        return
+    with importing("<.push_to_hub>", "hub"):
+        from huggingface_hub import HfApi
+        from huggingface_hub.utils import HFValidationError, validate_repo_id
+    if not is_local(place(out, "<.out>")):
+        allowed = "a folder of this machine with <.push_to_hub>"
+        raise bad_setting("<.out>", allowed, out, "Use `corpusfit push` on a copy of the result.")
+    try:
+        validate_repo_id(name)
+    except HFValidationError as e:
+        raise bad_setting("<.push_to_hub>", "OWNER/NAME of the hub", name) from e
+    try:
+        HfApi(library_name="corpusfit").whoami()
+    except Exception as e:
+        raise StorageError(
+            f"<.push_to_hub={name}> needs a login to the hub: {first_line(e)}. Log in with "
+            "`hf auth login`, or leave the option out and use `corpusfit push` later."
+        ) from e
 
 
 def push_to_hub(

@@ -95,17 +95,6 @@ def test_missing(find, tmp_path, role):
             find(given, role=role)
 
 
-@pytest.mark.parametrize("given", ["data/pille", "data/pille:en@train"])
-def test_a_mistyped_folder_is_no_dataset(find, monkeypatch, given):
-    def ask(*_):
-        raise AssertionError("a hub was asked")
-
-    monkeypatch.setattr("corpusfit.corpus.formats.hub.Hub.find", ask)
-    wanted = f"hub:{given}."
-    with pytest.raises(InputError, match=re.escape(wanted)):
-        find(given)
-
-
 def test_a_name_that_is_too_long(find):
     with pytest.raises(InputError, match=r"^corpus\b.*File name too long") as caught:
         find("x" * 300)

@@ -49,7 +49,7 @@ def test_no_train_split(write):
 
 
 def test_unreachable():
-    with pytest.raises(InputError, match=r"^task\b.*'hub:nobody/nothing'"):
+    with pytest.raises(InputError, match=r"^task\b.*'nobody/nothing'"):
         read("hub:nobody/nothing")
 
 

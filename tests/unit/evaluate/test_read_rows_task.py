@@ -241,8 +241,6 @@ def test_a_folder_without_a_readable_file(write):
 def test_no_such_place(tmp_path):
     with pytest.raises(InputError, match=r"^task\b.*nowhere"):
         read(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"^task\b.*owner/name.*hub:owner/name"):
-        read("owner/name")
     with pytest.raises(UsageError, match=r"^task\b.*'s3://bucket/task'"):
         read("s3://bucket/task")
 

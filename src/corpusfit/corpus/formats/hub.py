@@ -1,7 +1,7 @@
 """Hugging Face datasets, streamed split by split.
 
-What: `hub:NAME[:CONFIG][@SPLIT]` names a split; its rows become JSON lines with the text and the
-id, which are parsed as such.
+What: `hub:NAME[:CONFIG][@SPLIT]` names a split, and so does `OWNER/NAME` where that is no path; its
+rows become JSON lines with the text and the id, which are parsed as such.
 Why: `datasets` reads every layout on the hub, and streaming needs no disk space for a copy.
 Trade-off: `byte` counts bytes of these JSON lines, not of a file. Datasets that need their own code
 are refused: `datasets` runs none from version 4 on, and earlier versions are not supported.
@@ -28,7 +28,10 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 PREFIX = "hub:"
-_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w.-]+)?(@[\w.-]+)?")
+_BARE = re.compile(
+    r"[a-z0-9][\w.-]*/[a-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?(@[\w.-]+)?",
+    re.ASCII | re.IGNORECASE,
+)
 _ROWS = 64
 _WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's code
 
@@ -39,9 +42,16 @@ class _DatasetName(NamedTuple):
     split: str | None
 
 
-def is_id(text: str) -> bool:
-    """Whether a text looks like `owner/name`, with or without a configuration and a split."""
-    return _ID.fullmatch(text) is not None
+def with_prefix(input_name: str, home: Path | None = None) -> str:
+    """An input in its full form: `hub:owner/name` for `owner/name` where that is no path.
+
+    Args:
+        input_name: any input; a name with a suffix such as `.txt`, not `.5`, is a path.
+        home: the folder of relative paths (default: the current one).
+    """
+    if not _BARE.fullmatch(input_name) or os.path.lexists((home or Path()) / input_name):
+        return input_name
+    return PREFIX + input_name
 
 
 class Hub(Named, JsonLines):
@@ -156,7 +166,10 @@ def _parsed(url: str) -> _DatasetName:
 
 
 def _datasets(url: str) -> Any:
-    with importing(f"Reading {url!r}", "hub"):
+    name, feature = _parsed(url).name, f"Reading {url!r}"
+    if not Path(name).is_dir():
+        feature = f"There is no file or folder {name!r} here. A data set of the Hugging Face hub"
+    with importing(feature, "hub"):
         import datasets
     if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:
         raise MissingDependencyError(f"Reading {url!r} with datasets 4 or later", "hub")
@@ -164,14 +177,34 @@ def _datasets(url: str) -> Any:
 
 
 def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
-    datasets = _datasets(url)
+    datasets, name = _datasets(url), dataset.name
+    local = Path(name).is_dir()
     try:
-        return datasets.load_dataset_builder(dataset.name, dataset.config)
+        if not local:
+            _ask_once(name, datasets.config)
+        return datasets.load_dataset_builder(name, dataset.config)
     except Exception as e:
+        if local:
+            raise InputError(f"{setting} must be a dataset; got {url!r}: {first_line(e)}.") from e
         raise InputError(
-            f"{setting} must be a path, a URL or a reachable Hugging Face dataset; "
-            f"got {url!r}: {first_line(e)}. Check the name and the network connection."
+            f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset, or - "
+            f"for standard input; got {url.removeprefix(PREFIX)!r}: there is no such file or "
+            f"folder here, and the hub gives no such dataset ({first_line(e)}). Check the spelling "
+            "and the current folder; for a dataset also the network, and log in with "
+            "`hf auth login` if it is private."
         ) from e
+
+
+def _ask_once(name: str, config: Any) -> None:
+    """Raise if the hub has no such dataset, or cannot be reached: `datasets` tries for 20 s.
+
+    Offline, or if the dataset is in the hub's cache, `datasets` looks there.
+    """
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    kept = config.HF_HUB_OFFLINE or try_to_load_from_cache(name, "README.md", repo_type="dataset")
+    if not kept:
+        HfApi(config.HF_ENDPOINT).dataset_info(name, timeout=10)
 
 
 def _files(builder: Any) -> dict[str, list[str]]:

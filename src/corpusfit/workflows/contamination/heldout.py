@@ -164,7 +164,7 @@ def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[
 
 def _has_splits(place: str, path: Path) -> bool:
     """Whether an input may have several splits."""
-    if place.startswith(hub.PREFIX):
+    if hub.with_prefix(place).startswith(hub.PREFIX):
         return "@" not in place.rpartition("/")[2]
     return path.is_dir()
 

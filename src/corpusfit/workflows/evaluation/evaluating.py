@@ -126,9 +126,10 @@ def evaluate(
         "train-size": ",".join(map(str, train_sizes)),
     }
     settings = plan.with_value("model.name", "").overrides()
+    where = [found.place] if found.place else absolute([task])
     facts = {
         "command": "evaluate",
-        "repeat": command_words("evaluate", {"task": absolute([task])}, given, settings),
+        "repeat": command_words("evaluate", {"task": where}, given, settings),
         "versions": versions(),
         "plan": plan.as_dict(),
         "models": {role: model.as_dict() for role, model in models.items()},

@@ -13,12 +13,12 @@ from corpusfit.compose.plan import CompositionPlan
 from corpusfit.compose.plan import read_recipe as read_composition
 from corpusfit.embed.load import prepare
 from corpusfit.engine import Progress
-from corpusfit.errors import called_by
+from corpusfit.errors import bad_setting, called_by
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.registry import load
+from corpusfit.evaluate.registry import load, names
 from corpusfit.evaluate.task import Examples, Task, store_task, task_digest
 from corpusfit.manifest import digest, source_identity
 from corpusfit.types import Source
@@ -120,6 +120,10 @@ def _stored(
 ) -> Iterator[StoredTask]:
     """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
+    kind = plan.task.kind
+    if kind in names() and not load(kind).forms:  # without texts to decontaminate against
+        cure = f"Evaluate on {entry.name} with `corpusfit evaluate`."
+        raise bad_setting("tasks.evaluate.task.kind", "a kind that reads files", kind, cure)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)
     for note in (*whole.notes, *common.notes()):

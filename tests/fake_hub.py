@@ -1,0 +1,124 @@
+"""A local server that answers as the Hugging Face hub does, for what corpusfit asks of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Repositories by name, with the files of their last commit."""
+
+    made: ClassVar[dict] = {}
+    asked: ClassVar[list] = []
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, found, code=200, **headers):
+        data = found if isinstance(found, bytes) else json.dumps(found).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def repository(self, words):
+        """The name and the files of the repository that a path begins with."""
+        name = "/".join(words)
+        if name not in self.made:
+            self.answer({"error": "Not found"}, 404, X_Error_Code="RepoNotFound")
+            return None
+        return self.made[name]["files"]
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        words = unquote(urlsplit(self.path).path).strip("/").split("/")
+        if words[:2] == ["api", "whoami-v2"]:
+            known = self.headers.get("Authorization") == "Bearer hf_mine"
+            self.answer({"name": "me"} if known else {"error": "Invalid"}, 200 if known else 401)
+        elif words[0] == "api":
+            files = self.repository(words[2:4])
+            if files is None:
+                return
+            sha = commit(files)
+            if words[4:5] == ["tree"]:
+                inside = "/".join(words[6:])
+                self.answer(
+                    [entry(path, data) for path, data in files.items() if path.startswith(inside)]
+                )
+            else:
+                siblings = [{"rfilename": path} for path in files]
+                name = "/".join(words[2:4])
+                self.answer({"sha": sha, "siblings": siblings, "id": name, "tags": []})
+        elif "resolve" in words:
+            at = words.index("resolve")
+            files, path = self.repository(words[at - 2 : at]), "/".join(words[at + 2 :])
+            if files is None:
+                return
+            if path not in files:
+                self.answer({}, 404, X_Error_Code="EntryNotFound", X_Repo_Commit=commit(files))
+                return
+            headers = {"ETag": f'"{oid(files[path])}"', "X_Repo_Commit": commit(files)}
+            self.answer(files[path], **headers)
+        else:
+            self.answer({}, 404)
+
+    do_HEAD = do_GET
+
+    def do_POST(self):
+        self.asked.append(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        url = f"http://{self.headers['Host']}"
+        if "/paths-info/" in self.path:
+            files = self.repository(self.path.split("/")[3:5])
+            wanted = json.loads(body)["paths"]
+            self.answer([entry(path, files[path]) for path in wanted if path in files])
+        elif self.headers.get("Authorization") != "Bearer hf_mine":
+            self.answer({"error": "Invalid credentials."}, 401)
+        elif self.path == "/api/repos/create":
+            asked = json.loads(body)
+            kind = asked.get("type") or "model"
+            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+            private = asked.get("private", asked.get("visibility") == "private")
+            self.made.setdefault(name, {"kind": kind, "private": private, "files": {}})
+            prefix = "" if kind == "model" else f"{kind}s/"
+            self.answer({"url": f"{url}/{prefix}{name}", "id": name, "name": name})
+        elif "/preupload/" in self.path:
+            files = json.loads(body)["files"]
+            modes = [
+                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files
+            ]
+            self.answer({"files": modes})
+        elif "/commit/" in self.path:
+            name = "/".join(self.path.split("/")[3:5])
+            for line in body.splitlines():
+                read = json.loads(line)
+                if read["key"] == "deletedFile":
+                    del self.made[name]["files"][read["value"]["path"]]
+                if read["key"] == "file":
+                    content = base64.b64decode(read["value"]["content"])
+                    self.made[name]["files"][read["value"]["path"]] = content
+            self.answer({"commitUrl": f"{url}/{name}/commit/0", "commitOid": "0" * 40})
+        else:
+            self.answer({"errors": [], "warnings": []})
+
+
+def oid(data):
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+
+
+def commit(files):
+    """The revision: a digest of all files."""
+    return oid(json.dumps({path: oid(data) for path, data in files.items()}).encode())
+
+
+def entry(path, data):
+    return {"type": "file", "path": path, "size": len(data), "oid": oid(data)}
