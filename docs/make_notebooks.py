@@ -15,7 +15,7 @@ from typing import Any
 DOCS = Path(__file__).parent
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
 BEGIN = """# The packages, and a new folder for the files.
-%pip install --quiet 'corpusfit[minilm,train,report]'
+%pip install --quiet 'corpusfit[languages,minilm,report,train]'
 import os
 import tempfile
 

@@ -10,6 +10,7 @@ from journeys import prose, stamps
 
 import corpusfit
 from corpusfit.embed.load import load
+from corpusfit.engine.progress import WarningCollector
 from corpusfit.errors import ChangedInputError, UsageError
 from corpusfit.plan import EmbedPlan
 
@@ -151,6 +152,22 @@ def test_frozen_is_logistic_regression_on_the_embeddings(tmp_path, inline, tiny_
     assert outcome.scores["test"]["accuracy"] == found[outcome.best - 1]
     assert outcome.best == 1 + int(np.argmax([record["dev"] for record in outcome.history]))
     assert found[outcome.best - 1] > 0.7
+
+
+def test_frozen_embeddings_with_one_answer_are_named_without_a_setting_they_lack(
+    tmp_path, inline, tiny_encoder, topics
+):
+    """Of equal test texts the answers are equal; `--epochs` would be refused."""
+    rows = [{"text": "one and the same", "label": topic} for topic in ("task", "market")]
+    (topics / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    heard = WarningCollector()
+    run = corpusfit.evaluate(
+        task=topics, model=str(tiny_encoder), out=tmp_path / "out", frozen=True, settings=FROZEN,
+        machine=type(inline)(progress=heard),
+    )  # fmt: skip
+    assert run.manifest["results"][0]["one_answer"] == 1
+    (said,) = (warning for warning in heard.warnings if "one answer" in warning)
+    assert "finetune" not in said
 
 
 def test_each_seed_has_its_own_model(tmp_path, inline, adapt, tiny_encoder, topics):

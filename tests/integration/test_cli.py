@@ -510,6 +510,20 @@ def test_the_module_is_the_command(command, inputs, tmp_path):
 
 
 @pytest.mark.slow
+def test_demo_without_the_extra_train_selects_by_the_packaged_embeddings(
+    cli, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    found = only_json(cli("demo", "--out", tmp_path / "demo", "--json"))
+    assert found["method"]["name"] == "domain_classifier"
+    assert found["plan"]["embed"]["embedder"] == "static"
+    assert found["precision"] > 4 * found["chance"]
+    assert "losses" not in found
+    own = only_json(cli("demo", "--out", tmp_path / "demo", "--method", "random", "--json"))
+    assert own["method"]["name"] == "random"
+
+
+@pytest.mark.slow
 def test_demo(cli, tmp_path, monkeypatch):
     """All of it, but for the number and the length of its trainings."""
     monkeypatch.setattr(demo, "SEEDS", 2)

@@ -27,7 +27,8 @@ def blocks(page):
 
 def masked(text):
     """The lines of an output, without their numbers and the widths of their columns."""
-    found = (re.sub(r"[-+±]?\d[\d,.:]*", "#", line) for line in text.splitlines())
+    number = r"(\bp [<=] )?[-+±]?\d[\d,.:]*"
+    found = (re.sub(number, "#", line) for line in text.splitlines())
     return [" ".join(line.split()) for line in found if line.strip() not in ("", "…")]
 
 

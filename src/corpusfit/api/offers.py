@@ -197,7 +197,11 @@ RANK = Offer(Plan, ("embed", "cut", "read.text_field", "fit.target_field", "seed
 RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
 TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))
 CONTAMINATION = Offer(Plan, ("read.text_field",))
-DEMO = Offer(Plan, ("method", "embed", "seed"), differs={"method": {"default": "moore_lewis"}})
+DEMO = Offer(
+    Plan,
+    ("method", "embed", "seed"),
+    differs={"method": {"default": "moore_lewis, or domain_classifier without the extra train"}},
+)
 CLUSTERS = Offer(ClustersPlan, ("mixture", "draw", "embed", "cut", "read.text_field", "seed"))
 SPLIT = Offer(SplitPlan, ("split", "read", "seed"))
 OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"))

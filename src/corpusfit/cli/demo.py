@@ -19,7 +19,9 @@ from corpusfit.cli.summary import show_run
 from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
 from corpusfit.engine.progress import WarningCollector
 
-METHOD = "moore_lewis"
+METHOD = {"method": "moore_lewis"}
+UNTRAINED = {"method": "domain_classifier", "embedder": "static"}
+"""Without the extra `train`: nothing is trained, so the selection shows embeddings."""
 TOKENS = 20_000
 """Word pieces to select; more than a training reads, so that no text is read twice."""
 SEEDS = 4
@@ -56,7 +58,8 @@ def demo(
     precision and recall, as the family of every text is known. Then it trains a tiny language model
     on a random part of the corpus, and continues on the selection and on as many tokens of random
     text, with several seeds. It ends with the difference of the losses on other docstrings of the
-    network modules, which no training reads.
+    network modules, which no training reads. Without the extra train it ends with the selection, by
+    the static embeddings that are in the package.
 
     Example:
       corpusfit demo
@@ -67,7 +70,9 @@ def demo(
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
     seed = words["seed"] or 0
-    words |= {"method": words["method"] or METHOD}
+    trains = find_spec("accelerate") is not None
+    defaults = METHOD if trains else UNTRAINED
+    words |= {name: words[name] or default for name, default in defaults.items()}
     task, corpus = write_demo_text(out / "text", seed=seed)
     say(
         f"Target: {_rows(task / 'train.jsonl')} docstrings of Python's {TARGET_FAMILY} modules. "
@@ -89,7 +94,7 @@ def demo(
             f"{percent(found['precision'], 1)}, recall {percent(found['recall'], 1)} (chance: "
             f"{percent(found['chance'], 1)}; higher is better).\n"
         )
-    if find_spec("accelerate") is None:
+    if not trains:
         if json:
             as_json({"out": str(run.path), **found, **run.manifest})
         else:

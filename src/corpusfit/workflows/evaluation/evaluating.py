@@ -117,7 +117,7 @@ def evaluate(
     evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
     evaluation.fine_tune(machine)
     results, comparisons = evaluation.results(), evaluation.comparisons()
-    for warning in _warnings(results, task_type):
+    for warning in _warnings(results, task_type, frozen=plan.model.frozen):
         machine.progress.warn(warning)
     given: dict[str, str | int] = {
         "model": named_model(plan.model.name),
@@ -238,7 +238,8 @@ class _Evaluation:
         for size in self.sizes:
             self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
-        stage = machine.progress.showing(load(self.task.kind).doing, len(pieces), "models")
+        doing = "classify" if self.plan.model.frozen else load(self.task.kind).doing
+        stage = machine.progress.showing(doing, len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(self.folder.path, "<.out>")
             meter = Meter(machine.progress)
@@ -342,7 +343,9 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _warnings(results: Sequence[Mapping[str, Any]], task_type: TaskType) -> Iterator[str]:
+def _warnings(
+    results: Sequence[Mapping[str, Any]], task_type: TaskType, *, frozen: bool
+) -> Iterator[str]:
     first = results[0]
     truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
     if truncated and not task_type.learns:
@@ -357,6 +360,11 @@ def _warnings(results: Sequence[Mapping[str, Any]], task_type: TaskType) -> Iter
                 f"{alike} of {len(result['best_epochs'])} prompts of the {result['model']} give "
                 "one answer to every test text. Set more <likelihood.shots> or another "
                 "<likelihood.template>, or name a larger model."
+            )
+        elif alike and frozen:
+            yield (
+                f"The embeddings of the {result['model']} give one answer to every test text "
+                f"after {result['size']:,} training examples. Add examples, or name another model."
             )
         elif alike:
             yield (
