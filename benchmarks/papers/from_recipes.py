@@ -153,7 +153,7 @@ DIFFERS = (
     "corpus holds the tasks' own domains"
 )
 DIFFERS_TRANSLATION = (
-    "the paper trains Transformer base from nothing on a third of 1.5 million pairs; ours "
+    "the paper trains Transformer base from scratch on a third of 1.5 million pairs; ours "
     "continues a model of 1.6 million weights on a tenth of 0.2 million"
 )
 
