@@ -3,12 +3,13 @@
 #   make test       lint, types and every test that is not slow: the loop
 #   make test-all   the slow tests and the site too
 #   make docs       the documentation site, in build/site
+#   make torture    kill commands at random, MINUTES=60, and see whether they go on with the same bytes
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all install lint types quick slow docs bench clean
+.PHONY: demo test test-all install lint types quick slow docs bench torture clean
 
 demo: install
 	$(BIN)/corpusfit demo
@@ -47,6 +48,11 @@ docs: install
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	for name in encode isolation_forest mixtures memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+# Try for some minutes whether the promises hold when commands are killed: benchmarks/torture.
+MINUTES ?= 60
+torture: install
+	$(BIN)/python benchmarks/torture --minutes $(MINUTES)
 
 clean:
 	rm -rf .venv demo-out build dist src/*.egg-info
