@@ -143,6 +143,9 @@ class TaskPlan(Group, group="task"):
     dev_size: Annotated[
         int, Option("Number of dev examples to use, drawn by the seed; 0 uses all", least=0)
     ] = 0
+    test_size: Annotated[
+        int, Option("Number of test examples to use, drawn by the seed; 0 uses all", least=0)
+    ] = 0
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""

@@ -50,7 +50,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         place: a folder with files or folders named train, dev (or valid, validation, val, devel)
             and test; a file, which is split; `hub:NAME[:CONFIG]`; or `pair:…`, which is test.
         plan: fields, kind, and the shares of missing splits.
-        seed: random seed of missing splits and of `dev_size`.
+        seed: random seed of missing splits, `dev_size` and `test_size`.
 
     Raises:
         InputError: the train split is missing or has labels that teach nothing, or a file's
@@ -83,10 +83,11 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])
         for split, own in splits.items()
     }
-    dev = examples["dev"]
-    if 0 < plan.dev_size < len(dev):
-        examples["dev"] = dev.take(nested_places(len(dev), plan.dev_size, seed))
-        notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are looked at (seed {seed}).")
+    for split, size in (("dev", plan.dev_size), ("test", plan.test_size)):
+        own = examples[split]
+        if 0 < size < len(own):
+            examples[split] = own.take(nested_places(len(own), size, seed))
+            notes.append(f"{size:,} of {len(own):,} {split} examples are looked at (seed {seed}).")
     return Task(
         found.name,
         task_type.kind,

@@ -185,15 +185,16 @@ def test_a_single_file(write):
     assert [len(task.train), len(task.dev), len(task.test)] == [7, 1, 2]
 
 
-def test_dev_size_limits_dev(write):
-    write("train.jsonl", jsonl(ROWS))
-    write("dev.jsonl", jsonl(ROWS))
-    folder = write("test.jsonl", jsonl(ROWS))
-    task = read(folder, dev_size=4, seed=1)
-    assert pairs(task, "dev") == [ROWS[i] for i in nested_places(10, 4, 1)]
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_size_limits_a_split(write, split):
+    for name in ("train", "dev", "test"):
+        folder = write(f"{name}.jsonl", jsonl(ROWS))
+    task = read(folder, seed=1, **{f"{split}_size": 4})
+    assert pairs(task, split) == [ROWS[i] for i in nested_places(10, 4, 1)]
+    assert len(task.train) + len(task.dev) + len(task.test) == 24
     assert len(task.notes) == 1
-    assert task.notes[0].startswith("4 of 10 dev examples")
-    assert len(read(folder, dev_size=10).dev) == 10
+    assert task.notes[0].startswith(f"4 of 10 {split} examples")
+    assert len(getattr(read(folder, **{f"{split}_size": 10}), split)) == 10
 
 
 def test_a_task_is_stored_and_loaded(write, tmp_path):
