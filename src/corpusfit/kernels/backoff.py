@@ -146,7 +146,7 @@ def read_on(
         The number of tokens, and where in `data` the rest of the text begins.
     """
     if end - begin <= LONGEST:
-        return tokenise(data, begin, end, characters, signs, ids, None, None), end
+        return tokenise(data, begin, end, characters, signs, ids, starts, ends), end
     stop = begin + LONGEST
     while stop > begin + LONGEST - 4 and data[stop] & 0xC0 == 0x80:
         stop -= 1

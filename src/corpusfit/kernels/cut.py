@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.growing import twice
 from corpusfit.kernels.words import (
     HIGH,
     REACH,
@@ -106,8 +107,10 @@ def _is_abbreviation(data: NDArray[np.uint8], end: int, length: int, initial: bo
         if data[j] >= 0x80:
             return False
         packed = (packed << np.uint64(8)) | np.uint64(data[j] | 0x20)
-    place = np.searchsorted(_PACKED, packed)
-    return bool(place < len(_PACKED) and _PACKED[place] == packed)
+    same = False
+    for known in _PACKED:
+        same |= known == packed
+    return same
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -329,9 +332,7 @@ def cut_points(
             rest = (ends[k:], lengths[k:], pieces[k:])
             found = _cut_document(data, begin, end, table, mode, limit, *rest)
             if found < 0:
-                ends = np.append(ends, np.empty(len(ends), np.int64))
-                lengths = np.append(lengths, np.empty(len(lengths), np.int64))
-                pieces = np.append(pieces, np.empty(len(pieces), np.int32))
+                ends, lengths, pieces = twice(ends), twice(lengths), twice(pieces)
         counts[d] = found
         k += found
     return counts, ends[:k], lengths[:k], pieces[:k]

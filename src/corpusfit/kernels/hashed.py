@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.grams import longest
+from corpusfit.kernels.growing import twice
 from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
@@ -177,8 +178,7 @@ def shares(
                 found[m] = np.int32(_bucket(gram, size))
                 m += 1
         while e + m > len(columns):
-            columns = np.concatenate((columns, np.empty_like(columns)))
-            values = np.concatenate((values, np.empty_like(values)))
+            columns, values = twice(columns), twice(values)
         ordered, first = np.sort(found[:m]), e
         for j in range(m):
             if e > first and columns[e - 1] == ordered[j]:

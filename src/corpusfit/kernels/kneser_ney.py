@@ -21,6 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.backoff import LONGEST, UNKNOWN, empty_table, put, read_on
+from corpusfit.kernels.growing import twice
 from corpusfit.kernels.tokens import BEGIN, END, follow
 from corpusfit.kernels.words import Word
 
@@ -146,7 +147,7 @@ def _number_words(
         while at < end:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
             while 2 * (known + n) > len(slots):
-                slots, keys = _doubled(slots), np.append(keys, np.empty_like(keys))
+                slots, keys = _doubled(slots), twice(keys)
             known = _number_all(slots, keys, ids[:n], known, words[p : p + n])
             p += n
         words[p] = _EOS
