@@ -22,6 +22,9 @@ PRECISIONS = ("auto", "bf16", "fp32")
 _DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_FRACTION = 0.2
+TXT = ("blocks", "lines", "file")
+"""What a document of a `.txt` file is."""
+
 AUTO = "auto"
 """The fraction that held-out bits decide."""
 
@@ -76,8 +79,8 @@ class ReadPlan(Group, group="read"):
     txt: Annotated[
         str,
         Option(
-            "Documents of `.txt` files: `blocks` between blank lines, or `lines`",
-            allowed=("blocks", "lines"),
+            "Documents of `.txt` files: `blocks` between blank lines, `lines`, or each `file`",
+            allowed=TXT,
         ),
     ] = "blocks"
     separator: Separator = ""

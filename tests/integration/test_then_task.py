@@ -148,7 +148,7 @@ def test_stopped_in_either_phase_it_ends_with_the_same_bytes(adapt, inline, own)
 def test_killed_in_both_phases_it_ends_with_the_same_bytes(
     start, cli, tiny_lm, data, own, tmp_path
 ):
-    """SIGKILL at random moments, two in each phase."""
+    """SIGKILL at a random moment of each phase."""
 
     def command(out):
         settings = [*SETTINGS, OFTEN, "then_task.steps=60", "then_task.batch=4"]
@@ -161,16 +161,15 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
     assert cli(*command("whole")).code == 0
     chance, work = random.Random(7), tmp_path / "killed/.corpusfit"
     for folder in (work / "first/.corpusfit/checkpoints", work / "checkpoints"):
-        for least in (1, 20):
-            process = start(*command("killed"))
-            goal = f"step-{least + chance.randint(0, 10):08d}"
-            while process.poll() is None:
-                if max((p.name for p in folder.glob("step-*")), default="") >= goal:
-                    break
-                time.sleep(0.002)
-            time.sleep(chance.random() * 0.05)
-            process.kill()
-            assert process.wait() == -signal.SIGKILL
+        process = start(*command("killed"))
+        goal = f"step-{chance.randint(1, 30):08d}"
+        while process.poll() is None:
+            if max((p.name for p in folder.glob("step-*")), default="") >= goal:
+                break
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.05)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
     process = start(*command("killed"))
     _, err = process.communicate()
     assert process.returncode == 0, err

@@ -119,7 +119,7 @@ def test_killed_at_random_moments_it_ends_the_same(tune, start, tmp_path, tiny_l
     for setting in [*ON_CPU, *(f"{name}={value}" for name, value in SIZE.items())]:
         words += ["--set", setting]
     chance = random.Random(0)
-    for _ in range(4):
+    for _ in range(2):
         process = start(*words, "--out", tmp_path / "again")
         time.sleep(4 + 12 * chance.random())
         process.kill()

@@ -18,7 +18,7 @@ from corpusfit.corpus import cutting, documents, find, normalise, packed, rows, 
 from corpusfit.corpus.formats.csv import _Dialect, _Records
 from corpusfit.corpus.formats.txt import _BlankLines
 from corpusfit.corpus.survey import fingerprint
-from corpusfit.plan import ReadPlan
+from corpusfit.plan import TXT, ReadPlan
 from corpusfit.types import Document, Reject
 
 GOOD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
@@ -47,7 +47,7 @@ def read(data: bytes, suffix: str, **values):
 
 @pytest.mark.parametrize(
     ("suffix", "txt"),
-    [("jsonl", "lines"), ("txt", "lines"), ("txt", "blocks"), ("csv", "lines"), ("tsv", "lines")],
+    [("jsonl", "lines"), *(("txt", txt) for txt in TXT), ("csv", "lines"), ("tsv", "lines")],
 )
 @given(data=PIECES, shard_mb=SIZES, max_row_mb=st.sampled_from([1e-5, 1.0]))
 @settings(max_examples=60, deadline=None)
@@ -63,9 +63,7 @@ def test_any_bytes_in_any_shards(suffix, txt, data, shard_mb, max_row_mb):
         assert [row.byte for row in whole] == starts
 
 
-@pytest.mark.parametrize(
-    ("suffix", "txt"), [("jsonl", "lines"), ("txt", "lines"), ("txt", "blocks")]
-)
+@pytest.mark.parametrize(("suffix", "txt"), [("jsonl", "lines"), *(("txt", txt) for txt in TXT)])
 @given(files=st.lists(MARKED, min_size=1, max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_columns_are_the_rows_also_of_files_in_one_shard(suffix, txt, files):

@@ -14,7 +14,7 @@ from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
 from corpusfit.options import KINDS as KINDS_OF_VALUES
 from corpusfit.options import typed
-from corpusfit.plan import ReadPlan
+from corpusfit.plan import TXT, ReadPlan
 from corpusfit.settings import one_of, recipe_values, seed_below, unknown, whole_number
 
 E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
@@ -80,7 +80,7 @@ class TextSource:
         if not self.path or not all(self.path):
             raise bad_setting(f"{where} path", "a list of files or folders", list(self.path))
         one_of(f"{where} kind", self.kind, KINDS)
-        one_of(f"{where} txt", self.txt, ("blocks", "lines"))
+        one_of(f"{where} txt", self.txt, TXT)
         if self.language and self.language_field:
             came = f"{self.language} and {self.language_field}"
             allowed = "set by either language or language_field"

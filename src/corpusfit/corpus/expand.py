@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from corpusfit.corpus import cures
 from corpusfit.corpus.files import filesystem, is_url, unreadable
 from corpusfit.corpus.registry import allowed_suffixes, format_of
 from corpusfit.errors import EmptyInputError, InputError
@@ -166,8 +167,7 @@ def _known(path: str, input_name: str, setting: str) -> tuple[str, str]:
     if known is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "
-            f"got {input_name!r}. Rename the file to match its content; pass two line-aligned "
-            "files as pair:FILE,FILE."
+            f"got {input_name!r}. {cures.of_name(path)}"
         )
     return known
 

@@ -17,6 +17,7 @@ Row = Document | Reject
 """The result of reading one row."""
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
+_MISSING = object()
 
 Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """Chooses the rows to read, from their numbers [n] and their sizes in bytes [n]."""
@@ -31,7 +32,8 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     except KeyError:
         return Reject(row, byte, rejects.missing_field(plan.text_field, record))
     plain = isinstance(record.get(plan.text_field), str)
-    fields = None if plain else {n: record[n] for n in fields_in(plan.text_field) if n in record}
+    names = () if plain else fields_in(plan.text_field)
+    fields = {n: record[n] for n in names if n in record} or None
     return from_value(row, byte, text, record.get(plan.id_field), fields)
 
 
@@ -48,14 +50,26 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> Any:
     """
     if text_field in record:
         return record[text_field]
-    if not any(name in record for name in _PLACE.findall(text_field)):
+    found = {name: _value(record, name) for name in fields_in(text_field)}
+    if all(value is _MISSING for value in found.values()):
         raise KeyError(text_field)
+    if text_field in found:
+        return found[text_field]
 
     def written(place: re.Match[str]) -> str:
-        value = record.get(place[1])
-        return "" if value is None else str(_said(value))
+        value = found[place[1]]
+        return "" if value is None or value is _MISSING else str(_said(value))
 
     return _PLACE.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
+
+
+def _value(record: Mapping[Any, Any], name: str) -> Any:
+    """The value of a field, also of `b` in `a` by the name `a.b`; `_MISSING` without it."""
+    if name in record:
+        return record[name]
+    outer, dot, inner = name.partition(".")
+    within = record.get(outer) if dot else None
+    return _value(within, inner) if isinstance(within, Mapping) else _MISSING
 
 
 def _said(value: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove, user_cache
+from corpusfit.corpus import cures
 from corpusfit.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
@@ -336,10 +337,13 @@ class Run(RunContext):
 
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
-        return EmptyInputError(
-            f"<.{self.role}> has no usable row ({rejected}). Name the text field with "
-            f"<read.text_field>, or give other files to <.{self.role}>."
-        )
+        read, fit = self.plan.read, self.plan.fit
+        field = "Name the text field with <read.text_field>"
+        if self.target and not fit.target_field:
+            field += f", and the target's with <fit.target_field={read.text_field}>"
+        otherwise = f"{field}, or give other files to <.{self.role}>."
+        cure = cures.of_content(self.sources, read, rejected.counts, otherwise)
+        return EmptyInputError(f"<.{self.role}> has no usable row ({rejected}). {cure}")
 
 
 def peak() -> float:

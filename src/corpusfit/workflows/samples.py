@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
+from corpusfit.corpus import cures
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
@@ -38,10 +39,11 @@ def target_texts(run: Run, sample: Sample) -> int:
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
     if not source_of:
-        raise EmptyInputError(
-            f"<.target> has no usable text ({rejected}). Give a file with texts of your task, and "
-            "name its text field with <fit.target_field>."
+        otherwise = (
+            "Name its text field with <fit.target_field>, or give a file with texts of your task."
         )
+        cure = cures.of_content(run.target, read, rejected.counts, otherwise)
+        raise EmptyInputError(f"<.target> has no usable text ({rejected}). {cure}")
     if rejected.counts:
         run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")
     if run.plan.fit.normalise:
@@ -59,6 +61,13 @@ def target_texts(run: Run, sample: Sample) -> int:
         places = np.sort(drawn[: run.plan.fit.max_target])
         texts, sources = taken(texts, places), sources[places]
         documents = documents[places]
+    known = {s.fingerprint for s in run.sources}
+    inside = [s.name for s in run.target if s.fingerprint in known]
+    if inside:
+        run.warn(
+            f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
+            "Leave it out of <.corpus>."
+        )
     if len(different) < FEW:
         run.warn(
             f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.corpus import documents, find, layout, packed, rows, shards
-from corpusfit.plan import ReadPlan
+from corpusfit.plan import TXT, ReadPlan
 from corpusfit.types import file_of, in_file
 
 BOM = b"\xef\xbb\xbf"
@@ -48,7 +48,7 @@ def _plain(row):
 
 
 @pytest.mark.parametrize("mib", [4, 0.0002, 0.00005, 0.00001])
-@pytest.mark.parametrize("txt", ["blocks", "lines"])
+@pytest.mark.parametrize("txt", TXT)
 def test_rows_and_columns_are_those_of_each_file(sources, mib, txt):
     found, plan = sources(shard_mb=mib, txt=txt)
     alone = [

@@ -23,6 +23,14 @@ def test_lines(read, write):
     ]
 
 
+def test_a_file_is_one_document(read, write):
+    path = write("a.txt", b"\xef\xbb\xbfone\r\n\n two\n\nthree\n")
+    assert read(path, txt="file") == [Document(0, 0, "one\n\n two\n\nthree", None)]
+    (row,) = read(write("b.txt", "x\n\n" * 2000), max_row_mb=1e-3, txt="file")
+    assert kind(row.reason) == "row longer than 0.001 MiB"
+    assert read(write("c.txt", " \n\n"), txt="file") == []
+
+
 def test_a_row_over_the_limit_names_the_cure(read, write):
     path = write("a.txt", "one\n" * 2000)
     (row,) = read(path, max_row_mb=1e-3)

@@ -80,6 +80,26 @@ def test_a_row_with_no_field_of_the_template_is_rejected_and_names_its_fields(wr
         assert "instruction" in row.reason
 
 
+@pytest.mark.parametrize("write", [jsonl, parquet, hub])
+@pytest.mark.parametrize("field", ["meta.body.de", "{meta.body.de}"])
+def test_a_field_in_a_field_is_named_with_a_point(write, field, tmp_path, monkeypatch):
+    rows = [{"meta": {"body": {"de": "ja", "en": "yes"}, "n": 1}}, {"meta": {"n": 2}}, {"n": 3}]
+    monkeypatch.setattr(f"{__name__}.ROWS", rows)
+    found = read(write(tmp_path), tmp_path, field)
+    assert found[0].text == "ja"
+    assert not any(isinstance(row, Document) for row in found[1:])
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("write", [jsonl, parquet])
+def test_a_field_with_a_point_in_its_name_comes_first(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.ROWS", [{"a.b": "itself", "a": {"b": "inner"}}])
+    assert [row.text for row in read(write(tmp_path), tmp_path, "a.b")] == ["itself"]
+    monkeypatch.setattr(f"{__name__}.ROWS", [{"a": "a text"}])
+    (row,) = read(write(tmp_path), tmp_path, "a.b")
+    assert not isinstance(row, Document)
+
+
 def test_a_field_that_has_the_templates_own_name_is_the_text(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({TEMPLATE: "As it is.", "output": "no"}) + "\n")
     assert [row.text for row in read(tmp_path / "a.jsonl", tmp_path, TEMPLATE)] == ["As it is."]

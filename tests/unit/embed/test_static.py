@@ -300,7 +300,10 @@ def normalised(request, distilled, tmp_path_factory):
     return ours, theirs
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 4,  # for each way of normalising
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.lists(PARTS).map("".join), min_size=1))
 def test_words_have_the_vectors_of_model2vec(normalised, texts):
     ours, theirs = normalised

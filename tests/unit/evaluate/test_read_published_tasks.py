@@ -70,7 +70,7 @@ def test_conllu_of_simonero(write):
         read(folder, label_field="SpaceAfter")
 
 
-@pytest.mark.parametrize("line", ["1\tword\tO", "x\tword" + "\t_" * 8])
+@pytest.mark.parametrize("line", ["1\tword\tO", "x\tword" + "\t_" * 8, "0\tword" + "\t_" * 8])
 def test_a_line_that_is_not_conllu(write, line):
     with pytest.raises(InputError, match=r"train\.conllu, line 2.*ten columns"):
         read(write("train.conllu", f"# a comment\n{line}\n"))

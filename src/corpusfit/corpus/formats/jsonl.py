@@ -95,7 +95,8 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
 
     A row without a text keeps the names of its fields, for the reject.
     """
-    texts = [name for name in (plan.text_field, *fields_in(plan.text_field)) if name in row]
+    asked = (plan.text_field, *fields_in(plan.text_field))
+    texts = [n for name in asked for n in (name, name.partition(".")[0]) if n in row]
     names, has_text = (*texts, plan.id_field), bool(texts)
     kept = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
     try:

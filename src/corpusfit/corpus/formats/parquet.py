@@ -12,6 +12,7 @@ Reference: https://parquet.apache.org/docs/file-format
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
@@ -111,13 +112,13 @@ class _Batches:
                 names = parquet.schema_arrow.names
                 field = self._plan.text_field
                 asked = (field, *fields_in(field), self._plan.id_field)
-                wanted = [n for n in dict.fromkeys(asked) if n in names]
+                wanted = [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
                 # a batch must not span two groups: an error would lose both
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.iter_batches(
                         _BATCH, row_groups=[group], columns=wanted, use_threads=False
                     ):
-                        yield _plain(batch, self._plan, names)
+                        yield _plain(_flat(batch, wanted), self._plan, names)
         except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
@@ -137,6 +138,20 @@ class _Batches:
 
 
 _KEPT = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating, pa.types.is_list)
+
+
+def _flat(batch: Any, names: list[str]) -> Any:
+    """The batch with columns `a.b` in the place of the records `a`."""
+    inner = [n for n in names if n not in batch.schema.names]
+    outer = {n.partition(".")[0] for n in inner} - {*names}
+    columns = {n: batch.column(n) for n in batch.schema.names if n not in outer}
+    for name in inner:
+        first, *rest = name.split(".")
+        with contextlib.suppress(KeyError, pa.ArrowException):  # no such field
+            columns[name] = pc.struct_field(batch.column(first), rest)
+    if not inner:
+        return batch
+    return pa.RecordBatch.from_pydict(columns) if columns else batch.select([])
 
 
 def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:

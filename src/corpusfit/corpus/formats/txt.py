@@ -1,6 +1,6 @@
-"""Plain text: documents between blank lines, or one document per line.
+"""Plain text: documents between blank lines, one document per line, or one per file.
 
-What: `row` is the line on which a document begins, in both modes; a line of white space is blank.
+What: `row` is the line on which a document begins, in every mode; a line of white space is blank.
 Why: an editor shows line numbers, so a document can be found by its row.
 Trade-off: in the mode `blocks` row numbers have gaps, and blank lines are borders, not rows; in the
 mode `lines` a blank line is a rejected row.
@@ -43,19 +43,21 @@ class Txt(Format):
         if plan.txt == "lines":
             yield from cut(Stream(source, plan), Lines(), plan)
             return
-        for block in cut(Stream(source, plan), _BlankLines(), plan, cure=_CURE):
+        ends = _NoEnds() if plan.txt == "file" else _BlankLines()
+        for block in cut(Stream(source, plan), ends, plan, cure=_CURE):
             if block.rejects or not block.data.isspace():
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The documents of one shard."""
-        return _parse_lines(shard) if plan.txt == "lines" else _parse_blocks(shard)
+        return _PARSE[plan.txt](shard)
 
     def columns(
         self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
     ) -> tuple[Documents, list[Reject]]:
         """The usable rows of a shard as columns, and the rejects; a row has no translation."""
-        del translations
+        if plan.txt == "file":
+            return super().columns(shard, plan, pick, translations=translations)
         data, by_line = np.frombuffer(shard.data, np.uint8), plan.txt == "lines"
         out = np.empty(len(data) + 8, np.uint8)
         row, begins, stops, through, plain = document_texts(data, line_ends(data), by_line, out)
@@ -78,8 +80,8 @@ class Txt(Format):
         return picked(found, pick), rejected
 
     def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
-        """The text with a last line end or line; None if a byte order mark is to be removed."""
-        if data.startswith(BOM):
+        """The text with a last line end or line; None for one that has to stand alone."""
+        if plan.txt == "file" or data.startswith(BOM):
             return None
         if plan.txt == "lines":
             return data if not data or data.endswith(b"\n") else data + b"\n"
@@ -109,6 +111,15 @@ def _parse_blocks(shard: Shard) -> Iterator[Row]:
         begin = following
 
 
+def _parse_file(shard: Shard) -> Iterator[Row]:
+    document = _document(shard.first_row, shard.first_byte, shard.data)
+    if document:
+        yield document
+
+
+_PARSE = {"blocks": _parse_blocks, "lines": _parse_lines, "file": _parse_file}
+
+
 def _document(row: int, byte: int, raw: bytes) -> Row | None:
     """The text without surrounding line ends; None if it is blank."""
     if byte == 0:
@@ -121,6 +132,14 @@ def _document(row: int, byte: int, raw: bytes) -> Row | None:
     except UnicodeDecodeError:
         return Reject(row, byte, rejects.INVALID_UTF8)
     return from_value(row, byte, text.replace("\r\n", "\n"))
+
+
+class _NoEnds:
+    """Scanner of the mode `file`: no row ends before the file does."""
+
+    def __call__(self, chunk: bytes) -> Scan:
+        del chunk
+        return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class _BlankLines:

@@ -11,7 +11,7 @@ from corpusfit.evaluate.formats.conll import TAG, with_type
 from corpusfit.evaluate.formats.labelled import Labelled, whole_text
 
 _ID, _FORM, _MISC, _COLUMNS = 0, 1, 9, 10
-_NUMBER = re.compile(r"\d+(?:-(\d+)|\.\d+)?")
+_NUMBER = re.compile(r"0\.\d+|[1-9]\d*(?:-(\d+)|\.\d+)?")
 _ANY = "label"
 """The default of `task.label_field`: the only attribute whose values are tags."""
 

@@ -1,0 +1,191 @@
+"""What is fuzzed: functions of bytes that hold a property, or refuse them with an error of ours.
+
+Run by `fuzz.py`: python targets.py TARGET [options of libFuzzer] [folder of cases]
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+
+import corpusfit.kernels
+
+try:
+    import atheris
+
+    compiled = pkgutil.iter_modules(corpusfit.kernels.__path__, "corpusfit.kernels.")
+    _measured = atheris.instrument_imports(["corpusfit"], [module.name for module in compiled])
+except ImportError:  # the cases that are kept run without it
+    _measured = nullcontext()
+with _measured:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    from corpusfit import Scorer, corpus
+    from corpusfit import open as open_run
+    from corpusfit.artifacts import read_arrays
+    from corpusfit.compose import plan as composition
+    from corpusfit.corpus import registry
+    from corpusfit.embed.static import load_static
+    from corpusfit.embed.store import VectorStore
+    from corpusfit.errors import CorpusfitError
+    from corpusfit.evaluate.formats import brat, conll, conllu, rct, rows, tokens, xlsx
+    from corpusfit.evaluate.plan import TaskPlan
+    from corpusfit.kernels.characters import table
+    from corpusfit.kernels.tokens import identity, reference, tokenise
+    from corpusfit.plan import CutPlan, ReadPlan
+    from corpusfit.score.arpa import read_arpa
+    from corpusfit.segments.units import cut_units
+    from corpusfit.types import Document, Documents, Reject, text_array
+    from corpusfit.workflows.experiments.loader import read_recipe
+
+    registry.formats()
+
+_PLAN, _TASK = ReadPlan(), TaskPlan()
+_TAGGED = TaskPlan(text_field="tokens", label_field="tags")
+_MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+_UNITS = ("window", "sentence", "paragraph", "fixed", "document")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
+        yield Path(folder)
+
+
+def _corpus(suffix: str, data: bytes) -> None:
+    """Columns and single rows say the same, and every row comes once, in order."""
+    with _folder() as folder:
+        (folder / f"a{suffix}").write_bytes(data)
+        sources = corpus.find([str(folder / f"a{suffix}")], _PLAN, spool=folder, role="corpus")
+        at = -1
+        for shard in corpus.shards(sources, _PLAN):
+            expected = list(corpus.rows(shard, _PLAN))
+            found, rejected = corpus.documents(shard, _PLAN)
+            used = [row for row in expected if isinstance(row, Document)]
+            assert found.row.tolist() == [row.row for row in used]
+            assert found.texts.to_pylist() == [row.text for row in used]
+            assert rejected == [row for row in expected if isinstance(row, Reject)]
+            for row in expected:
+                assert row.row > at
+                at = row.row
+
+
+def _file(read: Callable[[Path], object], name: str, data: bytes) -> None:
+    """A file with these bytes is read or refused."""
+    with _folder() as folder:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        read(folder / name)
+
+
+def _task(read: Callable[[list[str], str], object], name: str, data: bytes) -> None:
+    """A task's file is read, with a label for each of its pieces, or refused."""
+    _file(lambda path: read([str(path)], "train"), name, data)
+
+
+def _brat(data: bytes) -> None:
+    """Text and annotations, with a zero byte between them."""
+    text, _, notes = data.partition(b"\0")
+    with _folder() as folder:
+        (folder / "a.txt").write_bytes(text)
+        (folder / "a.ann").write_bytes(notes)
+        found = brat.read_brat([str(folder / "a.txt"), str(folder / "a.ann")], "train")
+        assert all(map(lambda a, b: len(a) == len(b), found.pieces, found.labels))
+
+
+def _cut(data: bytes) -> None:
+    """Units tile a text, and none has more word pieces than the limit."""
+    text = data[2:].decode("utf-8", "ignore")
+    if not text:
+        return
+    unit, limit = _UNITS[data[0] % len(_UNITS)], 1 + data[1]
+    units, parts = cut_units(
+        Documents(np.zeros(1, np.int64), text_array([text])), CutPlan(unit=unit, pieces=limit)
+    )
+    assert "".join(parts.to_pylist()) == text
+    assert unit == "document" or units.pieces.max() <= limit
+
+
+def _tokens(data: bytes) -> None:
+    """Tokens are those of the definition in plain Python, wherever a text lies in its bytes."""
+    before, signs = (data[0] & 63, data[0] > 127) if data else (0, False)
+    raw = data[1:].decode("utf-8", "ignore").encode()
+    padded = np.frombuffer(b"x" * before + raw + b"x" * 70, np.uint8)
+    ids = np.empty(len(raw) + 1, np.uint64)
+    n = tokenise(padded, before, before + len(raw), table(), signs, ids, None, None)
+    wanted = [identity(token) for token in reference(raw.decode(), signs=signs)]
+    assert ids[:n].tolist() == wanted
+
+
+def _store(path: Path) -> None:
+    VectorStore(path.parent).read(0)
+
+
+def _static(path: Path) -> None:
+    """A tokenizer beside vectors of eight tokens."""
+    save_file({"embeddings": np.eye(8, dtype=np.float32)}, path.with_name("model.safetensors"))
+    load_static(path.parent, "static").encode(["aa b", "", "c\u00e9 7"])
+
+
+def _scorer(path: Path) -> None:
+    """The settings of a saved Scorer, beside arrays without any."""
+    about = {"json": '{"kind": "dsir", "fields": {}}'}
+    save_file({}, path.with_name("scorer.safetensors"), about)
+    Scorer.load(path.parent)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    **{
+        name: partial(_corpus, suffix)
+        for name, suffix in {
+            "jsonl": ".jsonl",
+            "csv": ".csv",
+            "tsv": ".tsv",
+            "txt": ".txt",
+            "parquet": ".parquet",
+            "sqlite": ".sqlite",
+            "gzip": ".jsonl.gz",
+            "zstd": ".jsonl.zst",
+            "xz": ".txt.xz",
+            "bzip2": ".csv.bz2",
+        }.items()
+    },
+    "rows": partial(_task, lambda places, split: rows.read_rows(places, _TASK, split), "a.jsonl"),
+    "conll": partial(_task, conll.read_conll, "a.conll"),
+    "conllu": partial(_task, conllu.read_conllu, "a.conllu"),
+    "rct": partial(_task, rct.read_rct, "a.txt"),
+    "json": partial(
+        _task, lambda places, split: tokens.read_tokens(places, split, _TAGGED), "a.json"
+    ),
+    "xlsx": partial(_task, xlsx.read_xlsx, "a.xlsx"),
+    "brat": _brat,
+    "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
+    "recipe": partial(_file, read_recipe, "recipe.toml"),
+    "composition": partial(_file, composition.read_recipe, "compose.toml"),
+    "manifest": partial(_file, lambda path: open_run(path.parent), "manifest.json"),
+    "arrays": partial(_file, read_arrays, "a.safetensors"),
+    "vectors": partial(_file, _store, "part-00000.safetensors"),
+    "scorer": partial(_file, _scorer, "scorer.json"),
+    "static": partial(_file, _static, "tokenizer.json"),
+    "cut": _cut,
+    "tokens": _tokens,
+}
+
+
+def attempt(target: str, data: bytes) -> None:
+    """Give bytes to a target; an error of ours is an answer, any other error is a defect."""
+    with suppress(CorpusfitError):
+        TARGETS[target](data)
+
+
+if __name__ == "__main__":
+    name = sys.argv.pop(1)
+    atheris.Setup([sys.argv[0], *sys.argv[1:]], partial(attempt, name))
+    atheris.Fuzz()

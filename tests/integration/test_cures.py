@@ -1,0 +1,94 @@
+"""A file that cannot be read as it is: what the message says to type makes it readable."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+import subprocess
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from journeys import prose
+
+TEXTS = [f"caf\u00e9 {text}" for text in prose("market", 30)]
+ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in TEXTS)
+TABLE = "id;text\n" + "".join(f"{i};{text}\n" for i, text in enumerate(TEXTS))
+LIST = json.dumps([{"text": text} for text in TEXTS], indent=1)
+COMMAND = re.compile(r"(?:iconv|mv|python -c) .*(?<=[ ])(\S+)$", re.M)
+OPTION = re.compile(r"--(?:set \S+|text-field|target-field \w+)")
+
+
+def parquet(path):
+    pq.write_table(pa.table({"text": TEXTS}), path)
+    return path.read_bytes()
+
+
+FILES = {
+    "latin.jsonl": lambda _: ROWS.encode("cp1252"),
+    "latin.txt": lambda _: "\n\n".join(TEXTS).encode("cp1252"),
+    "wide.txt": lambda _: "\n\n".join(TEXTS).encode("utf-16"),
+    "wide.csv": lambda _: "\n".join(["text", *TEXTS]).encode("utf-16"),
+    "gzip.jsonl": lambda _: gzip.compress(ROWS.encode()),
+    "zstd.csv": lambda _: zstandard.compress(b"text\na\n"),
+    "bzip2.txt": lambda _: bz2.compress("\n\n".join(TEXTS).encode()),
+    "xz.jsonl": lambda _: lzma.compress(ROWS.encode()),
+    "columns.jsonl": parquet,
+    "list.json": lambda _: LIST.encode(),
+    "list.jsonl": lambda _: LIST.replace("\n", "").encode(),
+    "tabs.csv": lambda _: TABLE.replace(";", "\t").encode(),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_command_in_the_message_makes_the_file_readable(name, cli, task, tmp_path):
+    path = tmp_path / "my file" / name
+    path.parent.mkdir()
+    path.write_bytes(FILES[name](path))
+    words = ("select", "--target", task, "--method", "random", "--fraction", "0.5", "--corpus")
+    failed = cli(*words, path, "--out", tmp_path / "out")
+    assert failed.code == 1
+    command = COMMAND.search(failed.err)
+    assert command, failed.err
+    subprocess.run(command[0], shell=True, check=True)
+    made = [file for file in path.parent.iterdir() if file != path]
+    done = cli(*words, *made, "--out", tmp_path / "out", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["counts"]["documents"] == (1 if name == "zstd.csv" else 30)
+
+
+@pytest.mark.parametrize("separator", [";", "|"])
+def test_the_separator_in_the_message_is_that_of_the_file(separator, cli, task, tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE.replace(";", separator))
+    words = ("--corpus", tmp_path / "a.csv", "--method", "random", "--out", tmp_path / "out")
+    failed = cli("select", "--target", task, *words, "--fraction", "0.5")
+    (option,) = OPTION.findall(failed.err)
+    again = option.replace("'", "").split()
+    assert cli("select", "--target", task, *words, "--fraction", "0.5", *again).code == 0
+
+
+def test_other_fields_in_target_and_corpus(cli, task, tmp_path):
+    (tmp_path / "a.jsonl").write_text(ROWS.replace('"text"', '"body"'))
+    words = ("--corpus", tmp_path / "a.jsonl", "--method", "random", "--out", tmp_path / "out")
+    failed = cli("select", "--target", task, *words, "--fraction", "0.5")
+    field, target = OPTION.findall(failed.err)
+    more = (field, "body", *target.split())
+    assert cli("select", "--target", task, *words, "--fraction", "0.5", *more).code == 0
+
+
+@pytest.mark.parametrize(("name", "tool"), [("a.pdf", "pdftotext"), ("a.docx", "pandoc")])
+def test_what_makes_text_of_a_document_is_named(name, tool, cli, task, tmp_path):
+    (tmp_path / name).write_bytes(b"%PDF")
+    done = cli("select", "--target", task, "--corpus", tmp_path / name, "--out", tmp_path / "out")
+    assert done.code == 1
+    assert re.search(rf"{tool} .*{name}.*a\.txt$", done.err, re.M)
+
+
+def test_a_target_in_the_corpus_is_warned_of(cli, task, tmp_path):
+    words = ("--method", "random", "--fraction", "0.5", "--out", tmp_path / "out", "--json")
+    done = cli("select", "--target", task, "--corpus", task, *words)
+    assert len(json.loads(done.out)["warnings"]) == 1
