@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -230,9 +231,13 @@ def _differences(before: Any, now: Any, path: str = "") -> list[str]:
         return found
     if before == now:
         return []
-    return [f"{path} was {before!r}, is {now!r}"]
+    if all(_DIGEST.fullmatch(str(value)) or value is None for value in (before, now)):
+        return [f"{path} has changed"]
+    was, here = ("not set" if value is None else repr(value) for value in (before, now))
+    return [f"{path} was {was}, is {here}"]
 
 
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
 _FILES = {
     **{role: role for role in ("target", "corpus", "data", "task", "replay")},
     "files": "method",

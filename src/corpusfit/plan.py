@@ -495,7 +495,7 @@ class ChoosePlan(Group, group="choose"):
             "fraction",
             default=f"{DEFAULT_FRACTION}, or 1 with <choose.policy=continuous>",
             allowed=(AUTO,),
-            cure="For a tenth of the corpus: <choose.fraction=0.1>.",
+            cure="For a fifth of the corpus, 20 %: <choose.fraction=0.2>.",
             above=0,
             most=1,
         ),

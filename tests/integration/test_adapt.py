@@ -160,7 +160,7 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
     assert torch.isfinite(torch.cat([p.flatten() for p in masked.parameters()])).all()
     notes = machine.progress.notes
     assert notes[0].startswith("mlm for 12 steps of 4 sequences of 32 tokens")
-    assert any(n.startswith("Step 12 of 12: training loss ") for n in notes)
+    assert any(n.startswith("Step 12 of 12: mean training loss ") for n in notes)
     assert not (run.path / ".corpusfit/checkpoints").exists()
 
 

@@ -276,7 +276,7 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
     )
     assert found["fine_tunings"] == 12
     assert found["seconds"] > 0
-    assert (found["train"], found["dev"], found["test"]) == (48, 16, 40)
+    assert (found["train"], found["dev"], found["test"]) == (16, 16, 40)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,17 @@ def test_a_row_without_a_segment_is_its_first(run, inline):
     assert found.segments > 10
 
 
+def test_a_row_of_a_selection(run, inline):
+    done = run("tfidf")
+    found = corpusfit.explain(done, row=done[-1], machine=inline)
+    assert {name: done[-1][name] for name in ("source", "row", "segment", "text")} == {
+        "source": found.source,
+        "row": found.row,
+        "segment": found.segment,
+        "text": found.text,
+    }
+
+
 def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):
     done = run("domain_cosine", embedder=str(tiny_static))
     found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)

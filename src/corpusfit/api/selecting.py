@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -151,7 +151,7 @@ def choose(
 def explain(
     out: Path | str,
     *,
-    row: str | None = None,
+    row: str | Mapping[str, Any] | None = None,
     text: str | None = None,
     top: int = 10,
     machine: Machine | None = None,
@@ -160,7 +160,8 @@ def explain(
 
     Args:
         out: the folder of a `select` or `score`.
-        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first;
+            or a row of a `Selection`, such as `run[0]`.
         text: any text to explain, in place of a row.
         top: highest number of n-grams per direction, and of target texts.
         machine: as in `select`.
@@ -169,6 +170,8 @@ def explain(
         The score, the words that raised and lowered the score, and the nearest target texts.
     """
     machine = machine or Machine(workers=1)
+    if isinstance(row, Mapping):
+        row = f"{row['source']}:{row['row']}:{row['segment']}"
     return workflows.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 

@@ -8,7 +8,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
@@ -38,6 +38,20 @@ SETTINGS: dict[str, Any] = {
 """Typer settings of every command: no Rich markup, plain tracebacks."""
 
 
+class _Command(TyperCommand):
+    """A command that refuses a repeated option of one value, of which only the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; raises a usage error for an option given twice."""
+        single = [p for p in self.params if p.nargs == 1 and not getattr(p, "multiple", False)]
+        for option in single:
+            names = [*option.opts, *option.secondary_opts]
+            given = [a for a in args if a.partition("=")[0] in names and a.startswith("--")]
+            if len(given) > 1 and not getattr(option, "is_flag", False):
+                ctx.fail(f"{option.opts[0]} is given {len(given)} times and has one value.")
+        return super().parse_args(ctx, args)
+
+
 class _Commands(TyperGroup):
     """Imports the module of a command when that command is called; its docstring is the help."""
 
@@ -52,7 +66,9 @@ class _Commands(TyperGroup):
         command = getattr(importlib.import_module(f"corpusfit.cli.{cmd_name}"), cmd_name)
         about = (inspect.getdoc(command) or "").replace("Example:\n", "Example:\n\n\b\n")
         single = typer.Typer(**SETTINGS)
-        single.command(cmd_name, help=about)(command)  # \b keeps the example's lines apart
+        single.command(cmd_name, cls=_Command, help=about)(
+            command
+        )  # \b: keeps its lines
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -63,7 +63,7 @@ def _show_domains(found: workflows.Audit) -> None:
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
-        columns += ["selected", "share of domain", "share of selection"]
+        columns += ["selected", "share of domain", "share of selected"]
     rows = []
     for name, n in list(found.domains.items())[:_ROWS]:
         row = [

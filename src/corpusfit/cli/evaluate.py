@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import typer
+
 from corpusfit import api, workflows
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
@@ -123,7 +125,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     table(f"{title}, in {how}", columns, rows, keys=keys)
     for comparison in manifest["comparisons"]:
         begin = f"With {comparison['size']:,} training examples: " if learned else ""
-        say(f"{begin}{comparison['verdict']}.")
+        typer.echo(f"{begin}{comparison['verdict']}.")
         for seed, tests in enumerate(comparison.get("paired_tests", [])):
             say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
     for name, signature in manifest.get("signatures", {}).items():

@@ -90,14 +90,14 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     """Print the selected segments by source, and by cluster for a balanced selection."""
     from corpusfit.select.copies import copies_in_words
 
-    sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["selected"])
+    sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
     corpus = sum(n["segments"] for _, n in sources)
     shown = [(name, n, percent(n["segments"], corpus)) for name, n in sources[:_ROWS]]
     text = f"about {selected['tokens']:,} word pieces"
     if "of_tokens" in selected:  # older versions did not store it
         text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
     title = f"Selected: {selected['segments']:,} segments, {text}"
-    _show_groups(title, "source", "share of corpus", shown, selected["segments"])
+    _show_groups(title, "source", "share of corpus", shown, selected["tokens"])
     rest = len(sources) - _ROWS
     if rest > 0:
         say(f"{rest:,} more sources are listed in manifest.json.")
@@ -107,7 +107,7 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     if selected.get("by_cluster"):
         counted = zip(selected["by_cluster"], selected["quota"], strict=True)
         clusters = [(str(i), n, percent(quota, 1)) for i, (n, quota) in enumerate(counted, 1)]
-        _show_groups("By cluster", "cluster", "quota", clusters, selected["segments"])
+        _show_groups("By cluster", "cluster", "quota", clusters, selected["tokens"])
 
 
 def _show_groups(
@@ -115,21 +115,24 @@ def _show_groups(
     group: str,
     share: str,
     counts: Sequence[tuple[str, Mapping[str, int], str]],
-    selected: int,
+    whole: int,
 ) -> None:
-    """Print groups of segments: the name of each, its counts, and its `share` in words."""
+    """Print groups of segments: the name of each, its counts, and its `share` in words.
+
+    `whole` is the number of word pieces of the selection.
+    """
     rows = [
         [
             name,
             f"{n['segments']:,}",
             words,
             f"{n['selected']:,}",
-            percent(n["selected"], selected),
             f"{n['tokens']:,}",
+            percent(n["tokens"], whole),
         ]
         for name, n, words in counts
     ]
-    columns = [group, "segments", share, "selected", "share of selection", "word pieces"]
+    columns = [group, "segments", share, "selected", "word pieces", "share of words"]
     table(title, columns, rows)
 
 

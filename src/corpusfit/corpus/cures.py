@@ -76,6 +76,9 @@ def of_content(
     if form and suffix not in (*load(source.format).suffixes, f".{source.compression}"):
         cure = f" Rename it: {_renamed(path, suffix)}" if suffix else ""
         return f"{source.name} is {form}.{cure}"
+    archive = f".{source.compression}"
+    if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
+        return f"{source.name} is not a {archive} archive. Rename it to match its content."
     return (not source.compression and _of_text(source, plan, reason)) or otherwise
 
 

@@ -44,9 +44,9 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result of a selection, in sentences."""
     counts, selected = manifest["counts"], manifest["selected"]
     by_source = selected["by_source"].items()
-    largest = sorted(by_source, key=lambda item: (-item[1]["selected"], item[0]))[:3]
+    largest = sorted(by_source, key=lambda item: (-item[1]["tokens"], item[0]))[:3]
     where = ", ".join(
-        f"{name} ({n['selected'] / max(1, selected['segments']):.0%})"
+        f"{name} ({n['tokens'] / max(1, selected['tokens']):.0%})"
         for name, n in largest
         if n["selected"]
     )
@@ -70,25 +70,24 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
 def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What was read, rejected and selected."""
     counts, selected = manifest["counts"], manifest["selected"]
-    by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["selected"], kv[0]))
-    whole, taken = max(1, counts["segments"]), max(1, selected["segments"])
+    by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
+    whole, taken = max(1, counts["segments"]), max(1, selected["tokens"])
     clusters = zip(selected.get("by_cluster", []), selected.get("quota") or [], strict=True)
     read = ("rows", "documents", "rejected", "units", "segments")
-    shares = ("share of corpus", "selected", "share of selection")
     return {
         "read": Sheet("Input", ["item", "count"], [(k, counts[k]) for k in read]),
         "rejects": Sheet("Rejected rows", ["reason", "rows"], list(counts["reasons"].items())),
         "sources": Sheet(
             "By source",
-            ["source", "segments", *shares, "word pieces"],
+            ["source", "segments", "share of corpus", "selected", "word pieces", "share of words"],
             [
                 (
                     source,
                     n["segments"],
                     round(n["segments"] / whole, 4),
                     n["selected"],
-                    round(n["selected"] / taken, 4),
                     n["tokens"],
+                    round(n["tokens"] / taken, 4),
                 )
                 for source, n in by_source
             ],

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
-from corpusfit.errors import ModelError, UsageError, bad_setting
+from corpusfit.errors import MissingDependencyError, ModelError, UsageError, bad_setting
 from corpusfit.options import KINDS
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
@@ -82,6 +83,25 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
             kind = KINDS.get(type(default).__name__, "a list")
             raise bad_setting(f"<method.{key}>", kind, value)
     return cls(**settings)
+
+
+def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
+    """Build a method whose extra is installed.
+
+    Raises:
+        MissingDependencyError: the extra is not installed.
+        UnknownMethodError: as for `build`.
+        UsageError: as for `build`.
+    """
+    method = build(name, options)
+    if method.needs and find_spec(_LIBRARIES[method.needs]) is None:
+        otherwise = "See which methods need none: corpusfit methods"
+        raise MissingDependencyError(f"The method {name}", method.needs, otherwise)
+    return method
+
+
+_LIBRARIES = {"embed": "sklearn", "pyod": "pyod"}
+"""The library of each extra without which its methods cannot be fitted."""
 
 
 def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:

@@ -37,8 +37,8 @@ ENGINES: dict[str, type[Engine]] = {
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 _COMPILING = (
-    "Kernels are compiled, which takes a while and happens once per environment. To do it in "
-    "advance: `corpusfit doctor --warm`."
+    "The kernels of this command are compiled, which takes a while; the next time they are ready. "
+    "To compile all in advance: `corpusfit doctor --warm`."
 )
 P = TypeVar("P")
 R = TypeVar("R")

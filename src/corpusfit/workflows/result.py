@@ -27,8 +27,15 @@ class Selection(Finished, Sequence[dict[str, Any]]):
 
     A segment is a dict: text, source, row, segment, score, weight, id; for aligned pairs also its
     translation, and where a template or a chat makes the text, the row's fields that it is made of.
-    Segments stand in the corpus's order, and are read from the folder at each use.
+    Segments stand in the corpus's order, and are read from the folder at each use; `row` is the
+    position in its source, from 0. `path` is the folder, `manifest` the content of its
+    `manifest.json`.
     """
+
+    @property
+    def reason(self) -> str:
+        """Why `auto` uses its method; empty for a method that was named."""
+        return str(self.manifest["reason"])
 
     def __len__(self) -> int:
         """Number of selected segments; 0 for a run of `score`."""

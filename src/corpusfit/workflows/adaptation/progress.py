@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from corpusfit.adapt.trainer import TrainerCallback
@@ -13,7 +14,8 @@ class TrainingProgress(TrainerCallback):
     """Passes a training's steps and losses on to a progress display."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
-        self._progress, self._steps, self._loss = progress, steps, ""
+        self._progress, self._steps = progress, steps
+        self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
 
     def step(self, steps: int, tokens: int) -> None:
@@ -29,7 +31,7 @@ class TrainingProgress(TrainerCallback):
     def record(self, record: Mapping[str, Any]) -> None:
         """Note the held-out losses, with their change since the first step."""
         if "heldout" not in record:
-            self._loss = f"training loss {record['loss']:.3f}; "
+            self._recent.append(record["loss"])
             return
         now = record["heldout"]
         self._before = self._before or now
@@ -38,7 +40,9 @@ class TrainingProgress(TrainerCallback):
             + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
             for name, loss in now.items()
         ]
-        text = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "
+        mean = f"mean training loss {fmean(self._recent):.3f}; " if self._recent else ""
+        self._recent.clear()
+        text = f"Step {record['step']:,} of {self._steps:,}: {mean}held-out loss "
         bleu = f"; BLEU {record['bleu']:.2f}" if "bleu" in record else ""
         self._progress.note(text + ", ".join(parts) + bleu)
 

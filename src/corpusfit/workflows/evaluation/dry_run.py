@@ -43,8 +43,8 @@ def estimate_evaluation(
         machine: where it runs.
 
     Returns:
-        fine_tunings, train, dev, test (examples), examples_per_second (of one fine-tuning, in
-        training), seconds, words.
+        fine_tunings; train (the largest size), dev, test (examples); examples_per_second (of one
+        fine-tuning, in training); seconds; words.
     """
     found = read_task(task, plan.task, seed=plan.seed)
     if not load(found.kind).learns:
@@ -54,6 +54,7 @@ def estimate_evaluation(
     finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
     epochs, batch = finetune.epochs or 1, finetune.batch or 1
     sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
+    largest = max(sizes)
     sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
     count = len(sizes) * models * seeds
     speed, at_once = _measure(plan, found, _STEPS * batch, machine)
@@ -64,7 +65,9 @@ def estimate_evaluation(
     work = sum(each) * models * seeds
     return {
         "fine_tunings": count,
-        **{split: len(getattr(found, split)) for split in ("train", "dev", "test")},
+        "train": largest,
+        "dev": len(found.dev),
+        "test": len(found.test),
         "examples_per_second": speed,
         "seconds": round(work / speed / min(at_once, count), 1),
         "words": " ".join(found.notes),

@@ -308,9 +308,9 @@ def _overrides(plan: Plan) -> list[str]:
 
 
 def _files(plan: Plan) -> list[str]:
-    """Files named by the settings of any stage's method."""
+    """Files named by the settings of any stage's method, which must be usable here."""
     used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
-    methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
+    methods = [registry.usable(m.name, m.options) for m in used if m and m.name != "auto"]
     return sorted({file for method in methods for file in method.files})
 
 
@@ -341,6 +341,7 @@ def _open(
 
 @no_collection()
 def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
+    counts = count_rows(run, folder)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -356,7 +357,7 @@ def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, 
         "remark": run.remark,
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],
-        "counts": count_rows(run, folder),
+        "counts": counts,
         "warnings": run.warnings,
         "seconds": run.seconds,
     }

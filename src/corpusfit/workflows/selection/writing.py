@@ -14,6 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
+from corpusfit.corpus import cures
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
@@ -200,9 +201,12 @@ def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], P
 
 
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
-    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
+    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects.
+
+    Warns if most rows are rejected.
+    """
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
-    reasons, names = Reasons(), run.names
+    reasons, names, lost = Reasons(), run.names, Counter[int]()
     with writing(folder.path / "rejects.jsonl") as out:
         for _, tally in tallies(folder):
             reasons.add(tally.rejects)
@@ -215,7 +219,14 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
                 characters=tally.characters,
             )
             for row, byte, reason in tally.rejects:
+                lost[tally.source + file_of(row)] += 1
                 source = names[tally.source + file_of(row)]
                 line = {"source": source, "row": in_file(row), "byte": byte}
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
+    if total["rejected"] > total["documents"]:
+        ((worst, _),) = lost.most_common(1)
+        listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
+        cure = cures.of_content([run.sources[worst]], run.plan.read, reasons.counts, listed)
+        of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
+        run.warn(f"{of_all}. {cure}")
     return {**total, "reasons": dict(reasons.counts.most_common())}
