@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
-from corpusfit.errors import ModelError, StorageError, bad_setting
+from corpusfit.errors import ModelError, StorageError, bad_setting, machine_fault
 
 T = TypeVar("T")
 
@@ -143,10 +143,10 @@ def _put(path: Path) -> Iterator[BinaryIO]:
 
 
 def _unwritten(path: Path, error: Exception) -> StorageError:
-    reason = getattr(error, "strerror", None) or error
-    return StorageError(
-        f"Cannot write {path}: {reason}. Make room on the disk or allow writing, then run the same "
-        "command again; finished shards are kept."
+    what = f"Cannot write {path}"
+    return machine_fault(error, what) or StorageError(
+        f"{what}: {getattr(error, 'strerror', None) or error}. Allow writing there, then run the "
+        "same command again; finished work is kept."
     )
 
 

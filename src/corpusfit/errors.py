@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import errno
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -160,7 +161,38 @@ class ModelError(CorpusfitError):
 
 
 class StorageError(CorpusfitError):
-    """A file cannot be written; finished files are kept."""
+    """A file cannot be written, or the machine has another fault; finished files are kept."""
+
+
+_CURES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room on the disk"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Allow access to it"),
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
+    ),
+    **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk or the network drive"),
+    errno.ENOMEM: "Use fewer <.workers> or a machine with more memory",
+}
+
+
+def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
+    """The error for a fault of the machine: a full disk, no more handles or memory; else None.
+
+    Args:
+        error: what was raised.
+        what: what could not be done (default: the error's own text).
+    """
+    if isinstance(error, MemoryError):
+        number, reason = errno.ENOMEM, "Out of memory"
+    elif isinstance(error, OSError) and error.errno in _CURES:
+        number, reason = error.errno, error.strerror or str(error)
+        reason += f": {error.filename}" if error.filename and not what else ""
+    else:
+        return None
+    text = f"{what}: {reason}" if what else reason
+    return StorageError(
+        f"{text}. {_CURES[number]}, then run the same command again; finished work is kept."
+    )
 
 
 class TrainingError(CorpusfitError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import pickle
 
@@ -78,3 +79,23 @@ def test_a_block_within_a_caller_keeps_its_own_spelling():
     ):
         raise errors.InputError("See <method.k1>.")
     assert errors.CALLER.get() is errors.by_path
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "/a/b"), ("/a/b", "Make room")),
+        (OSError(errno.EMFILE, "Too many open files"), ("ulimit -n",)),
+        (OSError(errno.EIO, "Input/output error"), ("disk",)),
+        (MemoryError(), ("workers",)),
+    ],
+)
+def test_a_fault_of_the_machine_has_its_own_cure(error, told):
+    fault = str(errors.machine_fault(error))
+    assert all(words in fault for words in (*told, "run the same command again"))
+    assert "Cannot write x" in str(errors.machine_fault(error, "Cannot write x"))
+
+
+@pytest.mark.parametrize("bug", [FileNotFoundError(errno.ENOENT, "x"), OSError("x"), KeyError(1)])
+def test_a_bug_is_no_fault_of_the_machine(bug):
+    assert errors.machine_fault(bug) is None

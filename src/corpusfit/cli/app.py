@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError, called_by
+from corpusfit.errors import CorpusfitError, called_by, machine_fault
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
@@ -68,7 +68,12 @@ class _Commands(TyperGroup):
         from corpusfit.cli.options import CommandLine
 
         with called_by(CommandLine()):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except (OSError, MemoryError) as e:
+                if fault := machine_fault(e):
+                    raise fault from e
+                raise
 
 
 app = typer.Typer(
