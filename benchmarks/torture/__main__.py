@@ -17,10 +17,12 @@ import time
 from pathlib import Path
 
 from commands import make_model
+from faults import fault
 from kills import kill
 from ledger import Ledger
+from pairs import two
 
-CAMPAIGNS = {"kills": kill}
+CAMPAIGNS = {"kills": kill, "faults": fault, "two": two}
 LEDGER = Path(__file__).parents[1] / "results/torture.json"
 
 
