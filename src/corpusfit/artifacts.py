@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
-from corpusfit.errors import ModelError, StorageError, bad_setting, machine_fault
+from corpusfit.errors import (
+    ModelError,
+    StorageError,
+    bad_setting,
+    machine_fault,
+    raise_machine_fault,
+)
 
 T = TypeVar("T")
 
@@ -242,6 +248,7 @@ def read_arrays(
             arrays = {name: f.get_tensor(name) for name in wanted}
             header = json.loads((f.metadata() or {})["json"])
     except (SafetensorError, OSError, KeyError, ValueError) as e:
+        raise_machine_fault(e)
         raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e
     return arrays, header
 

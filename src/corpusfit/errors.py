@@ -175,6 +175,10 @@ _CURES = {
 }
 
 
+_NUMBER = re.compile(r"\(os error (\d+)\)|error code (\d+) \(", re.I)
+"""The number in the texts of errors of Rust's and of PyTorch's libraries."""
+
+
 def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
     """The error for a fault of the machine: a full disk, no more handles or memory; else None.
 
@@ -182,17 +186,28 @@ def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
         error: what was raised.
         what: what could not be done (default: the error's own text).
     """
-    if isinstance(error, MemoryError):
-        number, reason = errno.ENOMEM, "Out of memory"
-    elif isinstance(error, OSError) and error.errno in _CURES:
-        number, reason = error.errno, error.strerror or str(error)
-        reason += f": {error.filename}" if error.filename and not what else ""
-    else:
+    cure = machine_cure(error)
+    if not cure:
         return None
-    text = f"{what}: {reason}" if what else reason
-    return StorageError(
-        f"{text}. {_CURES[number]}, then run the same command again; finished work is kept."
-    )
+    reason = getattr(error, "strerror", None) or str(error) or "Out of memory"
+    if not what and (file := getattr(error, "filename", None)):
+        what = f"Cannot use {file}"
+    return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
+
+
+def raise_machine_fault(error: BaseException) -> None:
+    """Raise `machine_fault(error)`, if it is one."""
+    if fault := machine_fault(error):
+        raise fault from error
+
+
+def machine_cure(error: BaseException) -> str:
+    """What to do about a fault of the machine, a sentence; empty for any other error."""
+    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
+    if number is None and (found := _NUMBER.search(str(error))):
+        number = int(found[1] or found[2])
+    cure = _CURES.get(number or 0)
+    return f"{cure}, then run the same command again; finished work is kept." if cure else ""
 
 
 class TrainingError(CorpusfitError):

@@ -88,6 +88,8 @@ def test_a_block_within_a_caller_keeps_its_own_spelling():
         (OSError(errno.EMFILE, "Too many open files"), ("ulimit -n",)),
         (OSError(errno.EIO, "Input/output error"), ("disk",)),
         (MemoryError(), ("workers",)),
+        (ValueError("I/O error: No space left on device (os error 28)"), ("Make room",)),
+        (RuntimeError("you tried to allocate 9 bytes. Error code 12 (Cannot"), ("workers",)),
     ],
 )
 def test_a_fault_of_the_machine_has_its_own_cure(error, told):

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError, called_by, machine_fault
+from corpusfit.errors import CorpusfitError, called_by, raise_machine_fault
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
@@ -70,9 +70,8 @@ class _Commands(TyperGroup):
         with called_by(CommandLine()):
             try:
                 return super().invoke(ctx)
-            except (OSError, MemoryError) as e:
-                if fault := machine_fault(e):
-                    raise fault from e
+            except Exception as e:
+                raise_machine_fault(e)
                 raise
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from corpusfit.errors import CorpusfitError, InputError
+from corpusfit.errors import CorpusfitError, InputError, machine_cure
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
@@ -142,7 +142,8 @@ def stored_size(url: str) -> int:
 def unreadable(url: str, error: Exception) -> InputError:
     """The error for bytes that cannot be read."""
     reason = getattr(error, "strerror", None) or first_line(error)
-    return InputError(f"{url} cannot be read: {reason}.")
+    cure = machine_cure(error) or "Check that it can be reached, then run the same command again."
+    return InputError(f"{url} cannot be read: {reason}. {cure}")
 
 
 def stated_digest(url: str) -> tuple[str, int] | None:
