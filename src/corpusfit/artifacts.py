@@ -243,6 +243,7 @@ def read_arrays(
     try:
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
+        path.open("rb").close()  # as `safe_open` calls every error of it a missing file
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
             arrays = {name: f.get_tensor(name) for name in wanted}
