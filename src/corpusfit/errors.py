@@ -170,17 +170,24 @@ _CURES = {
     **dict.fromkeys(
         (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
     ),
-    **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk or the network drive"),
+    **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk, the network drive or the store"),
     errno.ENOMEM: "Use fewer <.workers> or a machine with more memory",
 }
+"""What to do about an error of the system, by its number."""
 
-
-_NUMBER = re.compile(r"\(os error (\d+)\)|error code (\d+) \(", re.I)
-"""The number in the texts of errors of Rust's and of PyTorch's libraries."""
+_NETWORK = {
+    *("aiohttp", "aiobotocore", "botocore", "s3fs", "gcsfs", "google", "azure", "adlfs"),
+    *("requests", "urllib3", "httpx", "httpcore", "http"),
+}
+"""Libraries whose errors tell of a store or of the network."""
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+"""The number in the texts of errors of libraries in Rust."""
+_NO_MEMORY = re.compile("cannot allocate memory|failed to map segment", re.I)
+"""Texts of errors of PyTorch and of the system's loader."""
 
 
 def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
-    """The error for a fault of the machine: a full disk, no more handles or memory; else None.
+    """The error for a fault of the machine, its network or a store; None for any other error.
 
     Args:
         error: what was raised.
@@ -195,18 +202,25 @@ def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
     return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
 
 
-def raise_machine_fault(error: BaseException) -> None:
-    """Raise `machine_fault(error)`, if it is one."""
-    if fault := machine_fault(error):
+def raise_machine_fault(error: BaseException, what: str = "") -> None:
+    """Raise `machine_fault(error, what)`, if it is one."""
+    if fault := machine_fault(error, what):
         raise fault from error
 
 
 def machine_cure(error: BaseException) -> str:
     """What to do about a fault of the machine, a sentence; empty for any other error."""
-    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
-    if number is None and (found := _NUMBER.search(str(error))):
-        number = int(found[1] or found[2])
+    if isinstance(error, CorpusfitError | BrokenPipeError):
+        return ""
+    number = getattr(error, "errno", None)
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+        number = errno.ENOMEM
+    elif found := _NUMBER.search(str(error)):
+        number = int(found[1])
     cure = _CURES.get(number or 0)
+    library = type(error).__module__.partition(".")[0]
+    if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):
+        cure = "Check the network and the store"
     return f"{cure}, then run the same command again; finished work is kept." if cure else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import inspect
 import pickle
 
@@ -89,13 +90,22 @@ def test_a_block_within_a_caller_keeps_its_own_spelling():
         (OSError(errno.EIO, "Input/output error"), ("disk",)),
         (MemoryError(), ("workers",)),
         (ValueError("I/O error: No space left on device (os error 28)"), ("Make room",)),
-        (RuntimeError("you tried to allocate 9 bytes. Error code 12 (Cannot"), ("workers",)),
+        (RuntimeError("9 bytes. Error code 12 (Cannot allocate memory)"), ("workers",)),
+        (ImportError("a.so: failed to map segment from shared object"), ("workers",)),
     ],
 )
 def test_a_fault_of_the_machine_has_its_own_cure(error, told):
     fault = str(errors.machine_fault(error))
     assert all(words in fault for words in (*told, "run the same command again"))
     assert "Cannot write x" in str(errors.machine_fault(error, "Cannot write x"))
+
+
+def test_an_error_of_the_network_has_a_cure_and_a_closed_pipe_none():
+    assert "network" in errors.machine_cure(TimeoutError())
+    assert "network" in errors.machine_cure(http.client.IncompleteRead(b""))
+    assert not errors.machine_cure(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    fault = errors.machine_fault(ValueError("(os error 28)"), "Cannot write x")
+    assert not errors.machine_cure(fault)
 
 
 @pytest.mark.parametrize("bug", [FileNotFoundError(errno.ENOENT, "x"), OSError("x"), KeyError(1)])

@@ -71,7 +71,8 @@ class _Commands(TyperGroup):
             try:
                 return super().invoke(ctx)
             except Exception as e:
-                raise_machine_fault(e)
+                stores = [word for word in sys.argv if "://" in word]
+                raise_machine_fault(e, f"Cannot use {' or '.join(stores)}" if stores else "")
                 raise
 
 
