@@ -21,8 +21,9 @@ from faults import fault
 from kills import kill
 from ledger import Ledger
 from pairs import two
+from stores import store
 
-CAMPAIGNS = {"kills": kill, "faults": fault, "two": two}
+CAMPAIGNS = {"kills": kill, "faults": fault, "two": two, "stores": store}
 LEDGER = Path(__file__).parents[1] / "results/torture.json"
 
 

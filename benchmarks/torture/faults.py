@@ -80,7 +80,7 @@ def fault(seed: int, root: Path, only: str | None) -> Outcome:
         whole_case = replace(case, here=root / "counted" / world.name / name)
         for _ in range(FAULTS):
             outcome.broken += _try(case, whole_case, chance, chance.choice(kinds), outcome.counts)
-            if chance.random() < _AFRESH:
+            if case.finished() or chance.random() < _AFRESH:
                 case.clear()
         code, said, _ = case.run(2, {})
         outcome.counts["resumed"] += 1
@@ -138,6 +138,10 @@ class _Case:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.stat().st_size for file in self.here.rglob("*") if file.is_file())
+
+    def finished(self) -> bool:
+        """Whether a run survived."""
+        return (self.here / "out/manifest.json").exists()
 
     def clear(self) -> None:
         """Remove what the runs wrote."""

@@ -57,8 +57,8 @@ def whole(out: Path, world: Path, name: str) -> tuple[dict[str, str], float]:
 
 def start(
     command: Command,
-    world: Path,
-    out: Path,
+    world: Path | str,
+    out: Path | str,
     workers: int,
     also: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
