@@ -75,7 +75,7 @@ def fault(seed: int, root: Path, only: str | None) -> Outcome:
     outcome = Outcome(Counter(), name)
     with _disk(root / "faulted") as mounted:
         if not mounted:
-            kinds.remove(_SMALL)
+            kinds = [kind for kind in kinds if kind != _SMALL]
         case = _Case(name, world, root / "faulted", _library(root))
         whole_case = replace(case, here=root / "counted" / world.name / name)
         for _ in range(FAULTS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import gc
 import json
 import os
@@ -239,18 +240,24 @@ def read_arrays(
 
     Raises:
         ModelError: the file is damaged or corpusfit did not write it.
+        StorageError: it cannot be read now.
     """
     try:
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
-        path.open("rb").close()  # as `safe_open` calls every error of it a missing file
+        path.open("rb").close()  # as `safe_open` calls any error of it a missing file
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
             arrays = {name: f.get_tensor(name) for name in wanted}
             header = json.loads((f.metadata() or {})["json"])
     except (SafetensorError, OSError, KeyError, ValueError) as e:
+        if isinstance(e, FileNotFoundError) and path.exists():
+            e = OSError(errno.EIO, "it cannot be opened", str(path))
         raise_machine_fault(e)
-        raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e
+        raise ModelError(
+            f"{path} is not a file that corpusfit wrote: {e}. If it did, the file is damaged: remove "
+            "it, then run the same command again."
+        ) from e
     return arrays, header
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from corpusfit import artifacts
 from corpusfit.artifacts import (
     read_arrays,
     restore,
@@ -121,10 +122,15 @@ def test_a_safetensors_file_of_others_is_a_model_error(tmp_path):
 def test_a_file_that_cannot_be_opened_now_is_not_called_missing(tmp_path, monkeypatch):
     write_arrays(tmp_path / "a.safetensors", {"x": np.zeros(3)}, {})
 
-    def no_handle(*_, **__):
-        raise OSError(errno.EMFILE, "Too many open files")
+    def fail(error):
+        raise error
 
-    monkeypatch.setattr(Path, "open", no_handle)
+    missing = FileNotFoundError("No such file or directory")  # as safetensors says
+    monkeypatch.setattr(artifacts, "safe_open", lambda *_, **__: fail(missing))
+    with pytest.raises(StorageError, match=r"a\.safetensors.*again"):
+        read_arrays(tmp_path / "a.safetensors")
+    no_handle = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(Path, "open", lambda *_, **__: fail(no_handle))
     with pytest.raises(StorageError, match="ulimit"):
         read_arrays(tmp_path / "a.safetensors")
 
