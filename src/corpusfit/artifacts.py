@@ -255,8 +255,8 @@ def read_arrays(
             e = OSError(errno.EIO, "it cannot be opened", str(path))
         raise_machine_fault(e)
         raise ModelError(
-            f"{path} is not a file that corpusfit wrote: {e}. If it did, the file is damaged: remove "
-            "it, then run the same command again."
+            f"{path} is not a file that corpusfit wrote: {e}. If it did, the file is damaged: "
+            "remove it, then run the same command again."
         ) from e
     return arrays, header
 
