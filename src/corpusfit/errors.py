@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import errno
+import json
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -182,6 +183,8 @@ _NETWORK = {
 """Libraries whose errors tell of a store or of the network."""
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 """The number in the texts of errors of libraries in Rust."""
+_TORN = re.compile("parquet magic bytes|deserialize thrift", re.I)
+"""Texts of Arrow's errors about Parquet files that are not whole."""
 _NO_MEMORY = re.compile("cannot allocate memory|failed to map segment", re.I)
 """Texts of errors of PyTorch and of the system's loader."""
 
@@ -213,7 +216,8 @@ def machine_cure(error: BaseException) -> str:
     if isinstance(error, CorpusfitError | BrokenPipeError):
         return ""
     number = getattr(error, "errno", None)
-    if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+    # a SystemError comes from a library in C, which is mostly out of memory
+    if isinstance(error, MemoryError | SystemError) or _NO_MEMORY.search(str(error)):
         number = errno.ENOMEM
     elif found := _NUMBER.search(str(error)):
         number = int(found[1])
@@ -222,6 +226,23 @@ def machine_cure(error: BaseException) -> str:
     if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):
         cure = "Check the network and the store"
     return f"{cure}, then run the same command again; finished work is kept." if cure else ""
+
+
+def raise_torn_file(error: Exception, what: str = "") -> None:
+    """Raise `StorageError`, if an error that nobody caught is of a stored file that is not whole.
+
+    Errors of the user's own files are caught where these are read.
+
+    Args:
+        error: what was raised.
+        what: what could not be done (default: nothing is said of it).
+    """
+    if isinstance(error, json.JSONDecodeError) or _TORN.search(str(error)):
+        text = f"{what}: a file" if what else "A file"
+        raise StorageError(
+            f"{text} that corpusfit wrote is damaged, or was read in part: {error}. Check the disk "
+            "and the store, then run the same command again."
+        ) from error
 
 
 class TrainingError(CorpusfitError):

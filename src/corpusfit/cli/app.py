@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError, called_by, raise_machine_fault
+from corpusfit.errors import CorpusfitError, called_by, raise_machine_fault, raise_torn_file
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
@@ -72,7 +72,9 @@ class _Commands(TyperGroup):
                 return super().invoke(ctx)
             except Exception as e:
                 stores = [word for word in sys.argv if "://" in word]
-                raise_machine_fault(e, f"Cannot use {' or '.join(stores)}" if stores else "")
+                what = f"Cannot use {' or '.join(stores)}" if stores else ""
+                raise_machine_fault(e, what)
+                raise_torn_file(e, what)
                 raise
 
 

@@ -70,6 +70,8 @@ def test_a_fault_of_the_machine_is_an_error_with_a_cure_and_another_one_keeps_it
     for error, kind in (
         (OSError(errno.EMFILE, "Too many open files"), StorageError),
         (MemoryError(), StorageError),
+        (json.JSONDecodeError("unexpected end", "{", 1), StorageError),
+        (ValueError("Parquet magic bytes not found in footer."), StorageError),
         (FileNotFoundError(errno.ENOENT, "gone"), FileNotFoundError),
     ):
 
