@@ -3,7 +3,7 @@
 #   make test       lint, types and every test that is not slow: the loop
 #   make test-all   the slow tests and the site too
 #   make docs       the documentation site, in build/site
-#   make torture    kill commands at random, MINUTES=60, and see whether they go on with the same bytes
+#   make torture    kill commands, and let the machine fail, at random, MINUTES=60: are the bytes the same?
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
@@ -49,7 +49,8 @@ bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	for name in encode isolation_forest mixtures memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
-# Try for some minutes whether the promises hold when commands are killed: benchmarks/torture.
+# Try for some minutes whether the promises hold when commands are killed, when the machine or a
+# store fails (needs gcc; s3fs and moto[server]) and when two run at once: benchmarks/torture.
 MINUTES ?= 60
 torture: install
 	$(BIN)/python benchmarks/torture --minutes $(MINUTES)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 
 from commands import COMMANDS, digests
@@ -52,6 +53,8 @@ def store(seed: int, root: Path, only: str | None) -> Outcome:
         root: folder with `base/model`, where whole runs are kept.
         only: name of the command or of a kind of fault, instead of a drawn one.
     """
+    if not (find_spec("s3fs") and find_spec("moto")):
+        return Outcome(Counter({"not installed": 1}), "s3fs, moto")
     chance = random.Random(f"store {seed}")
     kinds = [only] if only in KINDS else list(KINDS)
     name = chance.choice(_COMMANDS) if only is None or only in KINDS else only
