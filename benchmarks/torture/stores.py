@@ -61,11 +61,17 @@ def store(seed: int, root: Path, only: str | None) -> Outcome:
     name, world = drawn(chance, root, name, WORLDS)
     kept, _ = whole(root / "whole" / world.name / name, world, name)
     outcome, here = Outcome(Counter(), name), root / "stored"
-    shutil.rmtree(here, ignore_errors=True)
+    for folder in (here, root / "stored-cache"):
+        shutil.rmtree(folder, ignore_errors=True)
     with _moto() as sound, _proxy(sound, chance) as (server, variables):
         bucket = _Bucket(sound)
         bucket.put(world)
-        run = partial(start, COMMANDS[name], "s3://bucket/world", also=variables)
+        run = partial(
+            start,
+            COMMANDS[name],
+            "s3://bucket/world",
+            also={**variables, "CORPUSFIT_CACHE": str(root / "stored-cache")},
+        )
         out: Path | str = here / "out" if chance.random() < 0.5 else "s3://bucket/out"
         for number in range(FAULTS):
             server.kind, server.at = chance.choice(kinds), chance.randrange(12)

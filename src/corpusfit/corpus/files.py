@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -59,11 +60,29 @@ def open_stored(url: str) -> BinaryIO:
         if not is_url(url):
             return Path(url).open("rb")
         fs, path = filesystem(url, "The input")
-        return cast("BinaryIO", fs.open(path, "rb"))
+        return _whole(cast("BinaryIO", fs.open(path, "rb")))
     except CorpusfitError:
         raise
     except Exception as e:
         raise unreadable(url, e) from e
+
+
+def _whole(file: BinaryIO) -> BinaryIO:
+    """The file of a store, whose `read` fails where the store gives fewer bytes than it stated."""
+    size, read = getattr(file, "size", None), file.read
+    if size is None:
+        return file
+
+    def checked(length: int = -1) -> bytes:
+        left = size - file.tell()
+        wanted = left if length < 0 else min(length, left)
+        data = read(length)
+        if len(data) < wanted:
+            raise OSError(errno.EIO, f"the store gave {len(data):,} of {wanted:,} bytes")
+        return data
+
+    file.read = checked  # type: ignore[method-assign]
+    return file
 
 
 def read_full(file: BinaryIO, size: int, url: str) -> bytes:

@@ -50,6 +50,7 @@ class _Tokeniser:
         try:
             self._tokenizer = Tokenizer.from_buffer(path.read_bytes())
         except Exception as e:  # the library raises bare exceptions
+            raise_machine_fault(e)
             raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
