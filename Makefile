@@ -3,7 +3,7 @@
 #   make test       lint, types and every test that is not slow: the loop
 #   make test-all   the slow tests and the site too
 #   make docs       the documentation site, in build/site
-#   make torture    kill commands at random and fuzz what reads bytes, for MINUTES=60
+#   make torture    kill, break, attack and fuzz for MINUTES=60, and see whether the promises hold
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
@@ -49,7 +49,7 @@ bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	for name in encode isolation_forest mixtures memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
-# Try for some minutes whether the promises hold: benchmarks/torture.
+# Try for some minutes whether the promises hold (needs gcc; s3fs and moto[server]): benchmarks/torture.
 MINUTES ?= 60
 torture: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt

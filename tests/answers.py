@@ -17,6 +17,13 @@ from corpusfit.engine import Job, PlainJob, report
 from corpusfit.errors import MissingDependencyError, StorageError
 
 
+class NoAnswerError(ConnectionError):
+    """As those of botocore it cannot be pickled."""
+
+    def __init__(self, *, code):
+        super().__init__(f"the store answers {code}")
+
+
 @dataclass(frozen=True)
 class Answer(Job):
     """Adds a number, or does what the piece asks of a worker."""
@@ -54,6 +61,8 @@ class Answer(Job):
                     raise StorageError("the disk is full")
                 case "missing":
                     raise MissingDependencyError("A test", "embed")
+                case "no answer":
+                    raise NoAnswerError(code=503)
                 case "bug":
                     return {}["no such key"]
                 case "die":

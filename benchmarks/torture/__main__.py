@@ -17,11 +17,14 @@ import time
 from pathlib import Path
 
 from commands import make_model
+from faults import fault
 from fuzz import fuzz
 from kills import kill
 from ledger import Ledger
+from pairs import two
+from stores import store
 
-CAMPAIGNS = {"kills": kill, "fuzz": fuzz}
+CAMPAIGNS = {"kills": kill, "faults": fault, "two": two, "stores": store, "fuzz": fuzz}
 LEDGER = Path(__file__).parents[1] / "results/torture.json"
 
 

@@ -36,7 +36,7 @@ class Command:
     words: str
     kept: tuple[str, ...]
 
-    def line(self, world: Path, out: Path, workers: int) -> list[str]:
+    def line(self, world: Path | str, out: Path | str, workers: int) -> list[str]:
         """The arguments, with their folders."""
         given = [w.format(w=world, out=out) for w in self.words.split()]
         return [sys.executable, "-m", "corpusfit", *given, "--workers", str(workers)]

@@ -12,13 +12,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from commands import COMMANDS, Command, digests, environment, make_world
+from commands import COMMANDS, digests
 from ledger import Outcome
+from running import WORLDS, drawn, end, group, start, whole
 
-WORLDS = 8
-"""Inputs that are drawn; each command's whole run on one of them is made once."""
 KILLS = 6
-_LONGEST, _GRACE = 600.0, 20.0  # seconds after which a command hangs, and its workers outlive it
 
 
 def kill(seed: int, root: Path, only: str | None) -> Outcome:
@@ -32,60 +30,32 @@ def kill(seed: int, root: Path, only: str | None) -> Outcome:
         only: name of the command, instead of a drawn one.
     """
     chance = random.Random(f"kill {seed}")
-    name = only or chance.choice(sorted(COMMANDS))
-    world_seed, command, counts = chance.randrange(WORLDS), COMMANDS[name], Counter[str]()
-    world = root / "worlds" / str(world_seed)
-    if not world.exists():
-        make_world(world, world_seed, root / "base/model")
+    name, world = drawn(chance, root, only, WORLDS)
+    command, counts = COMMANDS[name], Counter[str]()
     outcome = Outcome(counts, name)
-    whole, seconds = _whole(root, world, name)
+    kept, seconds = whole(root / "whole" / world.name / name, world, name)
     out = root / "killed"
     shutil.rmtree(out, ignore_errors=True)
     for _ in range(KILLS):
         workers = chance.choice((1, 2))
-        process = _start(command, world, out, workers)
+        process = start(command, world, out, workers)
         time.sleep(seconds * chance.random())
         counts[_send(process, chance)] += 1
-        code, said, left = _end(process)
+        code, said, left = end(process)
         if code is None:
             outcome.broken.append("it hangs after a signal")
         if left:
             outcome.broken.append(f"{left} processes outlive it")
         if "Traceback" in said:
             outcome.broken.append(f"a traceback: {said[-300:]}")
-    process = _start(command, world, out, chance.choice((1, 2)))
-    code, said, _ = _end(process)
+    process = start(command, world, out, chance.choice((1, 2)))
+    code, said, _ = end(process)
     counts["resumed"] += 1
     if code != 0:
         outcome.broken.append(f"it does not go on: code {code}, {said[-300:]}")
-    elif digests(out, command.kept) != whole:
+    elif digests(out, command.kept) != kept:
         outcome.broken.append("its files are not those of a whole run")
     return outcome
-
-
-def _whole(root: Path, world: Path, name: str) -> tuple[dict[str, str], float]:
-    """The files of an uninterrupted run, and its seconds."""
-    out, command = root / "whole" / world.name / name, COMMANDS[name]
-    took = out.with_suffix(".seconds")
-    if not took.exists():
-        shutil.rmtree(out, ignore_errors=True)
-        began = time.monotonic()
-        code, said, _ = _end(_start(command, world, out, 2))
-        if code != 0:
-            raise RuntimeError(f"{name} fails on world {world.name}: {said}")
-        took.write_text(str(time.monotonic() - began))
-    found = digests(out, command.kept)
-    if not found:
-        raise RuntimeError(f"{name} writes none of {', '.join(command.kept)}")
-    return found, float(took.read_text())
-
-
-def _start(command: Command, world: Path, out: Path, workers: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command.line(world, out, workers),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, env=environment(), start_new_session=True,
-    )  # fmt: skip
 
 
 def _send(process: subprocess.Popen[str], chance: random.Random) -> str:
@@ -100,7 +70,7 @@ def _send(process: subprocess.Popen[str], chance: random.Random) -> str:
         elif kind == "kill all":
             os.killpg(process.pid, signal.SIGKILL)
         elif kind == "kill a worker":
-            workers = sorted(filter(_is_worker, _group(process.pid)))
+            workers = sorted(filter(_is_worker, group(process.pid)))
             os.kill(chance.choice(workers) if workers else process.pid, signal.SIGKILL)
         elif kind == "terminate":
             process.terminate()
@@ -117,32 +87,6 @@ def _send(process: subprocess.Popen[str], chance: random.Random) -> str:
             time.sleep(chance.random())
             process.kill()
     return f"signal: {kind}"
-
-
-def _end(process: subprocess.Popen[str]) -> tuple[int | None, str, int]:
-    """The exit status, None if it hangs, what it said, and how many processes outlive it."""
-    try:
-        _, said = process.communicate(timeout=_LONGEST)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return None, process.communicate()[1], 0
-    until = time.monotonic() + _GRACE
-    while (left := len(_group(process.pid))) and time.monotonic() < until:
-        time.sleep(0.1)
-    if left:
-        os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, said, left
-
-
-def _group(leader: int) -> list[int]:
-    """Ids of the living processes of a command's group (Linux)."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if os.getpgid(int(entry.name)) == leader and state != "Z":
-                found.append(int(entry.name))
-    return found
 
 
 def _is_worker(pid: int) -> bool:

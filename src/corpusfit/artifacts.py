@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import gc
 import json
 import os
@@ -20,7 +21,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
-from corpusfit.errors import ModelError, StorageError, bad_setting
+from corpusfit.errors import (
+    ModelError,
+    StorageError,
+    bad_setting,
+    machine_fault,
+    raise_machine_fault,
+)
 
 T = TypeVar("T")
 
@@ -143,10 +150,10 @@ def _put(path: Path) -> Iterator[BinaryIO]:
 
 
 def _unwritten(path: Path, error: Exception) -> StorageError:
-    reason = getattr(error, "strerror", None) or error
-    return StorageError(
-        f"Cannot write {path}: {reason}. Make room on the disk or allow writing, then run the same "
-        "command again; finished shards are kept."
+    what = f"Cannot write {path}"
+    return machine_fault(error, what) or StorageError(
+        f"{what}: {getattr(error, 'strerror', None) or error}. Allow writing there, then run the "
+        "same command again; finished work is kept."
     )
 
 
@@ -233,16 +240,24 @@ def read_arrays(
 
     Raises:
         ModelError: the file is damaged or corpusfit did not write it.
+        StorageError: it cannot be read now.
     """
     try:
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
+        path.open("rb").close()  # as `safe_open` calls any error of it a missing file
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
             arrays = {name: f.get_tensor(name) for name in wanted}
             header = json.loads((f.metadata() or {})["json"])
     except (SafetensorError, OSError, KeyError, ValueError) as e:
-        raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e
+        if isinstance(e, FileNotFoundError) and path.exists():
+            e = OSError(errno.EIO, "it cannot be opened", str(path))
+        raise_machine_fault(e)
+        raise ModelError(
+            f"{path} is not a file that corpusfit wrote: {e}. If it did, the file is damaged: "
+            "remove it, then run the same command again."
+        ) from e
     return arrays, header
 
 

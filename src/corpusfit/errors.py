@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import errno
+import json
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -160,7 +162,87 @@ class ModelError(CorpusfitError):
 
 
 class StorageError(CorpusfitError):
-    """A file cannot be written; finished files are kept."""
+    """A file cannot be written, or the machine has another fault; finished files are kept."""
+
+
+_CURES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room on the disk"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Allow access to it"),
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
+    ),
+    **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk, the network drive or the store"),
+    errno.ENOMEM: "Use fewer <.workers> or a machine with more memory",
+}
+"""What to do about an error of the system, by its number."""
+
+_NETWORK = {
+    *("aiohttp", "aiobotocore", "botocore", "s3fs", "gcsfs", "google", "azure", "adlfs"),
+    *("requests", "urllib3", "httpx", "httpcore", "http"),
+}
+"""Libraries whose errors tell of a store or of the network."""
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+"""The number in the texts of errors of libraries in Rust."""
+_TORN = re.compile("parquet magic bytes|deserialize thrift", re.I)
+"""Texts of Arrow's errors about Parquet files that are not whole."""
+_NO_MEMORY = re.compile("cannot allocate memory|failed to map segment", re.I)
+"""Texts of errors of PyTorch and of the system's loader."""
+
+
+def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
+    """The error for a fault of the machine, its network or a store; None for any other error.
+
+    Args:
+        error: what was raised.
+        what: what could not be done (default: the error's own text).
+    """
+    cure = machine_cure(error)
+    if not cure:
+        return None
+    reason = getattr(error, "strerror", None) or str(error) or "Out of memory"
+    if not what and (file := getattr(error, "filename", None)):
+        what = f"Cannot use {file}"
+    return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
+
+
+def raise_machine_fault(error: BaseException, what: str = "") -> None:
+    """Raise `machine_fault(error, what)`, if it is one."""
+    if fault := machine_fault(error, what):
+        raise fault from error
+
+
+def machine_cure(error: BaseException) -> str:
+    """What to do about a fault of the machine, a sentence; empty for any other error."""
+    if isinstance(error, CorpusfitError | BrokenPipeError):
+        return ""
+    number = getattr(error, "errno", None)
+    # a SystemError comes from a library in C, which is mostly out of memory
+    if isinstance(error, MemoryError | SystemError) or _NO_MEMORY.search(str(error)):
+        number = errno.ENOMEM
+    elif found := _NUMBER.search(str(error)):
+        number = int(found[1])
+    cure = _CURES.get(number or 0)
+    library = type(error).__module__.partition(".")[0]
+    if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):
+        cure = "Check the network and the store"
+    return f"{cure}, then run the same command again; finished work is kept." if cure else ""
+
+
+def raise_torn_file(error: Exception, what: str = "") -> None:
+    """Raise `StorageError`, if an error that nobody caught is of a stored file that is not whole.
+
+    Errors of the user's own files are caught where these are read.
+
+    Args:
+        error: what was raised.
+        what: what could not be done (default: nothing is said of it).
+    """
+    if isinstance(error, json.JSONDecodeError) or _TORN.search(str(error)):
+        text = f"{what}: a file" if what else "A file"
+        raise StorageError(
+            f"{text} that corpusfit wrote is damaged, or was read in part: {error}. Check the disk "
+            "and the store, then run the same command again."
+        ) from error
 
 
 class TrainingError(CorpusfitError):

@@ -137,7 +137,16 @@ class OutFolder:
         begun = self.work / "run.json"
         if not begun.exists():
             return False
-        before = with_new_names(json.loads(begun.read_text("utf-8")))
+        try:
+            before = with_new_names(json.loads(begun.read_text("utf-8")))
+        except ValueError as e:
+            if overwrite:
+                return True
+            raise OutputFolderError(
+                f"{begun} is damaged, or was read in part ({e}). Run the same command again. If "
+                "that does not help, choose another <.out>, or replace the run with "
+                "<.overwrite=true>."
+            ) from e
         wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
@@ -186,9 +195,11 @@ class OutFolder:
             stale.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
-        """The manifest, if the run is complete."""
+        """The manifest, if the run is complete; one that is damaged marks no complete run."""
         path = self.path / "manifest.json"
-        return json.loads(path.read_text("utf-8")) if path.exists() else None
+        with contextlib.suppress(ValueError):
+            return json.loads(path.read_text("utf-8")) if path.exists() else None
+        return None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest, which marks the run as finished; deletes an older report."""

@@ -1,12 +1,15 @@
 """Stored scorers and files that appear whole."""
 
+import errno
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from corpusfit import artifacts
 from corpusfit.artifacts import (
     read_arrays,
     restore,
@@ -114,6 +117,22 @@ def test_a_safetensors_file_of_others_is_a_model_error(tmp_path):
         read_arrays(tmp_path / "other.safetensors")
     with pytest.raises(ModelError, match="nowhere"):
         read_arrays(tmp_path / "nowhere")
+
+
+def test_a_file_that_cannot_be_opened_now_is_not_called_missing(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "a.safetensors", {"x": np.zeros(3)}, {})
+
+    def fail(error):
+        raise error
+
+    missing = FileNotFoundError("No such file or directory")  # as safetensors says
+    monkeypatch.setattr(artifacts, "safe_open", lambda *_, **__: fail(missing))
+    with pytest.raises(StorageError, match=r"a\.safetensors.*again"):
+        read_arrays(tmp_path / "a.safetensors")
+    no_handle = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(Path, "open", lambda *_, **__: fail(no_handle))
+    with pytest.raises(StorageError, match="ulimit"):
+        read_arrays(tmp_path / "a.safetensors")
 
 
 def test_the_same_arrays_are_the_same_bytes(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import http.client
 import inspect
 import pickle
 
@@ -78,3 +80,34 @@ def test_a_block_within_a_caller_keeps_its_own_spelling():
     ):
         raise errors.InputError("See <method.k1>.")
     assert errors.CALLER.get() is errors.by_path
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "/a/b"), ("/a/b", "Make room")),
+        (OSError(errno.EMFILE, "Too many open files"), ("ulimit -n",)),
+        (OSError(errno.EIO, "Input/output error"), ("disk",)),
+        (MemoryError(), ("workers",)),
+        (ValueError("I/O error: No space left on device (os error 28)"), ("Make room",)),
+        (RuntimeError("9 bytes. Error code 12 (Cannot allocate memory)"), ("workers",)),
+        (ImportError("a.so: failed to map segment from shared object"), ("workers",)),
+    ],
+)
+def test_a_fault_of_the_machine_has_its_own_cure(error, told):
+    fault = str(errors.machine_fault(error))
+    assert all(words in fault for words in (*told, "run the same command again"))
+    assert "Cannot write x" in str(errors.machine_fault(error, "Cannot write x"))
+
+
+def test_an_error_of_the_network_has_a_cure_and_a_closed_pipe_none():
+    assert "network" in errors.machine_cure(TimeoutError())
+    assert "network" in errors.machine_cure(http.client.IncompleteRead(b""))
+    assert not errors.machine_cure(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    fault = errors.machine_fault(ValueError("(os error 28)"), "Cannot write x")
+    assert not errors.machine_cure(fault)
+
+
+@pytest.mark.parametrize("bug", [FileNotFoundError(errno.ENOENT, "x"), OSError("x"), KeyError(1)])
+def test_a_bug_is_no_fault_of_the_machine(bug):
+    assert errors.machine_fault(bug) is None

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
+from corpusfit.manifest import OutFolder
 from corpusfit.workflows.selection_folder import SelectionFolder
 from corpusfit.workflows.splitting.folder import SplitFolder
 
@@ -114,3 +115,22 @@ def test_of_files_that_inputs_name_only_its_own_are_thrown_away(tmp_path, kind):
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == sorted(mine)
     folder.remove_written()
     assert (tmp_path / "selected.de").exists()
+
+
+def test_a_damaged_identity_is_named_and_overwrite_starts_anew(tmp_path):
+    folder = OutFolder(tmp_path / "out")
+    folder.begin({"command": "split", "seed": 0}, overwrite=False)
+    begun = folder.work / "run.json"
+    begun.write_bytes(begun.read_bytes()[:20])
+    with pytest.raises(OutputFolderError, match=r"run\.json.*overwrite"):
+        folder.begin({"command": "split", "seed": 0}, overwrite=False)
+    folder.begin({"command": "split", "seed": 0}, overwrite=True)
+    assert folder.identity()["seed"] == 0
+
+
+def test_a_damaged_manifest_marks_no_complete_run(tmp_path):
+    folder = OutFolder(tmp_path / "out")
+    folder.finish({"command": "split"})
+    assert folder.finished() == {"command": "split"}
+    (folder.path / "manifest.json").write_text('{"comm')
+    assert folder.finished() is None

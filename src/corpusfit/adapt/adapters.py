@@ -15,7 +15,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.transformer import LOCAL, loading
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
 
 if TYPE_CHECKING:
     import torch
@@ -179,7 +179,8 @@ def _note(folder: Path) -> dict[str, Any] | None:
         whole = set(note) == {"kind", "base", *sizes} and set(note["base"]) == set(Base._fields)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise_machine_fault(e)
         whole = False
     if not whole:
         raise ModelError(
@@ -214,6 +215,7 @@ def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
     try:
         found = load_file(path)
     except (SafetensorError, OSError) as e:
+        raise_machine_fault(e)
         raise ModelError(f"{path} cannot be read: {e}.") from e
     model.base_model.requires_grad_(False)
     if note["kind"] == "pfeiffer":

@@ -21,7 +21,13 @@ from corpusfit.embed.folders import Setting, file_digests, find, transformer_fol
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import LOCAL, position_limit, quiet
-from corpusfit.errors import MissingDependencyError, ModelError, StorageError
+from corpusfit.errors import (
+    MissingDependencyError,
+    ModelError,
+    StorageError,
+    machine_fault,
+    raise_machine_fault,
+)
 
 MODEL = Setting(
     flag="<model.name>",
@@ -208,6 +214,7 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
+        raise_machine_fault(e, f"<model.name>: {name} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if reason.startswith("Unrecognized configuration class"):
             part = "decoder" if objective == TSDAE else "head for it"
@@ -343,6 +350,7 @@ def save_model(
     except StorageError:
         raise
     except Exception as e:  # safetensors has its own error for a full disk
-        raise StorageError(f"Cannot write the model to {folder}: {e}.") from e
+        what = f"Cannot write the model to {folder}"
+        raise (machine_fault(e, what) or StorageError(f"{what}: {e}.")) from e
     finally:
         remove(aside)

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError, called_by
+from corpusfit.errors import CorpusfitError, called_by, raise_machine_fault, raise_torn_file
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
@@ -66,9 +66,7 @@ class _Commands(TyperGroup):
         command = getattr(importlib.import_module(f"corpusfit.cli.{cmd_name}"), cmd_name)
         about = (inspect.getdoc(command) or "").replace("Example:\n", "Example:\n\n\b\n")
         single = typer.Typer(**SETTINGS)
-        single.command(cmd_name, cls=_Command, help=about)(
-            command
-        )  # \b: keeps its lines
+        single.command(cmd_name, cls=_Command, help=about)(command)  # \b: keeps its lines
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -84,7 +82,14 @@ class _Commands(TyperGroup):
         from corpusfit.cli.options import CommandLine
 
         with called_by(CommandLine()):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except Exception as e:
+                stores = [word for word in sys.argv if "://" in word]
+                what = f"Cannot use {' or '.join(stores)}" if stores else ""
+                raise_machine_fault(e, what)
+                raise_torn_file(e, what)
+                raise
 
 
 app = typer.Typer(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from corpusfit.errors import CorpusfitError, InputError
+from corpusfit.errors import CorpusfitError, InputError, machine_cure
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
@@ -59,11 +60,29 @@ def open_stored(url: str) -> BinaryIO:
         if not is_url(url):
             return Path(url).open("rb")
         fs, path = filesystem(url, "The input")
-        return cast("BinaryIO", fs.open(path, "rb"))
+        return _whole(cast("BinaryIO", fs.open(path, "rb")))
     except CorpusfitError:
         raise
     except Exception as e:
         raise unreadable(url, e) from e
+
+
+def _whole(file: BinaryIO) -> BinaryIO:
+    """The file of a store, whose `read` fails where the store gives fewer bytes than it stated."""
+    size, read = getattr(file, "size", None), file.read
+    if size is None:
+        return file
+
+    def checked(length: int = -1) -> bytes:
+        left = size - file.tell()
+        wanted = left if length < 0 else min(length, left)
+        data = read(length)
+        if len(data) < wanted:
+            raise OSError(errno.EIO, f"the store gave {len(data):,} of {wanted:,} bytes")
+        return data
+
+    file.read = checked  # type: ignore[method-assign]
+    return file
 
 
 def read_full(file: BinaryIO, size: int, url: str) -> bytes:
@@ -142,7 +161,8 @@ def stored_size(url: str) -> int:
 def unreadable(url: str, error: Exception) -> InputError:
     """The error for bytes that cannot be read."""
     reason = getattr(error, "strerror", None) or first_line(error)
-    return InputError(f"{url} cannot be read: {reason}.")
+    cure = machine_cure(error) or "Check that it can be reached, then run the same command again."
+    return InputError(f"{url} cannot be read: {reason}. {cure}")
 
 
 def stated_digest(url: str) -> tuple[str, int] | None:

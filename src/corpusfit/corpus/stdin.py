@@ -16,7 +16,7 @@ from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.registry import format_of_bytes
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.corpus.unpack import Stream
-from corpusfit.errors import InputError, StorageError, bad_setting
+from corpusfit.errors import InputError, StorageError, bad_setting, machine_fault
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -64,7 +64,8 @@ def spooled(input_name: str, spool: Path, role: str) -> Source:
     except OSError as e:
         with contextlib.suppress(OSError):
             incoming.unlink()
-        raise StorageError(f"{input_name} cannot be copied to {copy}: {e.strerror or e}.") from e
+        what = f"{input_name} cannot be copied to {copy}"
+        raise (machine_fault(e, what) or StorageError(f"{what}: {e.strerror or e}.")) from e
     return replace(source, url=str(copy.absolute()))
 
 

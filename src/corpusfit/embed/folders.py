@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.minilm import MINILM, minilm_folder
-from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
+from corpusfit.errors import MissingDependencyError, ModelError, bad_setting, raise_machine_fault
 
 
 class Setting(NamedTuple):
@@ -173,6 +173,7 @@ def read_json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
     except FileNotFoundError:
         return default
     except (OSError, ValueError) as e:
+        raise_machine_fault(e)
         raise ModelError(f"{setting.flag}: {path} cannot be read: {e}.") from e
     if not isinstance(value, type(default)):
         raise ModelError(f"{setting.flag}: {path} does not hold a JSON {type(default).__name__}.")

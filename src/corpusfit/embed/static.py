@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.word_tokens import BLOCK, WordTokens
 from corpusfit.embed.wordpiece import WordPiece
-from corpusfit.errors import CorpusfitError, ModelError, importing
+from corpusfit.errors import CorpusfitError, ModelError, importing, raise_machine_fault
 from corpusfit.kernels.pieces import means
 from corpusfit.types import Texts, Vectors, buffers, taken, text_array
 
@@ -141,6 +141,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
     except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of errors
+        raise_machine_fault(e, f"<embed.embedder>: the model in {folder} cannot be loaded")
         reason = f"{type(e).__name__}: {e}".splitlines()[0]
         raise ModelError(
             f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"

@@ -16,7 +16,7 @@ from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import Encoder, Progress, digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.hardware import resolve
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
 from corpusfit.plan import EmbedPlan
 from corpusfit.types import Texts, Vectors
 
@@ -265,6 +265,7 @@ def loading(what: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as e:
+        raise_machine_fault(e, f"{what} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"{what} cannot be loaded: {reason}") from e
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import mmap
 import multiprocessing
 import os
 import shutil
@@ -15,19 +17,19 @@ import types
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.engine.worker import ENVIRONMENT, drawn, heard_by, opened, packed
-from corpusfit.errors import WorkerError
+from corpusfit.errors import WorkerError, raise_machine_fault
 from corpusfit.kernels.compiling import noticed_by
 
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
 _POLL = 0.5  # seconds between two looks at what is done of the pieces in progress
 _ALMOST = 1 - 2**-20  # the greatest share of a piece in progress
+_BUFFERS = 64 << 20  # bytes, twice the buffer of OpenBLAS
 _COMPILES = -1.0  # a worker compiles kernels; no piece has this number
 
 
@@ -144,10 +146,35 @@ _HEARD = contextlib.ExitStack()  # in a worker, to its end
 def _do(job_file: Path, number: int, piece: Any) -> Any:
     """In a worker: open the job unless it is open, then run the piece."""
     global _number  # noqa: PLW0603
-    work = opened(job_file.name, job_file.read_bytes)
-    _number = number
-    drawn()
-    return work(piece)
+    try:
+        _take_buffers()
+        work = opened(job_file.name, job_file.read_bytes)
+        _number = number
+        drawn()
+        return work(piece)
+    except Exception as e:  # not every library's error can travel to the other process
+        raise_machine_fault(e)
+        raise
+
+
+@functools.cache
+def _take_buffers() -> None:
+    """In a worker with limited memory (`ulimit -v`): take what SciPy's linear algebra needs.
+
+    Without memory for its buffer SciPy's OpenBLAS tries again without end.
+
+    Raises:
+        OSError: there is no such memory.
+    """
+    with contextlib.suppress(ImportError):  # Windows, or no SciPy
+        import resource
+
+        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            import numpy as np
+            from scipy.linalg.blas import dgemm
+
+            mmap.mmap(-1, _BUFFERS).close()
+            dgemm(1.0, np.ones((200, 200)), np.ones((200, 200)))
 
 
 def _share(shares: Any, place: int, done: float) -> None:
@@ -168,8 +195,8 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
         with taken.get_lock():
             place = taken.value
             taken.value += 1
-        heard_by(partial(_share, shares, place))
-        _HEARD.enter_context(noticed_by(partial(shares.__setitem__, -1, _COMPILES)))
+        heard_by(functools.partial(_share, shares, place))
+        _HEARD.enter_context(noticed_by(functools.partial(shares.__setitem__, -1, _COMPILES)))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from corpusfit.adapt.models import MODEL
 from corpusfit.embed.folders import Setting, find, transformer_folder
 from corpusfit.embed.transformer import LOCAL, quiet
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
 
 SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 """The setting `model` of a translation task."""
@@ -47,6 +47,7 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
+        raise_machine_fault(e, f"{setting.flag}: {name} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if "SentencePiece" in reason:  # needed by MarianMT and M2M100, and few others
             reason = "its tokenizer needs another library: pip install sentencepiece"

@@ -11,7 +11,7 @@ from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
 from corpusfit.corpus.sources import is_pair
 from corpusfit.corpus.unpack import Stream, unpacked_name
-from corpusfit.errors import InputError, bad_setting
+from corpusfit.errors import InputError, bad_setting, raise_machine_fault
 from corpusfit.evaluate.formats.rct import ABSTRACT
 from corpusfit.evaluate.formats.tokens import SUFFIXES
 from corpusfit.evaluate.registry import load, names
@@ -160,6 +160,7 @@ class _Search:
             if path.is_dir():
                 return self.folder(path)
         except OSError as e:
+            raise_machine_fault(e)
             raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
         raise InputError(
             f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "

@@ -13,7 +13,7 @@ from corpusfit.embed.contract import Progress
 from corpusfit.embed.folders import Setting, find
 from corpusfit.embed.minilm import minilm_folder
 from corpusfit.embed.transformer import LOCAL, quiet
-from corpusfit.errors import CorpusfitError, MissingDependencyError, ModelError
+from corpusfit.errors import CorpusfitError, MissingDependencyError, ModelError, raise_machine_fault
 from corpusfit.evaluate.formats.brat import WORD
 
 TOKENIZER = Setting(
@@ -56,6 +56,7 @@ def open_tokenizer(name: str) -> Any:
     except CorpusfitError:
         raise
     except Exception as e:  # the library raises bare exceptions
+        raise_machine_fault(e)
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(
             f"<.tokenizer> must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
-from corpusfit.errors import InputError, ModelError, importing
+from corpusfit.errors import InputError, ModelError, importing, raise_machine_fault
 from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
@@ -50,6 +50,7 @@ class _Tokeniser:
         try:
             self._tokenizer = Tokenizer.from_buffer(path.read_bytes())
         except Exception as e:  # the library raises bare exceptions
+            raise_machine_fault(e)
             raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -219,6 +220,7 @@ def selected_lines(
                 found.append(fields(orjson.loads(line)))
                 rows.append(row)
     except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
+        raise_machine_fault(e)
         raise InputError(
             f"{name}, row {row}: `corpusfit select` did not write this line ({e}). Run the "
             "selection again, or give the file itself instead of its run folder."

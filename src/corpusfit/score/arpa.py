@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import ModelError
+from corpusfit.errors import ModelError, raise_machine_fault
 from corpusfit.kernels.backoff import UNKNOWN, empty_table, find, incomplete, keys_of, put
 from corpusfit.kernels.tokens import BEGIN, END, identity, reference
 
@@ -85,6 +85,7 @@ def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
                 after = f"\\{k + 1}-grams:" if k < len(counts) else "\\end\\"
                 _expect(lines, after, f"more than the {count} {k}-grams of the header")
     except OSError as e:
+        raise_machine_fault(e)
         raise ModelError(f"{path} cannot be read: {e.strerror}. Name an ARPA file.") from e
     return _table(lines, sections), len(counts)
 

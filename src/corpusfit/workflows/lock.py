@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from corpusfit.artifacts import is_local
@@ -11,7 +11,7 @@ from corpusfit.errors import OutputFolderError
 
 
 @contextmanager
-def locked(work: Path, command: str, *, shared: bool = False) -> Iterator[None]:
+def locked(work: Path, command: str, *, shared: bool = False, make: bool = False) -> Iterator[None]:
     """Hold an advisory lock on a folder; without lock support of the system, do nothing.
 
     The system frees the lock when the process ends. Windows, some network drives and stores of
@@ -21,10 +21,14 @@ def locked(work: Path, command: str, *, shared: bool = False) -> Iterator[None]:
         work: folder of the lock file; without it nothing is locked.
         command: name of the command, for others that find the folder in use.
         shared: whether it only reads, and others may read too.
+        make: whether to make the folder.
 
     Raises:
         OutputFolderError: another process holds the lock; the message names its command.
     """
+    if make and is_local(work):
+        with suppress(OSError):  # the command's first file says what is wrong
+            work.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
 

@@ -97,8 +97,8 @@ def push_to_hub(
         )
     except Exception as e:
         raise StorageError(
-            f"{name} cannot be written on the hub: {first_line(e)}. Check the name, and log in "
-            "with `hf auth login`."
+            f"{name} cannot be written on the hub: {first_line(e)}. Check the name and the "
+            "network, and log in with `hf auth login`."
         ) from e
     return str(made)
 

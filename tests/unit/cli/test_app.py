@@ -1,5 +1,7 @@
 """The application: its version, its groups of commands, completion, and the cache command."""
 
+import errno
+import importlib
 import json
 import os
 import re
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 
 import corpusfit
 from corpusfit.cli.app import COMMANDS, JOURNEY, app
+from corpusfit.errors import StorageError
 
 CLI = Path(corpusfit.__file__).parent / "cli"
 
@@ -75,3 +78,21 @@ def test_cache_is_listed_and_pruned(tmp_path):
     assert (old.exists(), new.exists()) == (False, True)
     assert run(*cache, "--keep", "5").exit_code == 1
     assert run(*cache, "nosuch").exit_code == 1
+
+
+def test_a_fault_of_the_machine_is_an_error_with_a_cure_and_another_one_keeps_its_traceback(
+    monkeypatch,
+):
+    for error, kind in (
+        (OSError(errno.EMFILE, "Too many open files"), StorageError),
+        (MemoryError(), StorageError),
+        (json.JSONDecodeError("unexpected end", "{", 1), StorageError),
+        (ValueError("Parquet magic bytes not found in footer."), StorageError),
+        (FileNotFoundError(errno.ENOENT, "gone"), FileNotFoundError),
+    ):
+
+        def fail(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr(importlib, "import_module", fail)
+        assert type(run("methods").exception) is kind

@@ -197,6 +197,23 @@ def test_parquet_from_a_url(memory, read, tmp_path):
     assert read("memory://box/a.parquet") == read(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet"])
+def test_a_store_that_gives_less_than_it_stated_is_an_error(
+    memory, read, find, tmp_path, name, monkeypatch
+):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+    data = {"a.jsonl": ROW, "a.jsonl.gz": gzip.compress(ROW)}
+    memory.pipe(f"/box/{name}", data.get(name) or (tmp_path / "a.parquet").read_bytes())
+    kind = type(memory.open(f"/box/{name}"))
+    short = kind.read
+    monkeypatch.setattr(kind, "read", lambda file, *size: short(file, *size)[:-1])
+    with pytest.raises(InputError, match=rf"{name}.*store gave"):
+        read(f"memory://box/{name}")
+
+
 def test_urls_that_cannot_be_read(find, memory):
     memory.pipe("/box/a.md", b"")
     with pytest.raises(InputError, match=r"'nowhere'"):

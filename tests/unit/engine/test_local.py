@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from answers import Answer, Touch
 from corpusfit import errors
 from corpusfit.engine import LocalEngine
-from corpusfit.errors import WorkerError
+from corpusfit.errors import StorageError, WorkerError
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,31 @@ def test_a_worker_that_dies_is_an_error_with_a_cure():
         LocalEngine(1) as engine,
     ):
         list(engine.map(Answer(), ["die"]))
+
+
+def test_a_fault_of_a_store_comes_back_as_an_error_with_a_cure(engine):
+    with pytest.raises(StorageError, match=r"answers 503.*network"):
+        list(engine.map(Answer(), ["no answer"]))
+    assert list(engine.map(Answer(), [1])) == [1]
+
+
+@pytest.mark.slow
+def test_a_worker_without_memory_for_linear_algebra_does_not_wait_for_it():
+    limited = """
+import resource
+import scipy.linalg.blas
+from corpusfit.engine.local import _take_buffers
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20),) * 2)
+try:
+    _take_buffers()
+except OSError as e:
+    print(e.errno)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", limited], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(done.stdout) == errno.ENOMEM
 
 
 def test_an_error_in_the_caller_ends_the_workers_at_once():

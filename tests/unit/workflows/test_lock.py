@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import corpusfit
 from corpusfit.errors import OutputFolderError
 from corpusfit.workflows.lock import locked
 
@@ -81,3 +82,31 @@ def test_a_folder_that_is_missing_or_read_only_is_not_locked(tmp_path, work):
     with locked(work, "explain", shared=True):
         pass
     work.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("adapt", marks=pytest.mark.slow), "clusters", "compose", "evaluate", "split"],
+)
+def test_a_second_command_on_one_out_writes_nothing(name, tmp_path, jsonl, inline):
+    texts = jsonl("corpus.jsonl", [f"text {n} about something" for n in range(50)])
+    rows = [{"text": f"text {n}", "label": str(n % 2)} for n in range(20)]
+    for split in ("train", "dev", "test"):
+        jsonl(f"task/{split}.jsonl", rows)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'composition = "E_D"\nbudget = 9\n[[sources]]\nname = "own"\nkind = "specific"\n'
+        f'language = "en"\npath = "{texts}"\n'
+    )
+    out = tmp_path / "out"
+    words = {
+        "adapt": {"data": texts, "model": "none"},
+        "clusters": {"corpus": texts, "k": 2, "embedder": "static"},
+        "compose": {"recipe": recipe},
+        "evaluate": {"task": tmp_path / "task", "model": "none"},
+        "split": {"data": texts, "dev": 5, "test": 5},
+    }
+    with locked(out / ".corpusfit", "first", make=True):
+        with pytest.raises(OutputFolderError, match="`corpusfit first`"):
+            getattr(corpusfit, name)(out=out, machine=inline, **words[name])
+        assert [path.name for path in out.rglob("*")] == [".corpusfit", "lock"]

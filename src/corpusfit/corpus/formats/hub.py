@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from corpusfit.corpus.contract import Named
 from corpusfit.corpus.cutting import Block, Lines, cut
-from corpusfit.corpus.files import first_line, is_url
+from corpusfit.corpus.files import first_line, is_url, unreadable
 from corpusfit.corpus.formats.jsonl import JsonLines, as_line
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError, importing
@@ -155,7 +155,7 @@ def _reading(url: str) -> Iterator[None]:
     except CorpusfitError:
         raise
     except Exception as e:
-        raise InputError(f"{url} cannot be read: {first_line(e)}.") from e
+        raise unreadable(url, e) from e
 
 
 def _parsed(url: str) -> _DatasetName:

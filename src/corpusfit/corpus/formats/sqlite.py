@@ -18,7 +18,7 @@ from pathlib import Path
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.cutting import Block, Lines, cut
-from corpusfit.corpus.files import is_url
+from corpusfit.corpus.files import is_url, unreadable
 from corpusfit.corpus.formats.jsonl import JsonLines, as_line
 from corpusfit.corpus.unpack import Stream
 from corpusfit.errors import InputError
@@ -26,6 +26,7 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 _ROWS = 64
+_OF_MACHINE = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL}
 _READING = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -89,6 +90,8 @@ class _JsonLines:
                         as_line(dict(zip(names, r, strict=True)), self._plan) for r in some
                     )
         except (sqlite3.Error, sqlite3.Warning, _UnclearError) as e:
+            if getattr(e, "sqlite_errorcode", 0) & 0xFF in _OF_MACHINE:
+                raise unreadable(self._source.url, e) from e
             self.problem = rejects.unreadable("sqlite", e)
         self.position = self._source.size
 

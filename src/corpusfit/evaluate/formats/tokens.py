@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.unpack import unpacked_name
-from corpusfit.errors import EmptyInputError, InputError, bad_setting
+from corpusfit.errors import EmptyInputError, InputError, bad_setting, raise_machine_fault
 from corpusfit.evaluate.formats.conll import TAG, with_type
 from corpusfit.evaluate.formats.labelled import Labelled, whole_text
 from corpusfit.evaluate.plan import KINDS, TaskPlan
@@ -107,6 +107,7 @@ def _parquet(place: str, plan: TaskPlan) -> _Rows:
     try:
         table = pq.read_table(place)
     except (pa.ArrowException, OSError) as e:
+        raise_machine_fault(e)
         raise InputError(f"{place} cannot be read: {str(e).splitlines()[0]}.") from e
     notes = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})

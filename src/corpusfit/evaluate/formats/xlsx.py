@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpusfit.errors import EmptyInputError, InputError, importing
+from corpusfit.errors import EmptyInputError, InputError, importing, raise_machine_fault
 from corpusfit.evaluate.formats.conll import TAG, with_type
 from corpusfit.evaluate.formats.labelled import Labelled
 
@@ -69,6 +69,7 @@ def _rows(path: Path) -> list[list[str]]:
         cells = list(book.worksheets[0].iter_rows(values_only=True))
         book.close()
     except (InvalidFileException, OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
+        raise_machine_fault(e)
         raise InputError(f"{path} cannot be read as a workbook: {e}.") from e
     rows = [[str(c).strip() for c in row if c is not None and str(c).strip()] for row in cells]
     while rows and not rows[-1]:

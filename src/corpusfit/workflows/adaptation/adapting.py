@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -44,6 +45,7 @@ from corpusfit.workflows.inputs import (
     require_task,
     with_task_phase,
 )
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.publishing import push_to_hub
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
@@ -118,31 +120,39 @@ def adapt(
     accelerator = start_accelerator(hardware.device, track, out)
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
-    with accelerator.main_process_first():  # the other processes find the files
-        inputs = (data, task, replay, guard, then)
-        ready = _prepare(
-            plan, inputs, folder, hardware, machine, guard_field=guard_field, overwrite=overwrite
-        )
-    if not isinstance(ready, Ready):
-        return Adapted(out, ready)
-    runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
-    try:
-        facts = runner.run(ready, folder)
-        on_task = list(data) == [TASK]  # then the command sets every setting of the preset
-        texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
-        texts = {"data": list(data) if on_task else absolute(data), **texts}
-        named = plan.with_value("model.name", named_model(plan.model.name))
-        settings = named.overrides(all_of_them=on_task)
-        facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
-        if accelerator.is_main_process and trial is None:
-            facts["seconds"] = round(time.perf_counter() - began, 1)
-            write_model_card(out, facts)
-            folder.finish(facts)
-            folder.free()
-        accelerator.wait_for_everyone()
-    finally:
-        accelerator.end_training()  # ends the process group too; no process waits after this
-    return Adapted(out, folder.finished() or facts)
+    alone = locked(folder.work, "adapt", make=True)
+    with alone if accelerator.is_main_process else contextlib.nullcontext():
+        with accelerator.main_process_first():  # the other processes find the files
+            inputs = (data, task, replay, guard, then)
+            ready = _prepare(
+                plan,
+                inputs,
+                folder,
+                hardware,
+                machine,
+                guard_field=guard_field,
+                overwrite=overwrite,
+            )
+        if not isinstance(ready, Ready):
+            return Adapted(out, ready)
+        runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
+        try:
+            facts = runner.run(ready, folder)
+            on_task = list(data) == [TASK]  # then the command sets every setting of the preset
+            texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
+            texts = {"data": list(data) if on_task else absolute(data), **texts}
+            named = plan.with_value("model.name", named_model(plan.model.name))
+            settings = named.overrides(all_of_them=on_task)
+            facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
+            if accelerator.is_main_process and trial is None:
+                facts["seconds"] = round(time.perf_counter() - began, 1)
+                write_model_card(out, facts)
+                folder.finish(facts)
+                folder.free()
+            accelerator.wait_for_everyone()
+        finally:
+            accelerator.end_training()  # ends the process group too; no process waits after this
+        return Adapted(out, folder.finished() or facts)
 
 
 def _prepare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from corpusfit.workflows.analysis.cluster_contents import described, outliers, w
 from corpusfit.workflows.analysis.cluster_sample import draw_units
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.reproduce import absolute, command_words
 
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
@@ -82,8 +84,9 @@ def clusters(
         plan = dataclasses.replace(plan, read=read)
     folder = ClustersFolder(out)
     folder.claim()
-    with machine.running(folder.work) as context:
+    with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         sources = context.find(corpus_inputs, plan.read, "corpus")
+        stack.enter_context(locked(folder.work, "clusters", make=True))
         run = Run.of(context, plan.reading(), [], sources)
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):

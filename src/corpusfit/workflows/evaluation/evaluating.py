@@ -32,6 +32,7 @@ from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
 from corpusfit.workflows.evaluation.folder import EvaluateFolder
 from corpusfit.workflows.evaluation.sides import Side
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.pair_languages import check_languages
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
@@ -102,48 +103,49 @@ def evaluate(
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    side = partial(Side.of, plan.model, seed=plan.seed, seeds=seeds, learns=task_type.learns)
-    models = {OURS: side("")}
-    if base:
-        models[BASE] = side(base)
-    folder.begin(_identity(plan, found), overwrite=overwrite)
-    if task_type.parallel:
-        references = (str(own[0]) for own in found.test.labels)
-        pairs = zip(found.test.texts(), references, strict=True)
-        check_languages(pairs, "<.task>", machine.progress.warn)
-    common = split_overlaps(found)
-    for note in (*found.notes, *common.notes()):
-        machine.progress.warn(note)
-    evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
-    evaluation.fine_tune(machine)
-    results, comparisons = evaluation.results(), evaluation.comparisons()
-    for warning in _warnings(results, task_type, frozen=plan.model.frozen):
-        machine.progress.warn(warning)
-    given: dict[str, str | int] = {
-        "model": named_model(plan.model.name),
-        "base": named_model(base),
-        "seeds": seeds,
-        "train-size": ",".join(map(str, train_sizes)),
-    }
-    settings = plan.with_value("model.name", "").overrides()
-    where = [found.place] if found.place else absolute([task])
-    facts = {
-        "command": "evaluate",
-        "repeat": command_words("evaluate", {"task": where}, given, settings),
-        "versions": versions(),
-        "plan": plan.as_dict(),
-        "models": {role: model.as_dict() for role, model in models.items()},
-        "task": _description(found),
-        "overlaps": common.as_dict(),
-        "seeds": seeds,
-        "metric": evaluation.metric,
-        "unit": task_type.unit,
-        "signatures": task_type.signatures(found.labels),
-        "constant": task_type.constant(found),
-        "results": results,
-        "comparisons": comparisons,
-    }
-    folder.finish(facts)
+    with locked(folder.work, "evaluate", make=True):
+        side = partial(Side.of, plan.model, seed=plan.seed, seeds=seeds, learns=task_type.learns)
+        models = {OURS: side("")}
+        if base:
+            models[BASE] = side(base)
+        folder.begin(_identity(plan, found), overwrite=overwrite)
+        if task_type.parallel:
+            references = (str(own[0]) for own in found.test.labels)
+            pairs = zip(found.test.texts(), references, strict=True)
+            check_languages(pairs, "<.task>", machine.progress.warn)
+        common = split_overlaps(found)
+        for note in (*found.notes, *common.notes()):
+            machine.progress.warn(note)
+        evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
+        evaluation.fine_tune(machine)
+        results, comparisons = evaluation.results(), evaluation.comparisons()
+        for warning in _warnings(results, task_type, frozen=plan.model.frozen):
+            machine.progress.warn(warning)
+        given: dict[str, str | int] = {
+            "model": named_model(plan.model.name),
+            "base": named_model(base),
+            "seeds": seeds,
+            "train-size": ",".join(map(str, train_sizes)),
+        }
+        settings = plan.with_value("model.name", "").overrides()
+        where = [found.place] if found.place else absolute([task])
+        facts = {
+            "command": "evaluate",
+            "repeat": command_words("evaluate", {"task": where}, given, settings),
+            "versions": versions(),
+            "plan": plan.as_dict(),
+            "models": {role: model.as_dict() for role, model in models.items()},
+            "task": _description(found),
+            "overlaps": common.as_dict(),
+            "seeds": seeds,
+            "metric": evaluation.metric,
+            "unit": task_type.unit,
+            "signatures": task_type.signatures(found.labels),
+            "constant": task_type.constant(found),
+            "results": results,
+            "comparisons": comparisons,
+        }
+        folder.finish(facts)
     return Evaluated(out, facts)
 
 

@@ -96,8 +96,7 @@ def run_recipe(
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     folder = RecipeFolder(out.absolute())
     folder.claim()
-    folder.work.mkdir(parents=True, exist_ok=True)
-    with locked(folder.work, "run"), contextlib.ExitStack() as stack:
+    with locked(folder.work, "run", make=True), contextlib.ExitStack() as stack:
         folder.begin(recipe.identity, overwrite=overwrite)
         if cells is not None:
             folder.exchange(cells)

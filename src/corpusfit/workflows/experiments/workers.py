@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -20,6 +19,7 @@ from corpusfit.errors import (
     StorageError,
     WorkerError,
     called_by,
+    machine_fault,
 )
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
@@ -68,7 +68,7 @@ def run_step(
         collector: has the warnings of the step.
 
     Raises:
-        StorageError: the disk is full.
+        StorageError: the disk is full, or the machine has another fault.
         WorkerError: a process died.
     """
     error = trace = ""
@@ -86,10 +86,8 @@ def run_step(
     except (StorageError, WorkerError):
         raise
     except Exception as e:
-        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(
-                f"{costs.parent}: {e.strerror}. Free some space, then run again."
-            ) from e
+        if isinstance(e, OSError) and (fault := machine_fault(e)):
+            raise fault from e
         error = str(e) if isinstance(e, CorpusfitError) else f"{type(e).__name__}: {e}"
         trace = traceback.format_exc()
     warnings = tuple(collector.warnings) if collector else ()

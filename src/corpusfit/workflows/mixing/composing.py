@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -22,6 +23,7 @@ from corpusfit.manifest import Finished, source_as_dict, source_identity, versio
 from corpusfit.score import registry
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine, RunContext
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.mixing.folder import ComposeFolder
 from corpusfit.workflows.mixing.surveying import (
     LOOK,
@@ -62,8 +64,9 @@ def compose(
     folder = ComposeFolder(out)
     folder.claim()
     _check_methods(recipe)
-    with machine.running(folder.work) as running:
+    with contextlib.ExitStack() as stack, machine.running(folder.work) as running:
         context = _open(recipe, folder, running)
+        stack.enter_context(locked(folder.work, "compose", make=True))
         folder.begin(_identity(context), overwrite=overwrite)
         running.engine.require_shared(folder.work, "<.out>")
         done = folder.finished()

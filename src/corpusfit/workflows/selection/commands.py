@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.artifacts import is_local, no_collection
+from corpusfit.artifacts import no_collection
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compile import CompileKernels
 from corpusfit.jobs.fit import PrepareEncoder, Sample
@@ -245,12 +245,9 @@ def _run(
     files = _files(_resolved(plan))
     folder = SelectionFolder(out)
     folder.claim()
-    with machine.running(folder.work) as context, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         run = _open(plan, target, corpus_inputs, context)
-        if is_local(folder.work):
-            with contextlib.suppress(OSError):  # `begin` says what is wrong
-                folder.work.mkdir(parents=True, exist_ok=True)
-        stack.enter_context(locked(folder.work, "select" if selecting else "score"))
+        stack.enter_context(locked(folder.work, "select" if selecting else "score", make=True))
         decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
         run.choose_embedder(*decided)
         run.plan = run.asked = plan = _resolved(run.plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from corpusfit.manifest import Finished, source_as_dict, source_identity, versio
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, RunContext
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.reproduce import absolute
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
@@ -69,8 +71,9 @@ def split(
     plan = plan.check()
     folder = SplitFolder(out)
     folder.claim()
-    with machine.running() as context:
+    with contextlib.ExitStack() as stack, machine.running() as context:
         sources = context.at(folder.work).find(inputs, plan.read, "data")
+        stack.enter_context(locked(folder.work, "split", make=True))
         folder.begin(_identity(plan, sources), overwrite=overwrite)
         done = folder.finished()
         if done is not None:

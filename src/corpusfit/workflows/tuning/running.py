@@ -90,8 +90,7 @@ def tune(
     _require_usable(inputs, out)
     folder = TuneFolder(out)
     folder.claim()
-    folder.work.mkdir(parents=True, exist_ok=True)
-    with locked(folder.work, "tune"):
+    with locked(folder.work, "tune", make=True):
         found = _read(plan, inputs, folder, machine)
         folder.begin(found.identity(plan), overwrite=overwrite)
         if folder.finished() is None:

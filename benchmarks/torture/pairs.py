@@ -1,0 +1,125 @@
+"""Run two commands at once, on one folder or on one cache, or one while its cache is cleaned."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from commands import COMMANDS, digests
+from ledger import Outcome
+from running import broken, drawn, end, start, whole
+
+WORLDS = 3
+"""Inputs that are drawn; each command's whole run on one of them is made once."""
+KINDS = ("one folder", "one cache", "pruned cache", "removed cache")
+_OLD = 5 * 3600.0  # seconds since the last use of a cache that is pruned
+
+
+def two(seed: int, root: Path, only: str | None) -> Outcome:
+    """A case: two commands at once, or one and its cache's end; then the first one again.
+
+    On one folder the second is told of the first, or finds it finished; on one cache both write
+    the files of a whole run.
+
+    Args:
+        seed: draws commands, world, workers and instants.
+        root: folder with `base/model`, where whole runs are kept.
+        only: name of the command or of a kind, instead of a drawn one.
+    """
+    chance = random.Random(f"two {seed}")
+    kind = only if only in KINDS else chance.choice(KINDS)
+    name, world = drawn(chance, root, None if only in KINDS else only, WORLDS)
+    here, outcome = root / "two", Outcome(Counter({kind: 1, "resumed": 1}), name)
+    shutil.rmtree(here, ignore_errors=True)
+    run = _Run(root, world, here / "cache")
+    if kind == "one folder":
+        outcome.broken += _one_folder(run, name, here / name, chance)
+    elif kind == "one cache":
+        outcome.broken += _one_cache(run, name, here, chance)
+    else:
+        outcome.broken += _cleaned(run, name, here, chance, prune=kind == "pruned cache")
+    code, said, _ = end(run.start(name, here / name, 2))
+    if code != 0:
+        outcome.broken.append(f"it does not go on: code {code}, {said[-600:]}")
+    elif not run.right(name, here / name):
+        outcome.broken.append("its files are not those of a whole run")
+    return outcome
+
+
+class _Run:
+    """Runs of commands on one world with one cache."""
+
+    def __init__(self, root: Path, world: Path, cache: Path) -> None:
+        self._root, self._world = root, world
+        self._used = {"CORPUSFIT_CACHE": str(cache)}
+
+    def start(self, name: str, out: Path, workers: int) -> subprocess.Popen[str]:
+        return start(COMMANDS[name], self._world, out, workers, self._used)
+
+    def prune(self) -> None:
+        words = [sys.executable, "-m", "corpusfit", "cache", "prune", "--keep", "0"]
+        subprocess.run(words, env={**os.environ, **self._used}, capture_output=True, check=True)
+
+    def whole(self, name: str) -> tuple[dict[str, str], float]:
+        return whole(self._root / "whole" / self._world.name / name, self._world, name)
+
+    def right(self, name: str, out: Path) -> bool:
+        """Whether a finished run has the files of a whole one."""
+        return digests(out, COMMANDS[name].kept) == self.whole(name)[0]
+
+
+def _one_folder(run: _Run, name: str, out: Path, chance: random.Random) -> Iterator[str]:
+    _, seconds = run.whole(name)
+    first = run.start(name, out, chance.choice((1, 2)))
+    time.sleep(seconds * chance.random())
+    second = run.start(name, out, chance.choice((1, 2)))
+    ends = [end(first), end(second)]
+    for code, said, left in ends:
+        yield from broken(code, said, left)
+        if code != 0 and "under way" not in said:
+            yield f"code {code}, {said[-300:]}"
+    if all(code != 0 for code, *_ in ends):
+        yield "neither ends well"
+    elif not run.right(name, out):
+        yield "their files are not those of a whole run"
+
+
+def _one_cache(run: _Run, name: str, here: Path, chance: random.Random) -> Iterator[str]:
+    other = chance.choice([other for other in sorted(COMMANDS) if other != name])
+    run.whole(name), run.whole(other)
+    pairs = {each: run.start(each, here / each, 1) for each in (name, other)}
+    for each, process in pairs.items():
+        code, said, left = end(process)
+        yield from broken(code, said, left)
+        if code != 0 or not run.right(each, here / each):
+            yield f"{each} beside {other}: code {code}, {said[-600:]}"
+
+
+def _cleaned(
+    run: _Run, name: str, here: Path, chance: random.Random, *, prune: bool
+) -> Iterator[str]:
+    """A run whose cache, warm and long unused, is pruned or removed at some instant."""
+    _, seconds = run.whole(name)
+    end(run.start(name, here / "warm", 2))
+    cache = here / "cache"
+    for file in cache.rglob("*"):
+        os.utime(file, (time.time() - _OLD,) * 2)
+    process = run.start(name, here / name, chance.choice((1, 2)))
+    time.sleep(seconds * chance.random())
+    if prune:
+        run.prune()
+    else:
+        shutil.rmtree(cache, ignore_errors=True)
+    code, said, left = end(process)
+    yield from broken(code, said, left)
+    if prune and code != 0:
+        yield f"code {code}, {said[-600:]}"
+    if code == 0 and not run.right(name, here / name):
+        yield "survived with other files"

@@ -1,0 +1,108 @@
+"""Run a command as a user does, and keep the files of its whole runs to compare others with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from commands import COMMANDS, Command, digests, environment, make_world
+
+WORLDS = 8
+"""Inputs that are drawn; each command's whole run on one of them is made once."""
+_LONGEST, _GRACE = 600.0, 20.0  # seconds after which a command hangs, and its workers outlive it
+_CURE = re.compile(
+    r"\b(again|make room|free|choose|pass|use|raise|set|check|install|give|restore)\b", re.I
+)
+
+
+def drawn(chance: random.Random, root: Path, only: str | None, worlds: int) -> tuple[str, Path]:
+    """Draw a command, unless one is given, and a folder of inputs, made if it is not there."""
+    name = only or chance.choice(sorted(COMMANDS))
+    seed = chance.randrange(worlds)
+    world = root / "worlds" / str(seed)
+    if not world.exists():
+        make_world(world, seed, root / "base/model")
+    return name, world
+
+
+def whole(out: Path, world: Path, name: str) -> tuple[dict[str, str], float]:
+    """The files of an uninterrupted run, made once, and its seconds.
+
+    Args:
+        out: its folder.
+        world: folder of inputs.
+        name: the command.
+    """
+    command, took = COMMANDS[name], out.with_suffix(".seconds")
+    if not took.exists():
+        shutil.rmtree(out, ignore_errors=True)
+        began = time.monotonic()
+        code, said, _ = end(start(command, world, out, 2))
+        if code != 0:
+            raise RuntimeError(f"{name} fails on world {world.name}: {said}")
+        took.write_text(str(time.monotonic() - began))
+    found = digests(out, command.kept)
+    if not found:
+        raise RuntimeError(f"{name} writes none of {', '.join(command.kept)}")
+    return found, float(took.read_text())
+
+
+def start(
+    command: Command,
+    world: Path | str,
+    out: Path | str,
+    workers: int,
+    also: Mapping[str, str] | None = None,
+) -> subprocess.Popen[str]:
+    """Start a command in a group of its own; `also` is added to its environment."""
+    return subprocess.Popen(
+        command.line(world, out, workers),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, env={**environment(), **(also or {})}, start_new_session=True,
+    )  # fmt: skip
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int | None, str, int]:
+    """The exit status, None if it hangs, what it said, and how many processes outlive it."""
+    try:
+        _, said = process.communicate(timeout=_LONGEST)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[1], 0
+    until = time.monotonic() + _GRACE
+    while (left := len(group(process.pid))) and time.monotonic() < until:
+        time.sleep(0.1)
+    if left:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, said, left
+
+
+def broken(code: int | None, said: str, left: int) -> Iterator[str]:
+    """What is wrong with an end: a hang, no plain message with a cure, what it leaves."""
+    if code is None:
+        yield "it hangs"
+    elif "Traceback" in said or code < 0:
+        yield f"code {code}, {said[-1500:]}"
+    elif code and not _CURE.search(said.rpartition("Error: ")[2]):
+        yield f"no cure: {said[-300:]}"
+    if left:
+        yield f"{left} processes outlive it"
+
+
+def group(leader: int) -> list[int]:
+    """Ids of the living processes of a command's group (Linux)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            if os.getpgid(int(entry.name)) == leader and state != "Z":
+                found.append(int(entry.name))
+    return found
