@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from corpusfit.escaping import harmless
+
 POINTS = "points"
 """The unit of most scores: hundredths."""
 Mark = Literal["", "*", "†"]
@@ -247,4 +249,4 @@ def _in_latex(entry: Cell) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return harmless(" ".join(text.split()))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.errors import InputError
-from corpusfit.report.escaping import harmless
+from corpusfit.escaping import harmless
 
 _DEPTH = 2
 """Levels of subfolders to search."""

@@ -149,6 +149,12 @@ def test_latex_escapes(text, want):
     assert lines[-2] == rf"\par\smallskip{{\footnotesize {want}}}"
 
 
+def test_a_file_of_tables_controls_no_terminal():
+    table = Table("\x1b[2J", ("a\u202e",), (("\x9b1m",),))
+    for text in (markdown(table), latex(table)):
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
 @pytest.mark.parametrize("text", [*NASTY, "a,b", " c "])
 def test_csv_keeps_any_text(text):
     read = list(formats.reader(io.StringIO(csv(Table("t", (text, "n"), ((text, 2),))), newline="")))
