@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from corpusfit.escaping import harmless
+from corpusfit.escaping import harmless, in_sheet
 
 POINTS = "points"
 """The unit of most scores: hundredths."""
@@ -139,7 +139,7 @@ def latex(table: Table) -> str:
 
 
 def csv(table: Table) -> str:
-    """The table as CSV, without title and notes.
+    """The table as CSV, without title and notes, and without formulas.
 
     A column with scores becomes three: mean, `sd` (both in points) and `mark`.
     """
@@ -149,12 +149,12 @@ def csv(table: Table) -> str:
         names += [name, f"{name} sd", f"{name} mark"] if has_scores else [name]
     text = io.StringIO()
     out = formats.writer(text, lineterminator="\n")
-    out.writerow(names)
+    out.writerow(map(in_sheet, names))
     for row in table.rows:
         fields: list[Any] = []
         for entry, has_scores in zip(row, wide, strict=True):
             fields += _in_csv(entry) if has_scores else [entry]
-        out.writerow(fields)
+        out.writerow(map(in_sheet, fields))
     return text.getvalue()
 
 
