@@ -175,7 +175,8 @@ class OutFolder:
     def remove_written(self) -> None:
         """Delete the files that `will_write` noted, and none of the user's."""
         listed = self.work / "files.json"
-        for name in json.loads(listed.read_text("utf-8")) if listed.exists() else ():
+        names = json.loads(listed.read_text("utf-8")) if listed.exists() else ()
+        for name in filter(_is_plain, names):
             (self.path / name).unlink(missing_ok=True)
         listed.unlink(missing_ok=True)
 
@@ -212,6 +213,11 @@ def _indented(manifest: Mapping[str, Any]) -> str:
 
 
 _LONG = 1000
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it is the name of a file, not a path that leads out of the folder."""
+    return Path(name).name == name
 
 
 def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:

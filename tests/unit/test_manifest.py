@@ -114,3 +114,15 @@ def test_of_files_that_inputs_name_only_its_own_are_thrown_away(tmp_path, kind):
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == sorted(mine)
     folder.remove_written()
     assert (tmp_path / "selected.de").exists()
+
+
+def test_only_files_of_the_folder_are_deleted(tmp_path):
+    """A folder of a stranger may list any path as a file that it wrote."""
+    folder, beside = SelectionFolder(tmp_path / "out"), tmp_path / "mine"
+    for path in (beside, folder.path / "old.de"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    folder.will_write(["../mine", str(beside), "..", "old.de"])
+    folder.remove_written()
+    assert beside.exists()
+    assert not (folder.path / "old.de").exists()
