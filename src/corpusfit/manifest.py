@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import no_collection, sweep, write_bytes
+from corpusfit.artifacts import is_local, no_collection, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, OutputFolderError
 from corpusfit.settings import with_new_names
 from corpusfit.types import Source
@@ -96,8 +96,9 @@ class OutFolder:
         """Check that the command can write to the folder.
 
         Raises:
-            OutputFolderError: the folder holds something that corpusfit did not write.
+            OutputFolderError: the folder holds something that corpusfit did not write, or a link.
         """
+        self.refuse_links()
         if (self.work / "run.json").exists() or not self.path.exists():
             return
         if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
@@ -105,6 +106,21 @@ class OutFolder:
                 f"<.out> must be a new or empty folder, or one that corpusfit wrote; {self.path} "
                 "holds something else. Choose another <.out>."
             )
+
+    def refuse_links(self) -> None:
+        """Check that nothing in the folder leads out of it.
+
+        Raises:
+            OutputFolderError: an entry of it or of `.corpusfit` is a link, by which the command
+                would write or delete elsewhere.
+        """
+        for folder in filter(is_local, (self.path, self.work)):
+            for entry in folder.iterdir() if folder.is_dir() else ():
+                if entry.is_symlink():
+                    raise OutputFolderError(
+                        f"{entry} is a link, by which files elsewhere could be changed. Move what "
+                        "it points to into its place, or use another folder."
+                    )
 
     def identity(self) -> dict[str, Any]:
         """The identity that `begin` wrote; empty if no run began."""

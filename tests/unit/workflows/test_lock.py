@@ -81,3 +81,13 @@ def test_a_folder_that_is_missing_or_read_only_is_not_locked(tmp_path, work):
     with locked(work, "explain", shared=True):
         pass
     work.chmod(0o700)
+
+
+@pytest.mark.parametrize("entry", ["selected", ".corpusfit/lock", ".corpusfit/scored"])
+def test_a_link_leads_to_no_file_of_others(work, tmp_path, entry):
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (work.parent / entry).symlink_to(mine)
+    with pytest.raises(OutputFolderError, match=entry), locked(work, "choose"):
+        pass
+    assert mine.read_text() == "mine"
