@@ -231,9 +231,9 @@ def _indented(manifest: Mapping[str, Any]) -> str:
 _LONG = 1000
 
 
-def _is_plain(name: str) -> bool:
+def _is_plain(name: object) -> bool:
     """Whether it is the name of a file, not a path that leads out of the folder."""
-    return Path(name).name == name
+    return isinstance(name, str) and Path(name).name == name != ".."
 
 
 def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:
