@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import is_local, no_collection, sweep, write_bytes
-from corpusfit.errors import ChangedInputError, OutputFolderError
+from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.settings import with_new_names
 from corpusfit.types import Source
 
@@ -58,6 +58,35 @@ _STORED = tuple(f.name for f in dataclasses.fields(Source) if f.name != "cells")
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     """Content fingerprint by source name."""
     return {s.name: s.fingerprint for s in sources}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object that a run wrote; raises `InputError` if the file holds anything else."""
+    with undamaged(path):
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+    return found
+
+
+@contextlib.contextmanager
+def undamaged(*places: Path) -> Iterator[None]:
+    """Read what a run wrote.
+
+    Args:
+        places: files or folders that are read.
+
+    Raises:
+        InputError: they are damaged, or not what this version of corpusfit writes.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as e:
+        named, why = ", ".join(map(str, places)), str(e).partition("\n")[0]
+        raise InputError(
+            f"{named} is incomplete, damaged, or not from this version of corpusfit "
+            f"({type(e).__name__}: {why}). Run the command that made it again, with another <.out>."
+        ) from e
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,8 +154,7 @@ class OutFolder:
     def identity(self) -> dict[str, Any]:
         """The identity that `begin` wrote; empty if no run began."""
         begun = self.work / "run.json"
-        found: dict[str, Any] = json.loads(begun.read_text("utf-8")) if begun.exists() else {}
-        return found
+        return read_object(begun) if begun.exists() else {}
 
     def command(self) -> str:
         """The command that wrote the folder, if its identity names one; else ""."""
@@ -152,7 +180,7 @@ class OutFolder:
         begun = self.work / "run.json"
         if not begun.exists():
             return False
-        before = with_new_names(json.loads(begun.read_text("utf-8")))
+        before = with_new_names(read_object(begun))
         wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
@@ -204,7 +232,7 @@ class OutFolder:
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
         path = self.path / "manifest.json"
-        return json.loads(path.read_text("utf-8")) if path.exists() else None
+        return read_object(path) if path.exists() else None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest, which marks the run as finished; deletes an older report."""
