@@ -107,13 +107,13 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 def markdown(table: Table) -> str:
     """The table as GitHub Markdown, numbers right-aligned, notes as a list below."""
-    heads = [_escaped(name) for name in table.columns]
+    heads = [in_markdown(name) for name in table.columns]
     rules = ["---:" if right else "---" for right in _figures(table)]
     body = [[_in_markdown(entry) for entry in row] for row in table.rows]
-    lines = [f"**{_escaped(table.title)}**", ""]
+    lines = [f"**{in_markdown(table.title)}**", ""]
     lines += [f"| {' | '.join(row)} |" for row in (heads, rules, *body)]
     if table.notes:
-        lines += ["", *(f"- {_escaped(note)}" for note in table.notes)]
+        lines += ["", *(f"- {in_markdown(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -210,16 +210,17 @@ _MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown; a `_` within a word has none."""
 
 
-def _escaped(text: str) -> str:
+def in_markdown(text: str) -> str:
+    """Any text as one line of Markdown that shows it and does nothing else."""
     return _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
 
 
 def _in_markdown(entry: Cell) -> str:
     if not isinstance(entry, Score):
-        return _escaped(_plain(entry))
+        return in_markdown(_plain(entry))
     mean, _, rest = _plain(entry).partition(" ")
     shown = f"**{mean}**" if entry.best else mean
-    return f"{shown} {_escaped(rest)}".rstrip()
+    return f"{shown} {in_markdown(rest)}".rstrip()
 
 
 _LATEX = {
