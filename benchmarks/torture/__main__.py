@@ -17,10 +17,11 @@ import time
 from pathlib import Path
 
 from commands import make_model
+from foes import foe
 from kills import kill
 from ledger import Ledger
 
-CAMPAIGNS = {"kills": kill}
+CAMPAIGNS = {"kills": kill, "foes": foe}
 LEDGER = Path(__file__).parents[1] / "results/torture.json"
 
 

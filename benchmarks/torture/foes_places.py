@@ -317,7 +317,8 @@ def _manifest(box: Box, text: str) -> None:
         shutil.rmtree(box.out / "run", ignore_errors=True)
         path = finished(box, kind) / "manifest.json"
         found = json.loads(path.read_bytes())
-        for key in found.keys() - {*_KEPT}:
+        free = sorted(found.keys() - {*_KEPT})
+        for key in free[len(text) % 4 :: 4]:  # a quarter of them each time
             path.write_text(json.dumps({**found, key: _poisoned(found[key], text)}), "utf-8")
             box.corpusfit("report", box.out / "run")
             _cards(box, {**found, key: _poisoned(found[key], text)})

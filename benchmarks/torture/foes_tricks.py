@@ -419,7 +419,7 @@ HUB: dict[str, tuple[str, Callable[[Path], object]]] = {
     "data set of torch": ("hub:set", lambda f: (
         (f / "train.jsonl").unlink(), _tar(f / "train.tar"))),
     **{f"hub name {name!a}": (f"hub:{name}", lambda _: None) for name in (
-        "--foo", "../../x", "a/b@../../x", "a/b:../../x@train", "../outside", "/etc/passwd", "~/x", "",
+        "--foo", "../../x", "a/b@../../x", "a/b:../../x@train", "../nowhere", "/etc/passwd", "~/x", "",
         ":", "@", "a/b/../../../outside", "pickle", "json", "text", "webdataset", "parquet", "a b", ".",
         "..", "https://foe.example/a", "file:///etc/passwd", "a\n/b", "-", "pandas", "cache")},
 }  # fmt: skip
@@ -573,20 +573,23 @@ def _plans(box: Box) -> None:
         box.corpusfit("select", *own, box.out / str(n), "--set", f"{key}=../outside/secret.jsonl")
 
 
-def _token(box: Box, address: str) -> None:
+def _token(box: Box, path: str) -> None:
     """A recipe that would send a variable of the environment away."""
+    import fsspec
+
     asked: list[str] = []
-    import fsspec.implementations.http
 
-    def seen(_: object, url: str, **__: object) -> None:
-        asked.append(url)
-        raise OSError("not here")
+    class Theirs(fsspec.AbstractFileSystem):
+        protocol = "foe"
 
-    for name in ("_ls", "_info", "_isfile", "_isdir", "_glob", "_find", "_open", "_cat_file"):
-        setattr(fsspec.implementations.http.HTTPFileSystem, name, seen)
+        def info(self, path: str, **_: object) -> dict[str, Any]:
+            asked.append(path)
+            raise FileNotFoundError(path)
+
+    fsspec.register_implementation("foe", Theirs, clobber=True)
     (box.given / "mix.toml").write_text(
         'composition = "E_D"\nbudget = 40\n[[sources]]\nkind = "specific"\nlanguage = "en"\n'
-        f'name = "own"\npath = "{address}"\n',
+        f'name = "own"\npath = "{path}"\n',
         "utf-8",
     )
     box.corpusfit("compose", "mix.toml", "--engine", "inline", "--out", box.out / "mix")
@@ -613,11 +616,9 @@ TRICKS: dict[str, Callable[[Box], None]] = {
         change=lambda f: [_changed(p, method="os.system", kind="../x") for p in f.glob("*.json")],
     ),
     "recipe: folder that climbs": _recipe_folder,
-    "recipe: a variable in an address": partial(
-        _token, address="https://foe.example/${OWN_TOKEN}.jsonl"
-    ),
+    "recipe: a variable in an address": partial(_token, path="foe://x/${OWN_TOKEN}.jsonl"),
     "recipe: a variable in a chain": partial(
-        _token, address="simplecache::http://foe.example/${OWN_TOKEN}.jsonl"
+        _token, path="simplecache::foe://x/${OWN_TOKEN}.jsonl"
     ),
     "adapter: base and weights": _adapter,
     "task: a workbook that grows": _xlsx_task,

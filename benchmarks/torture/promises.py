@@ -65,7 +65,7 @@ def broken_on_terminal(said: bytes) -> Iterator[str]:
 def broken_in(folder: Path) -> Iterator[str]:
     """What is wrong with the pages, tables and cards that commands wrote."""
     checks = {".html": _page, ".svg": _drawing, ".csv": _sheet, ".md": _markdown, ".tex": _latex}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()):
         data = path.read_bytes()
         if path.suffix == ".zst":
             data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
