@@ -27,11 +27,16 @@ from foes_tricks import TRICKS
 from ledger import Outcome
 from promises import SECRET, broken_in, broken_on_terminal, listing
 
-CASES = [
-    *((place, name) for place, (_, kinds) in PLACES.items() for k in kinds for name in TEXTS[k]),
-    *((trick, "") for trick in TRICKS),
+_OF_PLACES = [
+    (nth, place, name)
+    for place, (_, kinds) in PLACES.items()
+    for nth, name in enumerate(name for kind in kinds for name in TEXTS[kind])
 ]
-"""Every place with each hostile text that it can hold, then the tricks with files."""
+CASES = [
+    *((trick, "") for trick in TRICKS),
+    *((place, name) for _, place, name in sorted(_OF_PLACES)),
+]
+"""Every trick with files, then every place with each hostile text that it can hold, in turn."""
 _EVERY = {name: text for kind in TEXTS.values() for name, text in kind.items()}
 _LONGEST = 120  # seconds
 

@@ -33,7 +33,7 @@ _ALL = ("terminal", "web", "sheet", "typeset", "path")
 
 
 def rows(n: int, **more: str) -> list[dict[str, str]]:
-    texts = (" ".join(_WORDS[i % 7 : i % 7 + 4] + [f"{i}."]) for i in range(n))
+    texts = (" ".join([*_WORDS[i % 7 : i % 7 + 4], f"{i}."]) for i in range(n))
     return [{"text": text, "id": f"row-{i}", **more} for i, text in enumerate(texts)]
 
 
@@ -73,7 +73,8 @@ def _file_name(box: Box, text: str) -> None:
     write(box.given / "corpus" / name, rows(30))
     shutil.move(box.given / "target.jsonl", box.given / name)
     _select(box, "--target", name)
-    _look(box, f"{name}:0", "--figures", box.out / "figures")
+    figures = ["--figures", box.out / "figures"] if "<" in text else []
+    _look(box, f"{name}:0", *figures)
     from corpusfit.workflows.cards import write_selection_card
 
     if (box.out / "run/manifest.json").exists():
@@ -400,9 +401,11 @@ def _model_files(box: Box, text: str) -> None:
         "--out",
     ]
     for n, (name, key) in enumerate(
-        (("config.json", "model_type"), ("config.json", "architectures"), ("config.json", "vocab_size"),
-         ("tokenizer_config.json", "tokenizer_class"), ("tokenizer_config.json", "mask_token"))
-    ):  # fmt: skip
+        (
+            *(("config.json", key) for key in ("model_type", "architectures", "vocab_size")),
+            *(("tokenizer_config.json", key) for key in ("tokenizer_class", "mask_token")),
+        )
+    ):
         folder = box.given / f"model-{n}"
         shutil.copytree(box.model, folder)
         found = json.loads((folder / name).read_bytes())

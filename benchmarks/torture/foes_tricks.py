@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from foes_places import finished, labelled, rows, write
 from safetensors.numpy import load_file, save_file
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 if TYPE_CHECKING:
     from foes import Box
@@ -141,15 +142,9 @@ def _peft(folder: Path) -> None:
 
 
 def _split_regex(folder: Path, pattern: str) -> None:
-    found = json.loads((folder / "tokenizer.json").read_bytes())
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
-    found["pre_tokenizer"] = split
-    (folder / "tokenizer.json").write_text(json.dumps(found), "utf-8")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.save(str(folder / "tokenizer.json"))
     write(folder.parent / "data.jsonl", [{"text": "a" * 5000 + "!"} for _ in range(40)] + rows(60))
 
 
@@ -197,9 +192,10 @@ MODELS: dict[str, Callable[[Path], object]] = {
     "a tokenizer that is a list": lambda f: (f / "tokenizer.json").write_text("[]"),
     "a tokenizer's files elsewhere": lambda f: _changed(
         f / "tokenizer_config.json",
-        tokenizer_file="../../outside/secret.jsonl", vocab_file="../../outside/secret.jsonl",
+        tokenizer_file="../../outside/secret.jsonl",
+        vocab_file="../../outside/secret.jsonl",
         name_or_path="../../outside",
-    ),  # fmt: skip
+    ),
     "a template that acts": lambda f: (f / "chat_template.jinja").write_text(
         "{{ ''.__class__.__mro__[1].__subclasses__() }}"
     ),
@@ -220,7 +216,7 @@ MODELS: dict[str, Callable[[Path], object]] = {
         (f / "model.safetensors").unlink(),
         (f / "model.safetensors").symlink_to("../../outside/secret.jsonl"),
     ),
-}  # fmt: skip
+}
 
 
 def _static(box: Box, change: Callable[[Path], object]) -> None:
@@ -232,13 +228,31 @@ def _static(box: Box, change: Callable[[Path], object]) -> None:
         "[UNK]": 1,
         **{w: i for i, w in enumerate(["kinase", "cell", "ligand"], 2)},
     }
-    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-             "max_input_chars_per_word": 100, "vocab": words}  # fmt: skip
-    normaliser = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
-                  "strip_accents": None, "lowercase": True}  # fmt: skip
-    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
-                 "normalizer": normaliser, "pre_tokenizer": {"type": "BertPreTokenizer"},
-                 "post_processor": None, "decoder": None, "model": model}  # fmt: skip
+    model = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": words,
+    }
+    normaliser = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": None,
+        "lowercase": True,
+    }
+    tokenizer = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": normaliser,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": None,
+        "decoder": None,
+        "model": model,
+    }
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
     table = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
     save_file({"embeddings": table}, folder / "model.safetensors")
@@ -333,33 +347,71 @@ _NPY = io.BytesIO()
 np.save(_NPY, np.array([_Payload()], dtype=object), allow_pickle=True)
 _MARK = b'{"format": 1, "command": "select"}'
 RUNS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "files to delete above": ("select", _content(
-        ".corpusfit/files.json", b'["../../outside/secret.jsonl", "../../home/x"]')),
-    "files to delete at a root": ("select", lambda run: (run / ".corpusfit/files.json").write_text(
-        json.dumps([str(run.parents[1] / "outside/secret.jsonl")]))),
+    "files to delete above": (
+        "select",
+        _content(".corpusfit/files.json", b'["../../outside/secret.jsonl", "../../home/x"]'),
+    ),
+    "files to delete at a root": (
+        "select",
+        lambda run: (run / ".corpusfit/files.json").write_text(
+            json.dumps([str(run.parents[1] / "outside/secret.jsonl")])
+        ),
+    ),
     "files to delete that are none": ("select", _content(".corpusfit/files.json", b'{"a": [1]}')),
-    **{f"{at} that links elsewhere": ("select", _link(at, to)) for at, to in (
-        ("selected", "outside"), ("scores", "outside"), (".corpusfit/lock", "outside/secret.jsonl"),
-        (".corpusfit/scored", "outside"), (".corpusfit/run.json", "outside/secret.jsonl"),
-        ("manifest.json", "outside/secret.jsonl"), ("report.html", "outside/secret.jsonl"),
-        ("rejects.jsonl", "outside/secret.jsonl"), ("examples.parquet", "outside/secret.jsonl"),
-        (".corpusfit", "outside"), ("selected/link", "outside"))},
-    **{f"{at} {what}": ("select", _content(at, data)) for at in (
-        "manifest.json", ".corpusfit/run.json", ".corpusfit/scored.json", ".corpusfit/scored/*.json",
-        "scores/*.parquet", "selected/*.zst", "examples.parquet", ".corpusfit/fit/*.safetensors")
-        for what, data in (("is a pickle", _PICKLE), ("is a list", b"[1]"), ("is empty", b""))},
-    "manifest.json lies": ("select", _content(
-        "manifest.json", b'{"command":"select","versions":{},"plan":{},"counts":{},"selected":{"a":1}}')),
+    **{
+        f"{at} that links elsewhere": ("select", _link(at, to))
+        for at, to in (
+            ("selected", "outside"),
+            ("scores", "outside"),
+            (".corpusfit/lock", "outside/secret.jsonl"),
+            (".corpusfit/scored", "outside"),
+            (".corpusfit/run.json", "outside/secret.jsonl"),
+            ("manifest.json", "outside/secret.jsonl"),
+            ("report.html", "outside/secret.jsonl"),
+            ("rejects.jsonl", "outside/secret.jsonl"),
+            ("examples.parquet", "outside/secret.jsonl"),
+            (".corpusfit", "outside"),
+            ("selected/link", "outside"),
+        )
+    },
+    **{
+        f"{at} {what}": ("select", _content(at, data))
+        for at in (
+            "manifest.json",
+            ".corpusfit/run.json",
+            ".corpusfit/scored.json",
+            ".corpusfit/scored/*.json",
+            "scores/*.parquet",
+            "selected/*.zst",
+            "examples.parquet",
+            ".corpusfit/fit/*.safetensors",
+        )
+        for what, data in (("is a pickle", _PICKLE), ("is a list", b"[1]"), ("is empty", b""))
+    },
+    "manifest.json lies": (
+        "select",
+        _content(
+            "manifest.json",
+            b'{"command":"select","versions":{},"plan":{},"counts":{},"selected":{"a":1}}',
+        ),
+    ),
     "run.json is bare": ("select", _content(".corpusfit/run.json", _MARK)),
     "scores are objects of numpy": ("select", _content("scores/*.parquet", _NPY.getvalue())),
-    "a checkpoint is a pickle": ("adapt", _content(
-        ".corpusfit/checkpoints/step-00000001/state.json", _PICKLE)),
+    "a checkpoint is a pickle": (
+        "adapt",
+        _content(".corpusfit/checkpoints/step-00000001/state.json", _PICKLE),
+    ),
     "a model's manifest is a list": ("adapt", _content("manifest.json", b"[]")),
     "a model's losses are words": ("adapt", _content("losses.jsonl", b'{"step": "x"}\n"y"\n')),
-    "an evaluation's manifest lies": ("evaluate", lambda run: _changed(
-        run / "manifest.json", results=[{"model": "x", "size": "y"}])),
-    "an evaluation without models": ("evaluate", lambda run: _changed(run / "manifest.json", models=[])),
-}  # fmt: skip
+    "an evaluation's manifest lies": (
+        "evaluate",
+        lambda run: _changed(run / "manifest.json", results=[{"model": "x", "size": "y"}]),
+    ),
+    "an evaluation without models": (
+        "evaluate",
+        lambda run: _changed(run / "manifest.json", models=[]),
+    ),
+}
 
 
 def _recipe_folder(box: Box) -> None:
@@ -407,22 +459,60 @@ def _card(path: str) -> Callable[[Path], object]:
 HUB: dict[str, tuple[str, Callable[[Path], object]]] = {
     "data set with a script": ("hub:set", lambda f: (f / "set.py").write_text(_FORK)),
     "data set with files above": ("hub:set", _card("../../outside/secret.jsonl")),
-    "data set with files at a root": ("hub:set", lambda f: _card(
-        str(f.parents[1] / "outside/*.jsonl"))(f)),
+    "data set with files at a root": (
+        "hub:set",
+        lambda f: _card(str(f.parents[1] / "outside/*.jsonl"))(f),
+    ),
     "data set with files of the web": ("hub:set", _card("https://foe.example/a.jsonl")),
-    "data set with a YAML that acts": ("hub:set", lambda f: (f / "README.md").write_text(
-        "---\nconfigs: !!python/object/apply:os.system ['touch $FOE_RAN']\n---\n")),
-    "data set of pickles": ("hub:set", lambda f: (
-        (f / "train.jsonl").unlink(), (f / "train.pkl").write_bytes(_PICKLE))),
-    "data set of a zip above": ("hub:set", lambda f: (
-        (f / "train.jsonl").unlink(), _zip(f / "train.zip"))),
-    "data set of torch": ("hub:set", lambda f: (
-        (f / "train.jsonl").unlink(), _tar(f / "train.tar"))),
-    **{f"hub name {name!a}": (f"hub:{name}", lambda _: None) for name in (
-        "--foo", "../../x", "a/b@../../x", "a/b:../../x@train", "../nowhere", "/etc/passwd", "~/x", "",
-        ":", "@", "a/b/../../../outside", "pickle", "json", "text", "webdataset", "parquet", "a b", ".",
-        "..", "https://foe.example/a", "file:///etc/passwd", "a\n/b", "-", "pandas", "cache")},
-}  # fmt: skip
+    "data set with a YAML that acts": (
+        "hub:set",
+        lambda f: (f / "README.md").write_text(
+            "---\nconfigs: !!python/object/apply:os.system ['touch $FOE_RAN']\n---\n"
+        ),
+    ),
+    "data set of pickles": (
+        "hub:set",
+        lambda f: ((f / "train.jsonl").unlink(), (f / "train.pkl").write_bytes(_PICKLE)),
+    ),
+    "data set of a zip above": (
+        "hub:set",
+        lambda f: ((f / "train.jsonl").unlink(), _zip(f / "train.zip")),
+    ),
+    "data set of torch": (
+        "hub:set",
+        lambda f: ((f / "train.jsonl").unlink(), _tar(f / "train.tar")),
+    ),
+    **{
+        f"hub name {name!a}": (f"hub:{name}", lambda _: None)
+        for name in (
+            "--foo",
+            "../../x",
+            "a/b@../../x",
+            "a/b:../../x@train",
+            "../nowhere",
+            "/etc/passwd",
+            "~/x",
+            "",
+            ":",
+            "@",
+            "a/b/../../../outside",
+            "pickle",
+            "json",
+            "text",
+            "webdataset",
+            "parquet",
+            "a b",
+            ".",
+            "..",
+            "https://foe.example/a",
+            "file:///etc/passwd",
+            "a\n/b",
+            "-",
+            "pandas",
+            "cache",
+        )
+    },
+}
 
 
 def _zip(path: Path) -> None:
@@ -501,29 +591,58 @@ CORPORA: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "a pipe": (lambda f: os.mkfifo(f / "b.jsonl"), ()),
     "a pickle named parquet": (lambda f: (f / "b.parquet").write_bytes(_PICKLE), ()),
     "a pickle named sqlite": (lambda f: (f / "b.sqlite").write_bytes(_PICKLE), ()),
-    "a statement that writes": (lambda f: _database(f, _ROW), (
-        "--set", "read.query=DELETE FROM a")),
-    "a statement that attaches": (lambda f: _database(f, _ROW), (
-        "--set", "read.query=select 1; ATTACH '../outside/x.db' AS b")),
-    "a statement that loads": (lambda f: _database(f, _ROW), (
-        "--set", "read.query=SELECT load_extension('./x.so') AS text")),
-    "a statement that reads a file": (lambda f: _database(f, _ROW), (
-        "--set", "read.query=SELECT readfile('../outside/secret.jsonl') AS text")),
-    "a view for a table": (lambda f: _database(
-        f, "CREATE VIEW a AS SELECT load_extension('x') AS text"), ()),
-    "a table of another name": (lambda f: _database(
-        f, "CREATE TABLE \"a\"\"; DROP TABLE b; --\" AS SELECT 'kinase binds' AS text"), ()),
-    "a database named as an address": (lambda f: _database(f, _ROW, name="a?mode=rwc&x#y.sqlite"), ()),
-    "JSON of deep lists": (lambda f: (f / "b.jsonl").write_bytes(
-        b'{"text": "a", "b": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n"), ()),
-    "JSON of a great number": (lambda f: (f / "b.jsonl").write_bytes(
-        b'{"text": "a", "b": 1' + b"0" * 10**6 + b"}\n"), ()),
-    "JSON with two texts": (lambda f: (f / "b.jsonl").write_bytes(
-        b'{"text": "a", "text": ["b"], "__class__": "os.system", "__proto__": {"a": 1}}\n'), ()),
-    "a template with attributes": (lambda _: None, (
-        "--text-field", "{text.__class__.__mro__} {0.__init__.__globals__} {text!r:>999999999}")),
+    "a statement that writes": (
+        lambda f: _database(f, _ROW),
+        ("--set", "read.query=DELETE FROM a"),
+    ),
+    "a statement that attaches": (
+        lambda f: _database(f, _ROW),
+        ("--set", "read.query=select 1; ATTACH '../outside/x.db' AS b"),
+    ),
+    "a statement that loads": (
+        lambda f: _database(f, _ROW),
+        ("--set", "read.query=SELECT load_extension('./x.so') AS text"),
+    ),
+    "a statement that reads a file": (
+        lambda f: _database(f, _ROW),
+        ("--set", "read.query=SELECT readfile('../outside/secret.jsonl') AS text"),
+    ),
+    "a view for a table": (
+        lambda f: _database(f, "CREATE VIEW a AS SELECT load_extension('x') AS text"),
+        (),
+    ),
+    "a table of another name": (
+        lambda f: _database(
+            f, 'CREATE TABLE "a""; DROP TABLE b; --" AS SELECT \'kinase binds\' AS text'
+        ),
+        (),
+    ),
+    "a database named as an address": (
+        lambda f: _database(f, _ROW, name="a?mode=rwc&x#y.sqlite"),
+        (),
+    ),
+    "JSON of deep lists": (
+        lambda f: (f / "b.jsonl").write_bytes(
+            b'{"text": "a", "b": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n"
+        ),
+        (),
+    ),
+    "JSON of a great number": (
+        lambda f: (f / "b.jsonl").write_bytes(b'{"text": "a", "b": 1' + b"0" * 10**6 + b"}\n"),
+        (),
+    ),
+    "JSON with two texts": (
+        lambda f: (f / "b.jsonl").write_bytes(
+            b'{"text": "a", "text": ["b"], "__class__": "os.system", "__proto__": {"a": 1}}\n'
+        ),
+        (),
+    ),
+    "a template with attributes": (
+        lambda _: None,
+        ("--text-field", "{text.__class__.__mro__} {0.__init__.__globals__} {text!r:>999999999}"),
+    ),
     "a glob of everything": (lambda _: None, ("--corpus", "../**/*.html")),
-}  # fmt: skip
+}
 
 
 def _xlsx_task(box: Box) -> None:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -24,11 +25,6 @@ _ACTS = ("=", "+", "-", "@", "\t", "\r")
 _FIGURES = re.compile(r"[-+\d.eEinfa ]*")
 _HEADER = {
     *("tags", "configs", "base_model", "library_name", "pipeline_tag", "license", "datasets"),
-}
-_LATEX = {
-    *("begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "par"),
-    *("smallskip", "footnotesize", "textbackslash", "textasciicircum", "textasciitilde"),
-    *("textless", "textgreater", "textbar", "pm", "dag", "dagger", "mathbf"),
 }
 
 
@@ -160,8 +156,20 @@ def _markdown(text: str) -> Iterator[str]:
 
 
 def _latex(text: str) -> Iterator[str]:
-    plain = re.sub(r"\\[^a-zA-Z]", "", text)  # a character that is escaped
-    for name in sorted(set(re.findall(r"\\([a-zA-Z]+)", plain)) - _LATEX):
+    for name in sorted(_commands(text) - _own_commands()):
         yield f"a command \\{name}"
     if "^^" in text:
         yield "a character by its code"
+
+
+def _commands(text: str) -> set[str]:
+    return set(re.findall(r"\\([a-zA-Z]+)", re.sub(r"\\[^a-zA-Z]", "", text)))
+
+
+@cache
+def _own_commands() -> set[str]:
+    """The commands of a table that has every sign and kind of score."""
+    from corpusfit.evaluate.tables import Score, Table, latex
+
+    row = ("".join(map(chr, range(32, 127))) + "±†", Score(0.5, 0.1, "†", best=True))
+    return _commands(latex(Table("a", ("b", "c"), (row,), ("note",))))
