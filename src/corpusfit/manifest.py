@@ -85,7 +85,7 @@ def undamaged(*places: Path) -> Iterator[None]:
         named, why = ", ".join(map(str, places)), str(e).partition("\n")[0]
         raise InputError(
             f"{named} is incomplete, damaged, or not from this version of corpusfit "
-            f"({type(e).__name__}: {why}). Run the command that made it again, with another <.out>."
+            f"({type(e).__name__}: {why}). Repeat the command that wrote it, with another <.out>."
         ) from e
 
 
