@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +15,7 @@ from typer.core import TyperGroup
 import corpusfit
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError, called_by
+from corpusfit.escaping import harmless
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
@@ -63,12 +66,28 @@ class _Commands(TyperGroup):
             with formatter.section(title):
                 formatter.write_dl([(n, c.get_short_help_str(room)) for n, c in commands])
 
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read the words before the command."""
+        with _harmless_usage():
+            return super().make_context(*args, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; messages spell settings as on the command line."""
         from corpusfit.cli.options import CommandLine
 
-        with called_by(CommandLine()):
+        with called_by(CommandLine()), _harmless_usage():
             return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _harmless_usage() -> Iterator[None]:
+    """Make the messages of Typer safe to show, which hold words of the command line."""
+    try:
+        yield
+    except Exception as e:
+        if hasattr(e, "format_message"):  # a UsageError of Typer or Click
+            vars(e)["message"] = harmless(str(getattr(e, "message", "")))
+        raise
 
 
 app = typer.Typer(

@@ -59,3 +59,10 @@ def test_cache_is_listed_and_pruned(tmp_path):
     assert (old.exists(), new.exists()) == (False, True)
     assert run(*cache, "--keep", "5").exit_code == 1
     assert run(*cache, "nosuch").exit_code == 1
+
+
+@pytest.mark.parametrize("words", [["{0}"], ["--{0}"], ["select", "--{0}"], ["select", "{0}"]])
+def test_words_of_a_command_line_are_safe_to_show(words):
+    shown = run(*(word.format("a\u202eb\x1b[2J") for word in words))
+    assert shown.exit_code == 2
+    assert not {"\u202e", "\x1b"} & {*shown.output}
