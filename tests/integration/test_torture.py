@@ -25,7 +25,7 @@ for run, (_, of) in zip(tried, json.loads(sys.argv[3])):
     print(json.dumps([of, outcome.counts, outcome.broken]))
 """
 FOES = (
-    *("file name", "name of a field", "names in a recipe", "tables", "messages", "command line"),
+    *("name of a field", "tables", "sheets", "messages", "lock", "command line"),
     *("model: auto_map", "model: weights as a pickle", "static: a token below zero"),
     *("run: files to delete above", "data: data set with files above"),
     "corpus: a statement that attaches",

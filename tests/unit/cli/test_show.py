@@ -83,7 +83,7 @@ def test_a_pipe_has_80_columns_and_wide_characters_count_twice(capsys, monkeypat
 
 
 def test_nothing_controls_the_terminal(capsys):
-    foe = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\x7f\0"
+    foe = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\x7f\0\ud800\udcff"
     table(foe, ["name", foe], [[foe, foe]], words=[foe])
     say_result(f"a\r\n\t{foe}")
     say(foe)

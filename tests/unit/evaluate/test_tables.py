@@ -155,6 +155,12 @@ def test_csv_has_no_formula(text):
     assert list(rows) == [[f"'{text}", "b"], ["-1.5 -2", f"'{text}"]]
 
 
+def test_a_carriage_return_begins_no_row_of_csv():
+    text = csv(Table("t", ("a", "b"), (("c\r=1+1", "\r=1+1"),)))
+    assert len(text.splitlines()) == 2
+    assert "\r" not in text
+
+
 def test_a_file_of_tables_controls_no_terminal():
     table = Table("\x1b[2J", ("a\u202e",), (("\x9b1m",),))
     for text in (markdown(table), latex(table)):
