@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import inspect
 import sys
@@ -14,7 +15,7 @@ from typer.core import TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError, called_by
+from corpusfit.errors import CorpusfitError, UsageError, called_by
 from corpusfit.escaping import harmless
 
 JOURNEY = {
@@ -124,6 +125,11 @@ def main() -> None:
     except CorpusfitError as e:
         say(f"Error: {e}")
         sys.exit(e.exit_code)
+    except OSError as e:
+        if e.errno != errno.ENAMETOOLONG:
+            raise
+        say(f"Error: {str(e.filename)[:80]}… is too long for a name. Name a file that exists.")
+        sys.exit(UsageError.exit_code)
     except SystemExit as e:
         if e.code == STOPPED:
             say("Stopped. Run the same command to resume: finished work is kept.")
