@@ -20,6 +20,7 @@ INCLUDED = {
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
 }
 """Files beside docs/, and the pages that show them; with examples/, which keeps its paths."""
 

@@ -18,13 +18,21 @@ from pathlib import Path
 
 from commands import make_model
 from faults import fault
+from foes import foe
 from fuzz import fuzz
 from kills import kill
 from ledger import Ledger
 from pairs import two
 from stores import store
 
-CAMPAIGNS = {"kills": kill, "faults": fault, "two": two, "stores": store, "fuzz": fuzz}
+CAMPAIGNS = {
+    "kills": kill,
+    "faults": fault,
+    "two": two,
+    "stores": store,
+    "foes": foe,
+    "fuzz": fuzz,
+}
 LEDGER = Path(__file__).parents[1] / "results/torture.json"
 
 

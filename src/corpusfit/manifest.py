@@ -8,15 +8,20 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import no_collection, sweep, write_bytes
-from corpusfit.errors import ChangedInputError, OutputFolderError
+from corpusfit.artifacts import is_local, no_collection, sweep, write_bytes
+from corpusfit.errors import (
+    ChangedInputError,
+    InputError,
+    OutputFolderError,
+    raise_machine_fault,
+)
 from corpusfit.settings import with_new_names
 from corpusfit.types import Source
 
@@ -61,6 +66,37 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     return {s.name: s.fingerprint for s in sources}
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object that a run wrote; raises `InputError` if the file holds anything else."""
+    with undamaged(path):
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+    return found
+
+
+@contextlib.contextmanager
+def undamaged(*places: Path) -> Iterator[None]:
+    """Read what a run wrote.
+
+    Args:
+        places: files or folders that are read.
+
+    Raises:
+        InputError: they are damaged, or not what this version of corpusfit writes.
+        StorageError: the disk or the store fails.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as e:
+        named, why = ", ".join(map(str, places)), str(e).partition("\n")[0]
+        raise_machine_fault(e, f"Cannot read {named}")
+        raise InputError(
+            f"{named} is incomplete, damaged, or not from this version of corpusfit "
+            f"({type(e).__name__}: {why}). Repeat the command that wrote it, with another <.out>."
+        ) from e
+
+
 @dataclass(frozen=True, repr=False)
 class Finished:
     """A finished run of a command.
@@ -97,8 +133,9 @@ class OutFolder:
         """Check that the command can write to the folder.
 
         Raises:
-            OutputFolderError: the folder holds something that corpusfit did not write.
+            OutputFolderError: the folder holds something that corpusfit did not write, or a link.
         """
+        self.refuse_links()
         if (self.work / "run.json").exists() or not self.path.exists():
             return
         if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
@@ -107,11 +144,25 @@ class OutFolder:
                 "holds something else. Choose another <.out>."
             )
 
+    def refuse_links(self) -> None:
+        """Check that nothing in the folder leads out of it.
+
+        Raises:
+            OutputFolderError: an entry of it or of `.corpusfit` is a link, by which the command
+                would write or delete elsewhere.
+        """
+        for folder in filter(is_local, (self.path, self.work)):
+            for entry in folder.iterdir() if folder.is_dir() else ():
+                if entry.is_symlink():
+                    raise OutputFolderError(
+                        f"{entry} is a link, by which files elsewhere could be changed. Move what "
+                        "it points to into its place, or use another folder."
+                    )
+
     def identity(self) -> dict[str, Any]:
         """The identity that `begin` wrote; empty if no run began."""
         begun = self.work / "run.json"
-        found: dict[str, Any] = json.loads(begun.read_text("utf-8")) if begun.exists() else {}
-        return found
+        return read_object(begun) if begun.exists() else {}
 
     def command(self) -> str:
         """The command that wrote the folder, if its identity names one; else ""."""
@@ -138,15 +189,11 @@ class OutFolder:
         if not begun.exists():
             return False
         try:
-            before = with_new_names(json.loads(begun.read_text("utf-8")))
-        except ValueError as e:
+            before = with_new_names(read_object(begun))
+        except InputError as e:
             if overwrite:
                 return True
-            raise OutputFolderError(
-                f"{begun} is damaged, or was read in part ({e}). Run the same command again. If "
-                "that does not help, choose another <.out>, or replace the run with "
-                "<.overwrite=true>."
-            ) from e
+            raise OutputFolderError(f"{e} Or pass <.overwrite=true> to replace the run.") from e
         wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
@@ -185,7 +232,8 @@ class OutFolder:
     def remove_written(self) -> None:
         """Delete the files that `will_write` noted, and none of the user's."""
         listed = self.work / "files.json"
-        for name in json.loads(listed.read_text("utf-8")) if listed.exists() else ():
+        names = json.loads(listed.read_text("utf-8")) if listed.exists() else ()
+        for name in filter(_is_plain, names):
             (self.path / name).unlink(missing_ok=True)
         listed.unlink(missing_ok=True)
 
@@ -197,8 +245,8 @@ class OutFolder:
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete; one that is damaged marks no complete run."""
         path = self.path / "manifest.json"
-        with contextlib.suppress(ValueError):
-            return json.loads(path.read_text("utf-8")) if path.exists() else None
+        with contextlib.suppress(InputError):
+            return read_object(path) if path.exists() else None
         return None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
@@ -224,6 +272,11 @@ def _indented(manifest: Mapping[str, Any]) -> str:
 
 
 _LONG = 1000
+
+
+def _is_plain(name: object) -> bool:
+    """Whether it is the name of a file, not a path that leads out of the folder."""
+    return isinstance(name, str) and Path(name).name == name != ".."
 
 
 def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -268,7 +268,7 @@ def _expanded(value: Any) -> Any:
     """Nested values of a recipe with environment variables expanded.
 
     Raises:
-        UsageError: a variable is not set.
+        UsageError: a variable is not set, or stands in an address.
     """
     if isinstance(value, Mapping):
         return {k: _expanded(v) for k, v in value.items()}
@@ -281,5 +281,9 @@ def _expanded(value: Any) -> Any:
             cure = f"For example, run first: export {name}=/data"
             allowed = "a variable of the environment that is set"
             raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
+        if "://" in value.partition(f"${{{name}}}")[0]:  # a token could be sent to anyone
+            cure = f"Put the whole address into the variable: {name}=s3://bucket/data."
+            allowed = "before any address, so that no recipe sends a variable away"
+            raise bad_setting(f"${{{name}}} in the recipe", allowed, value, cure)
         value = value.replace(f"${{{name}}}", os.environ[name])
     return value

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
+from markdown_it import MarkdownIt
 
 import corpusfit
 from corpusfit.errors import StorageError, UsageError
+from corpusfit.escaping import harmless
 from corpusfit.manifest import Finished
 from corpusfit.workflows import Adapted, cards
 
@@ -124,6 +127,22 @@ def model(folder: Path, objective="mlm", **counts) -> Adapted:
         "repeat": ["corpusfit", "adapt", "--data", "/home/me/out", "--set", 'model.name="/m/b"'],
     }
     return Adapted(folder, manifest)
+
+
+def test_a_name_changes_nothing_else_of_a_card(tmp_path):
+    """The header is YAML, the rest Markdown, and both are those of PyYAML and markdown-it."""
+    foe = "a\nlicense: mit\n---\n\n# b\n```\n<b>c</b> [d](javascript:e) \x1b[2J"
+    manifest = model(tmp_path).manifest
+    words = {"base": {"name": foe}, "words": foe, "repeat": ["corpusfit", foe], "corpusfit": foe}
+    losses = {"before": {foe: 3.0}, "after": {foe: 2.0}}
+    cards.write_model_card(tmp_path, {**manifest, **words, "losses": losses})
+    _, header, body = (tmp_path / "README.md").read_text("utf-8").split("---\n", 2)
+    assert yaml.safe_load(header) == {"tags": ["corpusfit"], "base_model": harmless(foe)}
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
+    every = [inner.type for token in tokens for inner in (token, *(token.children or ()))]
+    assert every.count("heading_open") == every.count("fence") == 1
+    assert not {"html_block", "html_inline", "link_open"} & {*every}
+    assert "\x1b" not in body
 
 
 def evaluation(model: Path) -> Finished:

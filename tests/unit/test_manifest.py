@@ -5,7 +5,7 @@ import re
 import pytest
 
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.manifest import OutFolder
+from corpusfit.manifest import OutFolder, undamaged
 from corpusfit.workflows.selection_folder import SelectionFolder
 from corpusfit.workflows.splitting.folder import SplitFolder
 
@@ -134,3 +134,34 @@ def test_a_damaged_manifest_marks_no_complete_run(tmp_path):
     assert folder.finished() == {"command": "split"}
     (folder.path / "manifest.json").write_text('{"comm')
     assert folder.finished() is None
+
+
+def test_only_files_of_the_folder_are_deleted(tmp_path):
+    """A folder of a stranger may list any path as a file that it wrote."""
+    folder, beside = SelectionFolder(tmp_path / "out"), tmp_path / "mine"
+    for path in (beside, folder.path / "old.de"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    folder.will_write(["../mine", str(beside), "..", "old.de"])
+    folder.remove_written()
+    assert beside.exists()
+    assert not (folder.path / "old.de").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"\x80\x04", b"{", b"[" * 100_000, b"null"])
+def test_a_damaged_file_is_named(tmp_path, content):
+    folder = SelectionFolder(tmp_path)
+    (tmp_path / ".corpusfit").mkdir()
+    for name, read in (
+        (".corpusfit/run.json", folder.identity),
+        (".corpusfit/scored.json", folder.require_scored),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=re.escape(name)):
+            read()
+
+
+def test_only_what_damage_can_cause_is_called_damage(tmp_path):
+    for error in (MemoryError, KeyboardInterrupt, OutputFolderError):
+        with pytest.raises(error), undamaged(tmp_path):
+            raise error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +15,14 @@ from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError, called_by, raise_machine_fault, raise_torn_file
+from corpusfit.errors import (
+    CorpusfitError,
+    UsageError,
+    called_by,
+    raise_machine_fault,
+    raise_torn_file,
+)
+from corpusfit.escaping import harmless
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
@@ -77,11 +87,16 @@ class _Commands(TyperGroup):
             with formatter.section(title):
                 formatter.write_dl([(n, c.get_short_help_str(room)) for n, c in commands])
 
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read the words before the command."""
+        with _harmless_usage():
+            return super().make_context(*args, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; messages spell settings as on the command line."""
         from corpusfit.cli.options import CommandLine
 
-        with called_by(CommandLine()):
+        with called_by(CommandLine()), _harmless_usage():
             try:
                 return super().invoke(ctx)
             except Exception as e:
@@ -90,6 +105,17 @@ class _Commands(TyperGroup):
                 raise_machine_fault(e, what)
                 raise_torn_file(e, what)
                 raise
+
+
+@contextlib.contextmanager
+def _harmless_usage() -> Iterator[None]:
+    """Make the messages of Typer safe to show, which hold words of the command line."""
+    try:
+        yield
+    except Exception as e:
+        if hasattr(e, "format_message"):  # a UsageError of Typer or Click
+            vars(e)["message"] = harmless(str(getattr(e, "message", "")))
+        raise
 
 
 app = typer.Typer(
@@ -126,6 +152,11 @@ def main() -> None:
     except CorpusfitError as e:
         say(f"Error: {e}")
         sys.exit(e.exit_code)
+    except OSError as e:
+        if e.errno != errno.ENAMETOOLONG:
+            raise
+        say(f"Error: {str(e.filename)[:80]}… is too long for a name. Name a file that exists.")
+        sys.exit(UsageError.exit_code)
     except SystemExit as e:
         if e.code == STOPPED:
             say("Stopped. Run the same command to resume: finished work is kept.")

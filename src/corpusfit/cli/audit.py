@@ -10,7 +10,7 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.show import as_json, one_line, percent, say, table
+from corpusfit.cli.show import as_json, one_line, percent, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.workflows.analysis.auditing import Finding
@@ -86,17 +86,17 @@ def _show_domains(found: workflows.Audit) -> None:
 
 
 def _show_finding(found: workflows.Audit, finding: Finding) -> None:
-    typer.echo(
+    say_result(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."
     )
     if finding.recall is not None and finding.f1 is not None:
         precision = "–" if finding.precision is None else percent(finding.precision, 1)
-        typer.echo(
+        say_result(
             f"The {finding.selected:,} selected segments: precision {precision}, recall "
             f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f} (higher is better)."
         )
-    typer.echo(
+    say_result(
         f"All segments by {found.method} score: average precision "
         f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.show import answer, one_line, percent, say, table
+from corpusfit.cli.show import answer, one_line, percent, say, say_result, table
 
 _SOURCES = 4
 _LONGEST = 300
@@ -85,7 +83,7 @@ def _show(found: workflows.Contamination) -> None:
     columns = ["split", "texts", "found", "share found", "training texts", "sources"]
     table("Held-out texts found in the training texts", columns, rows, words=["sources"])
     for example in found.examples:
-        typer.echo(
+        say_result(
             f"{example.split} text, {percent(example.containment, 1)} of its 5-grams in "
             f"{example.source}, row {example.row}:\n"
             f"  task: {one_line(example.text, _LONGEST)}\n"

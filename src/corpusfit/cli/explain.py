@@ -11,7 +11,7 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.show import as_json, one_line, say, table
+from corpusfit.cli.show import as_json, one_line, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.jobs.explain import Neighbour
@@ -58,8 +58,8 @@ def explain(
     if json:
         as_json(dataclasses.asdict(found))
         return
-    typer.echo(_headline(found))
-    typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
+    say_result(_headline(found))
+    say_result(f"\n  {one_line(found.text, _SHOWN)}\n")
     if found.meaning:
         say(found.meaning)
     effects = [abs(e.effect) for e in (*found.raised, *found.lowered) if e.effect]

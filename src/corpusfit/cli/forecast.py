@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.show import answer, percent, table
+from corpusfit.cli.show import answer, percent, say_result, table
 
 
 @o.offers(FORECAST, "mix.heldout=1000")
@@ -66,4 +64,4 @@ def show_forecast(found: workflows.Forecast) -> None:
     )
     table(title, ["selection", "task text", "general text"], kinds)
     for sentence in found.words:
-        typer.echo(sentence)
+        say_result(sentence)

@@ -12,7 +12,7 @@ from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import answer, as_json, say, table
+from corpusfit.cli.show import answer, as_json, say, say_result, table
 from corpusfit.evaluate.tables import Table, plain
 
 
@@ -100,8 +100,8 @@ def show_table(shown: Table) -> None:
     ]
     table(shown.title, shown.columns, plain(shown), words=words)
     for note in shown.notes:
-        typer.echo(note)
-    typer.echo()
+        say_result(note)
+    say_result()
 
 
 def show_missing(found: workflows.Missing) -> None:

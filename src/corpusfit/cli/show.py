@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
+import typer
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
+
+from corpusfit.escaping import harmless
 
 # Without a terminal no bar moves, whatever FORCE_COLOR says, as it does in notebooks.
 _TERMINAL = None if sys.stderr.isatty() else False
@@ -26,7 +29,12 @@ _FOLDED = (20, 16, 12, 8)
 
 def say(message: str) -> None:
     """Print a line for the user on standard error; standard output has results only."""
-    STDERR.print(message, markup=False)
+    STDERR.print(harmless(message), markup=False, emoji=False)
+
+
+def say_result(sentence: str = "") -> None:
+    """Print a sentence on standard output."""
+    typer.echo(harmless(sentence))
 
 
 def as_json(thing: Any) -> None:
@@ -79,7 +87,10 @@ def table(
         words: columns of text, which may be folded; the first column is one.
         keys: leading columns that name a row and are repeated in a second table.
     """
-    room = _room()
+    room, title = _room(), harmless(title)
+    columns = [harmless(name) for name in columns]
+    words = [harmless(name) for name in words]
+    rows = [[harmless(cell) for cell in row] for row in rows]
     text = [name in (columns[0], *words) for name in columns]
     full = [max(map(cell_len, (name, *cells))) for name, cells in _cells(columns, rows)]
     for folded in _FOLDED:

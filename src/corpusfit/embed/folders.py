@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from corpusfit.embed.contract import file_digest
@@ -117,7 +117,13 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
                 f"{setting.flag}: the first module in {folder / 'modules.json'} must be a "
                 f"Transformer; got {module.get('type')!r}. Name another model."
             )
-        folder = folder / str(module.get("path", ""))
+        below = PurePath(str(module.get("path", "")))
+        if below.is_absolute() or ".." in below.parts:
+            raise ModelError(
+                f"{setting.flag}: the first module in {folder / 'modules.json'} must lie in its "
+                f"folder; got {str(below)!r}. Name another model."
+            )
+        folder = folder / below
     if not (folder / "config.json").is_file():
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
         if kind in ("select", "score"):

@@ -155,13 +155,18 @@ def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
     config = json.loads(next((f.read_bytes() for f in configs if f.is_file()), b"{}"))
     tokens, unknown = _vocabulary(settings, folder)
     table = _table(place / _WEIGHTS)
-    if max(tokens.values()) >= len(table):
+    if not all(type(i) is int and 0 <= i < len(table) for i in tokens.values()):
         raise ModelError(
             f"<embed.embedder>: the model in {folder} has {len(tokens)} tokens and {len(table)} "
-            "vectors. Name another model."
+            "vectors, which must be numbered from 0. Name another model."
         )
     known = WordPiece(settings) if WordPiece.reads(settings) else None
     limit = config.get("max_length", _MAX_LENGTH)
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise ModelError(
+            f"<embed.embedder>: max_length of the model in {folder} must be a whole number from 0; "
+            f"got {limit!r}. Name another model."
+        )
     typical = int(np.median([len(token) for token in tokens]))
     return StaticEncoder(
         name=name,

@@ -10,6 +10,7 @@ from functools import lru_cache
 from threadpoolctl import ThreadpoolController
 
 from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
+from corpusfit.engine.worker import guarded
 
 
 class InlineEngine(Engine):
@@ -49,7 +50,7 @@ class InlineEngine(Engine):
         work, threads = None, None
         for number, piece in enumerate(pieces):
             if work is None or threads is None:
-                work = job.start()
+                work = guarded(job.start())
                 threads = _libraries(len(sys.modules))
             with threads.limit(limits=1):
                 result = work(piece)

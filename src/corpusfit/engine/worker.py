@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from corpusfit.engine.contract import Job
+from corpusfit.errors import ModelError
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -45,8 +46,25 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
     if _open is None or _open[0] != name:
         _open = None  # free the last job's model before the next one is loaded
         job = pickle.loads(fetch())  # noqa: S301
-        _open = (name, job.start())
+        _open = (name, guarded(job.start()))
     return _open[1]
+
+
+def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A job's function that raises `ModelError` where the code of `tokenizers` gives up.
+
+    Its regular expressions stop after some million steps, with an exception that is no `Exception`.
+    """
+
+    def run(piece: Any) -> Any:
+        try:
+            return work(piece)
+        except BaseException as e:
+            if type(e).__name__ != "PanicException":
+                raise
+            raise ModelError(f"The model's tokenizer fails on a text: {e}. Use another.") from None
+
+    return run
 
 
 def report(share: float) -> None:

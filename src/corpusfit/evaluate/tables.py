@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from corpusfit.escaping import harmless, in_sheet
+
 POINTS = "points"
 """The unit of most scores: hundredths."""
 Mark = Literal["", "*", "†"]
@@ -105,13 +107,13 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 def markdown(table: Table) -> str:
     """The table as GitHub Markdown, numbers right-aligned, notes as a list below."""
-    heads = [_escaped(name) for name in table.columns]
+    heads = [in_markdown(name) for name in table.columns]
     rules = ["---:" if right else "---" for right in _figures(table)]
     body = [[_in_markdown(entry) for entry in row] for row in table.rows]
-    lines = [f"**{_escaped(table.title)}**", ""]
+    lines = [f"**{in_markdown(table.title)}**", ""]
     lines += [f"| {' | '.join(row)} |" for row in (heads, rules, *body)]
     if table.notes:
-        lines += ["", *(f"- {_escaped(note)}" for note in table.notes)]
+        lines += ["", *(f"- {in_markdown(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -137,7 +139,7 @@ def latex(table: Table) -> str:
 
 
 def csv(table: Table) -> str:
-    """The table as CSV, without title and notes.
+    """The table as CSV, without title and notes, and without formulas.
 
     A column with scores becomes three: mean, `sd` (both in points) and `mark`.
     """
@@ -147,12 +149,12 @@ def csv(table: Table) -> str:
         names += [name, f"{name} sd", f"{name} mark"] if has_scores else [name]
     text = io.StringIO()
     out = formats.writer(text, lineterminator="\n")
-    out.writerow(names)
+    out.writerow(map(in_sheet, names))
     for row in table.rows:
         fields: list[Any] = []
         for entry, has_scores in zip(row, wide, strict=True):
             fields += _in_csv(entry) if has_scores else [entry]
-        out.writerow(fields)
+        out.writerow(map(in_sheet, fields))
     return text.getvalue()
 
 
@@ -208,16 +210,17 @@ _MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown; a `_` within a word has none."""
 
 
-def _escaped(text: str) -> str:
+def in_markdown(text: str) -> str:
+    """Any text as one line of Markdown that shows it and does nothing else."""
     return _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
 
 
 def _in_markdown(entry: Cell) -> str:
     if not isinstance(entry, Score):
-        return _escaped(_plain(entry))
+        return in_markdown(_plain(entry))
     mean, _, rest = _plain(entry).partition(" ")
     shown = f"**{mean}**" if entry.best else mean
-    return f"{shown} {_escaped(rest)}".rstrip()
+    return f"{shown} {in_markdown(rest)}".rstrip()
 
 
 _LATEX = {
@@ -247,4 +250,4 @@ def _in_latex(entry: Cell) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return harmless(" ".join(text.split()))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.escaping import harmless
 from corpusfit.report.charts import shares_chart, squares_chart
-from corpusfit.report.escaping import harmless
 from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
 from corpusfit.report.tables import Sheet

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from corpusfit.escaping import harmless
 from corpusfit.explore.folder import ClustersFolder
 from corpusfit.report.charts import clusters_chart, squares_chart
-from corpusfit.report.escaping import harmless
 from corpusfit.report.examples import ON_MAP
 from corpusfit.report.part import Part
 from corpusfit.report.reading import Found

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from corpusfit.errors import importing
-from corpusfit.report.escaping import harmless
+from corpusfit.escaping import harmless
 from corpusfit.report.part import Part
 from corpusfit.report.tables import cell
 from corpusfit.report.vega import script

@@ -7,11 +7,11 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from corpusfit.errors import InputError
-from corpusfit.report.escaping import harmless
+from corpusfit.escaping import harmless
 
 _DEPTH = 2
 """Levels of subfolders to search."""
@@ -98,10 +98,10 @@ def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
     """A recipe, then those of its selections and models that still exist."""
     yield Found("run", folder, table, table["recipe"]["name"] or title)
     for key, label in table.get("selections", {}).items():
-        yield from _kept(folder / "selections" / key, label, {})
+        yield from _kept(folder / "selections" / PurePath(key).name, label, {})
     for model in table["adapted"]:  # the table leaves out losses on another model's task
         losses = {"losses": model["losses"]}
-        yield from _kept(folder / "models" / model["key"], model["label"], losses)
+        yield from _kept(folder / "models" / PurePath(model["key"]).name, model["label"], losses)
 
 
 def _kept(folder: Path, title: str, replaced: dict[str, Any]) -> Iterator[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpusfit.report.escaping import harmless
+from corpusfit.escaping import harmless
 from corpusfit.report.examples import ON_MAP
 from corpusfit.report.spec import (
     BAR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from corpusfit.report.escaping import harmless
+from corpusfit.escaping import harmless
 
 Spec = dict[str, Any]
 """A Vega-Lite specification with its data inside."""

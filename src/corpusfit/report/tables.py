@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from corpusfit.escaping import in_sheet
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -33,20 +35,11 @@ class Sheet:
         ]
 
     def as_csv(self) -> str:
-        """The table as CSV.
-
-        An apostrophe precedes text that a spreadsheet would take for a formula.
-        Reference: OWASP, CSV Injection.
-        """
+        """The table as CSV, without formulas."""
         text = io.StringIO()
         out = csv.writer(text, lineterminator="\n")
-        out.writerows([_inert(value) for value in row] for row in (self.columns, *self.rows))
+        out.writerows([in_sheet(value) for value in row] for row in (self.columns, *self.rows))
         return text.getvalue()
-
-
-def _inert(value: Any) -> Any:
-    acts = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if acts else value
 
 
 def cell(value: Any) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
+from corpusfit.manifest import undamaged
 from corpusfit.report.comparison import beside_part
 from corpusfit.report.evaluated import evaluated_part, recipe_part
 from corpusfit.report.explored import explored_part
@@ -44,12 +45,14 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
         figures: folder for every chart as SVG and PNG and every table as CSV; none if `None`.
 
     Raises:
-        InputError: a folder holds no finished run.
+        InputError: a folder holds no finished run, or one that is damaged.
         MissingDependencyError: the chart library is not installed.
     """
-    parts = list(_parts(found_in(folders)))
-    title = f"corpusfit: {', '.join(folder.name or folder.resolve().name for folder in folders)}"
-    write_bytes(out, page(title, parts).encode("utf-8", "replace"))
+    with undamaged(*folders):
+        parts = list(_parts(found_in(folders)))
+        title = f"corpusfit: {', '.join(f.name or f.resolve().name for f in folders)}"
+        whole = page(title, parts).encode("utf-8", "replace")
+    write_bytes(out, whole)
     if figures is not None:
         write_figures(parts, figures)
 

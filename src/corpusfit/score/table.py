@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.manifest import undamaged
 from corpusfit.types import FILE_BITS, Segments, file_of, in_file, text_array
 
 SCHEMA = pa.schema(
@@ -117,9 +118,10 @@ def read(path: Path) -> pa.Table:
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
     """Some columns of a part as numpy arrays; parts of older versions mark no `copy`."""
-    part = pq.ParquetFile(_opened(path))
-    stored = [name for name in names if name in part.schema_arrow.names]
-    found = part.read(columns=stored)
+    with undamaged(path):
+        part = pq.ParquetFile(_opened(path))
+        stored = [name for name in names if name in part.schema_arrow.names]
+        found = part.read(columns=stored)
     none = np.zeros(part.metadata.num_rows, np.bool_)
     return [found.column(name).to_numpy() if name in stored else none for name in names]
 

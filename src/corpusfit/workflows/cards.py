@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,8 @@ from urllib.parse import urlsplit
 
 from corpusfit.adapt.plan import EMBEDDINGS, loss_unit
 from corpusfit.artifacts import write_bytes
+from corpusfit.escaping import harmless
+from corpusfit.evaluate.tables import in_markdown
 from corpusfit.select.copies import copies_in_words
 
 _BEGINS = "---\ntags: [corpusfit]"
@@ -53,7 +56,8 @@ def _selection(manifest: Manifest) -> Iterator[str]:
     copies = copies_in_words(selected.get("copies")) if selected else ""
     if copies:
         yield f"{copies}.\n"
-    yield f"Method: {manifest['method']['name']}. {manifest.get('reason') or ''}".strip() + "\n"
+    reason = in_markdown(manifest.get("reason") or "")
+    yield f"Method: {in_markdown(manifest['method']['name'])}. {reason}".strip() + "\n"
     if selected:
         yield from _by_source(selected["by_source"])
     yield f"Target: {_names(manifest['target'])}.\n"
@@ -72,18 +76,18 @@ def _by_source(by_source: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]:
-    base, plan = _public(manifest["base"]["name"]), manifest["plan"]
+    base, plan = harmless(_public(manifest["base"]["name"])), manifest["plan"]
     if plan["objective"]["name"] in EMBEDDINGS:
         yield "library_name: sentence-transformers\npipeline_tag: sentence-similarity"
-    yield f"base_model: {base}\n---\n"
-    yield f"# {base}, adapted by corpusfit\n"
-    yield f"{manifest['words'][:1].upper()}{manifest['words'][1:]}\n"
+    yield f"base_model: {json.dumps(base, ensure_ascii=False)}\n---\n"  # YAML can hold JSON
+    yield f"# {in_markdown(base)}, adapted by corpusfit\n"
+    yield in_markdown(f"{manifest['words'][:1].upper()}{manifest['words'][1:]}") + "\n"
     yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
     unit = loss_unit(plan["objective"]["name"])
     yield f"| held-out loss, nats per {unit} | before | after |\n|---|---|---|"
     for name in filter(after.__contains__, before):
-        yield f"| {name} | {before[name]:.3f} | {after[name]:.3f} |"
+        yield f"| {in_markdown(name)} | {before[name]:.3f} | {after[name]:.3f} |"
     yield ""
     yield _contamination(manifest["counts"].get("guard"))
     for evaluation in evaluations:
@@ -109,7 +113,7 @@ def _verdicts(evaluation: Manifest) -> Iterator[str]:
     """The comparisons with the base, or without one the scores, on a task's test split."""
     task, metric = evaluation["task"], evaluation["metric"]
     yield (
-        f"## {_code(task['name'])}\n\nTest: {task['test']:,} examples, {metric}, "
+        f"## {_code(task['name'])}\n\nTest: {task['test']:,} examples, {in_markdown(metric)}, "
         f"{evaluation['seeds']} seeds. The intervals hold for seeds and examples (95 %).\n"
     )
     yield "| training examples | score | base | difference | |\n|---|---|---|---|---|"
@@ -133,7 +137,7 @@ def _difference(found: Mapping[str, Any] | None) -> tuple[str, str]:
         return "–", ""
     low, high = (found[end] for end in ("low", "high"))
     interval = "" if low is None else f" ({100 * low:+.1f} to {100 * high:+.1f})"
-    return f"{100 * found['difference']:+.1f}{interval}", found["verdict"]
+    return f"{100 * found['difference']:+.1f}{interval}", in_markdown(found["verdict"])
 
 
 def _names(sources: Sequence[Mapping[str, Any]]) -> str:
@@ -141,9 +145,10 @@ def _names(sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _repeat(manifest: Manifest) -> Iterator[str]:
-    words = [_public(word) for word in manifest["repeat"]]
-    yield f"To repeat it with corpusfit {manifest['corpusfit']}:\n"
-    yield f"```bash\n{shlex.join(words)} --out out/\n```\n"
+    command = harmless(shlex.join(_public(word) for word in manifest["repeat"]))
+    fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
+    yield f"To repeat it with corpusfit {in_markdown(manifest['corpusfit'])}:\n"
+    yield f"{fence}bash\n{command} --out out/\n{fence}\n"
 
 
 def _public(word: str) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from corpusfit.artifacts import is_local
 from corpusfit.errors import OutputFolderError
+from corpusfit.manifest import OutFolder
 
 
 @contextmanager
 def locked(work: Path, command: str, *, shared: bool = False, make: bool = False) -> Iterator[None]:
-    """Hold an advisory lock on a folder; without lock support of the system, do nothing.
+    """Hold an advisory lock on a folder without links; without the system's support, do nothing.
 
     The system frees the lock when the process ends. Windows, some network drives and stores of
     objects have none, and a folder that cannot be written to needs none.
@@ -24,8 +25,10 @@ def locked(work: Path, command: str, *, shared: bool = False, make: bool = False
         make: whether to make the folder.
 
     Raises:
-        OutputFolderError: another process holds the lock; the message names its command.
+        OutputFolderError: another process holds the lock, and the message names its command; or
+            the folder holds a link.
     """
+    OutFolder(work.parent).refuse_links()
     if make and is_local(work):
         with suppress(OSError):  # the command's first file says what is wrong
             work.mkdir(parents=True, exist_ok=True)

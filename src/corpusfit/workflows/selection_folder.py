@@ -9,7 +9,7 @@ from typing import Any
 
 from corpusfit.artifacts import copy, no_collection, remove, write_bytes
 from corpusfit.errors import InputError, OutputFolderError
-from corpusfit.manifest import OutFolder
+from corpusfit.manifest import OutFolder, read_object
 
 
 class SelectionFolder(OutFolder):
@@ -88,7 +88,7 @@ class SelectionFolder(OutFolder):
     def scored_so_far(self) -> dict[str, Any] | None:
         """The manifest that `keep_scored` stored; None before scoring is finished."""
         path = self.work / "scored.json"
-        return json.loads(path.read_text("utf-8")) if path.exists() else None
+        return read_object(path) if path.exists() else None
 
     def require_scored(self) -> dict[str, Any]:
         """The manifest that `keep_scored` stored.

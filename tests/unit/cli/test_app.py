@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import corpusfit
-from corpusfit.cli.app import COMMANDS, JOURNEY, app
+from corpusfit.cli.app import COMMANDS, JOURNEY, app, main
 from corpusfit.errors import StorageError
 
 CLI = Path(corpusfit.__file__).parent / "cli"
@@ -96,3 +96,19 @@ def test_a_fault_of_the_machine_is_an_error_with_a_cure_and_another_one_keeps_it
 
         monkeypatch.setattr(importlib, "import_module", fail)
         assert type(run("methods").exception) is kind
+
+
+@pytest.mark.parametrize("words", [["{0}"], ["--{0}"], ["select", "--{0}"], ["select", "{0}"]])
+def test_words_of_a_command_line_are_safe_to_show(words):
+    shown = run(*(word.format("a\u202eb\x1b[2J") for word in words))
+    assert shown.exit_code == 2
+    assert not {"\u202e", "\x1b"} & {*shown.output}
+
+
+@pytest.mark.parametrize("words", [["explain", "x" * 5000, "--text", "a"], ["report", "x" * 5000]])
+def test_a_name_that_is_too_long_is_an_error_in_words(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["corpusfit", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (1, 2)
+    assert capsys.readouterr().err.startswith("Error: ")

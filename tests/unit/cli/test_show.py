@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 from rich.cells import cell_len
 
-from corpusfit.cli.show import as_json, percent, short_names, table
+from corpusfit.cli.show import as_json, percent, say, say_result, short_names, table
 
 
 def test_names_are_as_short_as_they_differ():
@@ -79,3 +80,14 @@ def test_a_pipe_has_80_columns_and_wide_characters_count_twice(capsys, monkeypat
     lines = printed(capsys, "T", ["text", "n"], [["日本" * 60, "1"]])
     assert max(map(cell_len, lines)) == 80
     assert sum(line.count("日本") for line in lines) == 60
+
+
+def test_nothing_controls_the_terminal(capsys):
+    foe = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\x7f\0\ud800\udcff"
+    table(foe, ["name", foe], [[foe, foe]], words=[foe])
+    say_result(f"a\r\n\t{foe}")
+    say(foe)
+    shown = "".join(capsys.readouterr())
+    assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t"]
+    assert shown.count("⟨U+001B⟩") == 2 * 6
+    assert "a\n\t⟨" in shown

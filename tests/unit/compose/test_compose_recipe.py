@@ -110,6 +110,7 @@ def test_the_examples_can_be_read(path, monkeypatch):
         ('"deu"', '"de"\ntxt = "pages"', "txt.*blocks, lines.*'pages'"),
         ("[[sources]]", "[sources]", r"TOML.*recipe\.toml"),
         ('"a.jsonl"', '"${NOT_SET_ANYWHERE}/a"', r"\$\{NOT_SET_ANYWHERE\}"),
+        ('"a.jsonl"', '"s3://x/${HOME}.jsonl"', r"\$\{HOME\}.*address"),
     ],
 )
 def test_errors(recipe, old, new, words):

@@ -124,3 +124,13 @@ def test_values_that_json_does_not_have(monkeypatch, tmp_path):
     found = [r for s in shards([source], plan) for r in rows(s, plan)]
     assert [r.reason for r in found[:2]] == ["text is not a string: dict", "invalid UTF-8"]
     assert found[2].text == "fine"
+
+
+@pytest.mark.parametrize("place", ["../mine.jsonl", "{0}/mine.jsonl", "{0}/*.jsonl"])
+def test_a_card_names_no_files_of_others(read, dataset, tmp_path, place):
+    assert dataset.parent == tmp_path
+    (tmp_path / "mine.jsonl").write_text('{"text": "mine"}\n')
+    head = "---\nconfigs:\n- config_name: default\n  data_files: {}\n---\n"
+    (dataset / "README.md").write_text(head.format(place.format(tmp_path)))
+    with pytest.raises(InputError, match=r"mine\.jsonl"):
+        read(f"hub:{dataset}")

@@ -1,6 +1,7 @@
 """Static vectors against model2vec's own encode, and the distillation against its recipe."""
 
 import json
+import shutil
 import subprocess
 import sys
 from unicodedata import category, ucd_3_2_0
@@ -14,7 +15,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from corpusfit.artifacts import place
 from corpusfit.embed import load, prepare, word_tokens
 from corpusfit.embed.distill import principal_components, sif_weights
-from corpusfit.embed.static import PACKAGED
+from corpusfit.embed.static import PACKAGED, load_static
 from corpusfit.embed.wordpiece import WordPiece
 from corpusfit.errors import ModelError
 from corpusfit.plan import EmbedPlan
@@ -355,3 +356,21 @@ def test_other_tokenizers_read_texts_whole(kind, distilled, texts, tmp_path):
     ours = load(EmbedPlan(embedder=f"static:{tmp_path / 'm'}"), tmp_path)
     assert ours.words is None
     np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [-1, -(10**9), 10**9, "1", 1.5])
+def test_a_token_without_a_vector_is_refused(tiny_static, tmp_path, number):
+    folder = shutil.copytree(tiny_static, tmp_path / "m")
+    settings = json.loads((folder / "tokenizer.json").read_bytes())
+    settings["model"]["vocab"]["kinase"] = number
+    (folder / "tokenizer.json").write_text(json.dumps(settings))
+    with pytest.raises(ModelError, match="numbered from 0"):
+        load_static(folder, str(folder))
+
+
+@pytest.mark.parametrize("length", [-5, "five", 1.5])
+def test_a_length_that_is_no_number_is_refused(tiny_static, tmp_path, length):
+    folder = shutil.copytree(tiny_static, tmp_path / "m")
+    (folder / "config.json").write_text(json.dumps({"max_length": length}))
+    with pytest.raises(ModelError, match="max_length"):
+        load_static(folder, str(folder))

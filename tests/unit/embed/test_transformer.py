@@ -2,6 +2,7 @@
 against itself in other batches."""
 
 import dataclasses
+import json
 import shutil
 
 import numpy as np
@@ -181,6 +182,14 @@ def test_broken_folders_are_named(tiny_bert, tmp_path):
     (broken / "modules.json").write_text('[{"type": "sentence_transformers.models.BoW"}]')
     with pytest.raises(ModelError, match="BoW"):
         prepare(EmbedPlan(embedder=str(broken)), tmp_path)
+
+
+@pytest.mark.parametrize("path", ["..", "../bert", "/", "a/../../bert"])
+def test_a_model_does_not_lead_out_of_its_folder(tmp_path, path):
+    modules = [{"type": "sentence_transformers.models.Transformer", "path": path}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ModelError, match="in its folder"):
+        prepare(EmbedPlan(embedder=str(tmp_path)), tmp_path)
 
 
 def test_cuda_where_there_is_none(tiny_bert, tmp_path, monkeypatch):

@@ -5,10 +5,11 @@ import os
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from answers import Answer
 from corpusfit.engine import InlineEngine, PlainJob
-from corpusfit.errors import StorageError, UsageError
+from corpusfit.errors import ModelError, StorageError, UsageError
 
 
 class Threads(PlainJob):
@@ -44,3 +45,17 @@ def test_a_piece_has_one_thread_and_the_caller_all_of_them():
 def test_it_needs_a_worker():
     with pytest.raises(UsageError, match="workers"):
         InlineEngine(0)
+
+
+class Cutting(PlainJob):
+    """A tokenizer whose regular expression takes exponential time."""
+
+    def _work(self, text):
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+        return tokenizer.encode(text).tokens
+
+
+def test_a_regular_expression_without_end_is_an_error():
+    with InlineEngine() as engine, pytest.raises(ModelError, match="tokenizer"):
+        list(engine.map(Cutting(), ["a" * 100 + "!"]))

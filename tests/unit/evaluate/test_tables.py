@@ -149,6 +149,24 @@ def test_latex_escapes(text, want):
     assert lines[-2] == rf"\par\smallskip{{\footnotesize {want}}}"
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+a", "-2+3", "@SUM(1)", "\t=1"])
+def test_csv_has_no_formula(text):
+    rows = formats.reader(io.StringIO(csv(Table("t", (text, "b"), (("-1.5 -2", text),)))))
+    assert list(rows) == [[f"'{text}", "b"], ["-1.5 -2", f"'{text}"]]
+
+
+def test_a_carriage_return_begins_no_row_of_csv():
+    text = csv(Table("t", ("a", "b"), (("c\r=1+1", "\r=1+1"),)))
+    assert len(text.splitlines()) == 2
+    assert "\r" not in text
+
+
+def test_a_file_of_tables_controls_no_terminal():
+    table = Table("\x1b[2J", ("a\u202e",), (("\x9b1m",),))
+    for text in (markdown(table), latex(table)):
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
 @pytest.mark.parametrize("text", [*NASTY, "a,b", " c "])
 def test_csv_keeps_any_text(text):
     read = list(formats.reader(io.StringIO(csv(Table("t", (text, "n"), ((text, 2),))), newline="")))

@@ -1,11 +1,13 @@
 """Finding runs in folders by their manifests."""
 
 import json
+import re
 
 import pytest
 
 from corpusfit.errors import InputError
 from corpusfit.report.reading import found_in
+from corpusfit.report.writing import write_report
 
 
 @pytest.fixture
@@ -89,3 +91,23 @@ def test_foreign_files_are_ignored(folder_of, tmp_path, name, text):
     (tmp_path / "all/site").mkdir()
     (tmp_path / "all/site" / name).write_bytes(text.encode("utf-8", "surrogatepass"))
     assert [run.kind for run in found_in([tmp_path / "all"])] == ["adapt"]
+
+
+def test_a_recipe_brings_no_runs_from_elsewhere(folder_of, tmp_path):
+    table = {
+        "recipe": {"name": "Table 3"},
+        "adapted": [{"key": "../../mine", "label": "b", "losses": {}}],
+        "selections": {"../../mine": "a", str(tmp_path / "mine"): "c"},
+        **{key: [] for key in ("results", "gains", "pairs")},
+    }
+    folder_of("r", "table.json", **table)
+    folder_of("mine", command="select", selected={"segments": 1})
+    assert [f.kind for f in found_in([tmp_path / "r"])] == ["run"]
+
+
+@pytest.mark.parametrize("command", ["select", "adapt", "evaluate", "clusters", "tune"])
+def test_a_manifest_that_lies_is_named(folder_of, tmp_path, command):
+    folder = folder_of("r", command=command, selected=[1], results=[{"model": "x"}], models=[])
+    with pytest.raises(InputError, match=re.escape(str(folder))):
+        write_report([folder], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()

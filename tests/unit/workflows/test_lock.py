@@ -110,3 +110,13 @@ def test_a_second_command_on_one_out_writes_nothing(name, tmp_path, jsonl, inlin
         with pytest.raises(OutputFolderError, match="`corpusfit first`"):
             getattr(corpusfit, name)(out=out, machine=inline, **words[name])
         assert [path.name for path in out.rglob("*")] == [".corpusfit", "lock"]
+
+
+@pytest.mark.parametrize("entry", ["selected", ".corpusfit/lock", ".corpusfit/scored"])
+def test_a_link_leads_to_no_file_of_others(work, tmp_path, entry):
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (work.parent / entry).symlink_to(mine)
+    with pytest.raises(OutputFolderError, match=entry), locked(work, "choose"):
+        pass
+    assert mine.read_text() == "mine"

@@ -78,7 +78,7 @@ class Hub(Named, JsonLines):
             InputError: the dataset cannot be reached, or has no such split.
         """
         dataset = _parsed(input_name)
-        files = _files(_builder(dataset, input_name, setting))
+        files = _files(dataset, input_name, setting)
         split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
         if split not in files:
             known = ", ".join(files) or "none"
@@ -102,7 +102,7 @@ class Hub(Named, JsonLines):
 
 def splits(url: str, setting: str) -> list[str]:
     """The splits of the dataset `hub:NAME[:CONFIG]`; raises as `find` does."""
-    return list(_files(_builder(_parsed(url), url, setting)))
+    return list(_files(_parsed(url), url, setting))
 
 
 class _JsonLines:
@@ -207,9 +207,16 @@ def _ask_once(name: str, config: Any) -> None:
         HfApi(config.HF_ENDPOINT).dataset_info(name, timeout=10)
 
 
-def _files(builder: Any) -> dict[str, list[str]]:
-    """The data files of every split."""
-    files = builder.config.data_files or {}
+def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:
+    """The data files of every split, which a dataset's card could name anywhere."""
+    files, name = _builder(dataset, url, setting).config.data_files or {}, dataset.name
+    home = os.path.abspath(name) + os.sep if Path(name).is_dir() else "hf://"  # noqa: PTH100
+    for file in (str(file) for names in files.values() for file in names):
+        if not (file if is_url(file) else os.path.normpath(file)).startswith(home):
+            raise InputError(
+                f"{setting} must be a dataset with files of its own; the card of {name!r} names "
+                f"{file!r}. Remove this from its README.md, or name the file itself."
+            )
     return {str(split): [str(file) for file in names] for split, names in files.items()}
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from corpusfit import corpus
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.jobs.labels import NONE, Counted, CountLabels, different_shards, matches, shown
+from corpusfit.manifest import undamaged
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
 from corpusfit.score.metrics import Figures, figures
@@ -113,7 +114,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         UsageError: no row has the field, or a glob matches no domain.
     """
     folder = SelectionFolder(out)
-    with locked(folder.work, "audit", shared=True):
+    with locked(folder.work, "audit", shared=True), undamaged(out):
         return _audited(folder, truth, domain, machine)
 
 

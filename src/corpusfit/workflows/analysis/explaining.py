@@ -20,6 +20,7 @@ from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
 from corpusfit.jobs.stage import StageParts
+from corpusfit.manifest import undamaged
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect
@@ -107,7 +108,7 @@ def explain(
         ModelError: the encoder changed since the corpus was scored.
     """
     folder = SelectionFolder(out)
-    with locked(folder.work, "explain", shared=True):
+    with locked(folder.work, "explain", shared=True), undamaged(out):
         return _explained(folder, row, text, top, machine)
 
 

@@ -16,7 +16,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.compile import CompileKernels
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.kernels.compiling import noticed_by
-from corpusfit.manifest import digest, source_as_dict, source_identity, versions
+from corpusfit.manifest import digest, source_as_dict, source_identity, undamaged, versions
 from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
@@ -122,8 +122,9 @@ def choose(
 
 def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Selection:
     manifest = folder.require_scored()
-    plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
-    target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
+    with undamaged(folder.path):
+        plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
+        target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
     with machine.running(folder.work) as context:
         run = Run.of(context, plan, target, context.find_again(sources, plan.read, folder.path))
         run.encoder = manifest["encoder"]

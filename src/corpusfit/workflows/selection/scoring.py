@@ -15,6 +15,7 @@ from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
+from corpusfit.manifest import undamaged
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
@@ -122,7 +123,9 @@ def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
     """(shard, tally) of every scored shard, in order."""
     marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
     for mark, data in zip(marks, read_many(marks), strict=True):
-        yield int(mark.stem[5:]), Tally(**json.loads(data))
+        with undamaged(mark):
+            tally = Tally(**json.loads(data))
+        yield int(mark.stem[5:]), tally
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:
