@@ -46,7 +46,7 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     """
     path = place(folder, "DIR")
     manifest = OutFolder(path).finished() or {}
-    kind = _CLASSES.get(manifest.get("command", ""))
+    kind = _CLASSES.get(str(manifest.get("command")))
     if kind is None:
         raise InputError(
             f"{path} must hold a finished run of {', '.join(_CLASSES)}. Name the folder given to "

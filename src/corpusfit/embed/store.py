@@ -12,6 +12,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import listed, read_arrays, write_arrays
+from corpusfit.errors import ModelError
 from corpusfit.types import Units, Vectors
 
 _PART = re.compile(r"part-(\d+)\.safetensors")
@@ -21,6 +22,9 @@ _LARGEST = float(np.finfo(np.float16).max)
 def rounded(vectors: Vectors) -> NDArray[np.float16]:
     """Embeddings as they are stored, float16 [n, d]: a number beyond its range is its largest."""
     return np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16)
+
+
+_ARRAYS = ("row", "start", "end", "pieces", "vectors", "rejects")
 
 
 class VectorStore:
@@ -59,15 +63,22 @@ class VectorStore:
 
     def read(self, shard: int) -> tuple[Units, Vectors, dict[str, Any]]:
         """Units, float32 embeddings [n, d] and counts of one shard."""
-        arrays, plain = read_arrays(self._part(shard))
-        tally = {**plain, "rejects": orjson.loads(arrays["rejects"].tobytes())}
+        arrays, plain = read_arrays(self._part(shard), _ARRAYS)
+        tally = self._tally(shard, plain, arrays["rejects"])
         units = Units(arrays["row"], arrays["start"], arrays["end"], arrays["pieces"])
         return units, arrays["vectors"].astype(np.float32), tally
 
     def tally(self, shard: int) -> dict[str, Any]:
         """The counts of one shard."""
         arrays, plain = read_arrays(self._part(shard), ["rejects"])
-        return {**plain, "rejects": orjson.loads(arrays["rejects"].tobytes())}
+        return self._tally(shard, plain, arrays["rejects"])
+
+    def _tally(self, shard: int, plain: dict[str, Any], rejects: NDArray[Any]) -> dict[str, Any]:
+        try:
+            return {**plain, "rejects": orjson.loads(rejects.tobytes())}
+        except ValueError as e:
+            part = self._part(shard)
+            raise ModelError(f"{part} is damaged: {e}. Delete it; the shard is read again.") from e
 
     def gather(self, places: Sequence[tuple[int, NDArray[np.int64]]]) -> Vectors:
         """Read the embeddings at (shard, positions within it), in that order; float32 [k, d]."""
