@@ -18,6 +18,7 @@ from pathlib import Path
 
 from commands import make_model
 from faults import fault
+from floods import flood
 from foes import foe
 from fuzz import fuzz
 from kills import kill
@@ -30,6 +31,7 @@ CAMPAIGNS = {
     "faults": fault,
     "two": two,
     "stores": store,
+    "floods": flood,
     "foes": foe,
     "fuzz": fuzz,
 }
