@@ -39,7 +39,7 @@ quick: install
 	$(PYTEST) -m "not slow"
 
 slow: install
-	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile many
+	$(PYTEST) --dist worksteal -m "slow or hypothesis" --hypothesis-profile many
 
 docs: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt

@@ -467,6 +467,15 @@ def imports_numpy(pid):
         return False
 
 
+def test_a_disk_that_may_be_too_small_is_warned_of(cli, task, pile, tmp_path, monkeypatch):
+    free = shutil.disk_usage(tmp_path)._replace(free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    words = ("--target", task, "--corpus", pile, "--method", "random", "--fraction", "0.5")
+    assert "GB" in cli("select", *words, "--out", tmp_path / "out").err
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["warnings"] == []
+
+
 def test_a_file_name_that_is_not_utf8(cli, task, tmp_path):
     folder = tmp_path / "pile"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""A short form of benchmarks/torture: a dozen hostile inputs, and two commands that are killed."""
+"""A short form of benchmarks/torture: some hostile inputs, and a command that is killed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ for run, (_, of) in zip(tried, json.loads(sys.argv[3])):
     print(json.dumps([of, outcome.counts, outcome.broken]))
 """
 FOES = (
-    *("name of a field", "tables", "sheets", "messages", "lock", "command line"),
-    *("model: auto_map", "model: weights as a pickle", "static: a token below zero"),
-    *("run: files to delete above", "data: data set with files above"),
-    "corpus: a statement that attaches",
+    *("tables", "messages", "command line", "model: auto_map", "static: a token below zero"),
+    "run: files to delete above",
 )
-KILLS = ("dsir", "split")
+KILLS = ("split",)
 
 
 def test_the_promises_hold(tmp_path, tiny_lm):
@@ -47,4 +45,4 @@ def test_the_promises_hold(tmp_path, tiny_lm):
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(of, broken) for of, _, broken in found] == [(of, []) for _, of in asked]
     assert sum(counts.get("inputs", 0) for _, counts, _ in found) == len(FOES)
-    assert sum(n for _, counts, _ in found for what, n in counts.items() if "signal" in what) == 2
+    assert sum(n for _, counts, _ in found for what, n in counts.items() if "signal" in what) == len(KILLS)

@@ -41,6 +41,7 @@ from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.language_check import warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
+from corpusfit.workflows.selection.room import warn_without_room
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.workflows.selection.stages_ahead import selecting_stages, stages_ahead
 from corpusfit.workflows.selection.writing import (
@@ -271,6 +272,7 @@ def _run(
         if manifest is None:
             check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
             warn_language_mismatch(run)
+            warn_without_room(run, folder)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             with noticed_by(functools.cache(lambda: _compile_aside(run))):
                 used = scoring(run, folder)
