@@ -177,7 +177,6 @@ def flood(seed: int, root: Path, only: str | None) -> Outcome:
         source.wait()
     said = err.decode(errors="replace")
     most = int(said.split()[-1])
-    outcome.counts["megabytes"] = most
     if "Traceback" in said:
         outcome.broken.append(f"a traceback: {said[-500:]}")
     if isinstance(wanted, str):

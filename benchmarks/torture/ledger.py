@@ -29,16 +29,21 @@ class Outcome:
 class Ledger:
     """Counts by campaign, kept in a JSON file that grows from run to run.
 
+    Several processes may share a file if they run different campaigns.
+
     Args:
         path: the file; one that is there is continued.
         commit: of what is tried; another commit's counts stand beside it.
     """
 
     def __init__(self, path: Path, commit: str) -> None:
-        self._path = path
-        self._all = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        self._path, self._commit = path, commit
+        self._read()
+
+    def _read(self) -> None:
+        self._all = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}
         machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-        self._own = self._all.setdefault(commit, {"machine": machine, "campaigns": {}})
+        self._own = self._all.setdefault(self._commit, {"machine": machine, "campaigns": {}})
 
     def next_seed(self, campaign: str) -> int:
         """The first seed of a campaign that was not tried at this commit."""
@@ -46,6 +51,7 @@ class Ledger:
 
     def add(self, campaign: str, seed: int, outcome: Outcome, seconds: float) -> None:
         """Write a case down."""
+        self._read()
         entry = self._own["campaigns"].setdefault(
             campaign, {"seeds": 0, "seconds": 0.0, "counts": {}, "broken": []}
         )
@@ -64,11 +70,11 @@ class Ledger:
         beside.replace(self._path)
 
     def totals(self) -> dict[str, Counter[str]]:
-        """Counts of this commit by campaign, with `broken`."""
-        found = {}
-        for name, entry in self._own["campaigns"].items():
-            total: Counter[str] = Counter(broken=len(entry["broken"]))
-            for counts in entry["counts"].values():
+        """Counts of all commits by campaign, with `broken`."""
+        found: dict[str, Counter[str]] = {}
+        for entry in (e for own in self._all.values() for e in own["campaigns"].items()):
+            total = found.setdefault(entry[0], Counter())
+            total["broken"] += len(entry[1]["broken"])
+            for counts in entry[1]["counts"].values():
                 total.update(counts)
-            found[name] = total
         return found
