@@ -299,8 +299,12 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
         found = texts.cast(pa.large_string())  # first, because short offsets end at 2 GB
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
-    if whole or not hasattr(texts, "__len__") or any(not isinstance(text, str) for text in texts):
-        raise TypeError(f"{name} must be a sequence of strings, such as a list")
+    if whole or not hasattr(texts, "__len__"):
+        came = f"got a {type(texts).__name__}"
+        raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {came}")
+    for at, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be strings; number {at} is a {type(text).__name__}")
     return text_array(list(texts))
 
 

@@ -59,7 +59,7 @@ def demo(
     on a random part of the corpus, and continues on the selection and on as many tokens of random
     text, with several seeds. It ends with the difference of the losses on other docstrings of the
     network modules, which no training reads. Without the extra train it ends with the selection, by
-    the static embeddings that are in the package.
+    the static embeddings that are in the package, and report.html needs the extra report.
 
     Example:
       corpusfit demo
@@ -98,7 +98,10 @@ def demo(
         if json:
             as_json({"out": str(run.path), **found, **run.manifest})
         else:
-            say("The gain is measured with the extra 'train': pip install 'corpusfit[train]'.")
+            say(
+                "The gain is measured, and a report written, with two extras: "
+                "pip install 'corpusfit[report,train]'"
+            )
         return
     held = task / "test.jsonl"
     with bar.showing("adapt", 1 + 2 * SEEDS):

@@ -134,6 +134,11 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
                 f"{setting.flag} must name a model; {folder} holds {holds}. First: {choose}"
                 f"corpusfit adapt --model BASE --data {folder} --out adapted/"
             )
+        if not kind and (begun := read_json(folder / ".corpusfit/run.json", {}, setting)):
+            raise ModelError(
+                f"{setting.flag} must name a model; {folder} holds an unfinished "
+                f"`corpusfit {begun.get('command')}`. Repeat its command to resume it."
+            )
         raise ModelError(
             f"{setting.flag} must name a folder with a Hugging Face model; {folder} has no "
             "config.json. Save the model there with save_pretrained."

@@ -32,8 +32,8 @@ class SelectionFolder(OutFolder):
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
             return (
-                f"To choose again from its scores, run `corpusfit choose {self.path}` with the new "
-                "settings."
+                f"To choose again from its scores, run `corpusfit choose {self.path}` (in Python "
+                f"corpusfit.choose({str(self.path)!r})) with the new settings."
             )
         return super()._cure(differing)
 

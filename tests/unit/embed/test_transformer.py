@@ -171,6 +171,10 @@ def test_broken_folders_are_named(tiny_bert, tmp_path):
     empty.mkdir()
     with pytest.raises(ModelError, match=r"config\.json"):
         prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+    (empty / ".corpusfit").mkdir()
+    (empty / ".corpusfit/run.json").write_text('{"command": "adapt"}')
+    with pytest.raises(ModelError, match="unfinished `corpusfit adapt`"):
+        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
     broken = shutil.copytree(tiny_bert, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"no weights at all")
     with pytest.raises(ModelError, match=r"^embed\.embedder: "):
