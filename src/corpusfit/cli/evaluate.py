@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.show import answer, say, table
+from corpusfit.cli.show import answer, say, say_result, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import POINTS, cell
 
@@ -125,7 +123,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     table(f"{title}, in {how}", columns, rows, keys=keys)
     for comparison in manifest["comparisons"]:
         begin = f"With {comparison['size']:,} training examples: " if learned else ""
-        typer.echo(f"{begin}{comparison['verdict']}.")
+        say_result(f"{begin}{comparison['verdict']}.")
         for seed, tests in enumerate(comparison.get("paired_tests", [])):
             say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
     for name, signature in manifest.get("signatures", {}).items():
