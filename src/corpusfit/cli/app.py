@@ -49,16 +49,16 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Command(TyperCommand):
-    """A command that refuses a repeated option of one value, of which only the last would count."""
+    """A command that warns of a repeated option of one value, of which the last counts."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; raises a usage error for an option given twice."""
+        """Parse the arguments."""
         single = [p for p in self.params if p.nargs == 1 and not getattr(p, "multiple", False)]
         for option in single:
             names = [*option.opts, *option.secondary_opts]
             given = [a for a in args if a.partition("=")[0] in names and a.startswith("--")]
             if len(given) > 1 and not getattr(option, "is_flag", False):
-                ctx.fail(f"{option.opts[0]} is given {len(given)} times and has one value.")
+                say(f"Warning: of {len(given)} {option.opts[0]} the last counts.")
         return super().parse_args(ctx, args)
 
 
