@@ -38,7 +38,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to examples/ lead to the site's copy; settings.md has one title."""
+    """Links to examples/ and included files lead to the copies here; settings.md has one title."""
+    for source, included in INCLUDED.items():
+        markdown = re.sub(rf"\]\((?:\.\./)?{source}", f"]({included}", markdown)
     first, *others = markdown.replace("](../../examples/", "](../examples/").split("\n# ")
     if page.file.src_uri != "settings.md":
         return "\n# ".join([first, *others])

@@ -27,9 +27,8 @@ def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
         root: folder of the cases that were found.
         only: name of the target, instead of the next.
     """
-    from targets import TARGETS
-
-    name = only or list(TARGETS)[seed % len(TARGETS)]
+    targets = sorted(folder.name for folder in CASES.iterdir())
+    name = only or targets[seed % len(targets)]
     outcome = Outcome(Counter(), name)
     found, broken = root / "found" / name, root / "broken" / name
     for folder in (found, broken, CASES / name):
