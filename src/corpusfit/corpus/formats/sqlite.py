@@ -62,7 +62,7 @@ class Sqlite(JsonLines):
                 f"{setting} {source.url}: the setting query must be one of its tables or a SELECT "
                 f"statement; got {plan.query!r}: {e}."
             ) from e
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeError):  # sqlite3 may fail to decode its own error
             return  # bad content is a reject
 
 
@@ -89,7 +89,7 @@ class _JsonLines:
                     yield b"".join(
                         as_line(dict(zip(names, r, strict=True)), self._plan) for r in some
                     )
-        except (sqlite3.Error, sqlite3.Warning, _UnclearError) as e:
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError, _UnclearError) as e:
             if getattr(e, "sqlite_errorcode", 0) & 0xFF in _OF_MACHINE:
                 raise unreadable(self._source.url, e) from e
             self.problem = rejects.unreadable("sqlite", e)
