@@ -52,7 +52,7 @@ def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
         files = sorted(broken.iterdir())
         inputs = [f"{f.name}: {base64.b64encode(f.read_bytes()).decode()}" for f in files]
         outcome.broken += inputs or ["\n".join(told[-20:])]
-        outcome.broken.append("\n".join(line for line in told if "Error" in line)[:1000])
+        outcome.broken += [line[:300] for line in told if "Error" in line][-1:]
         for file in files:
             file.rename(found.parent / f"{name}-{file.name}")
     return outcome
