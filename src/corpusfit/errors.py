@@ -180,7 +180,7 @@ _NETWORK = {
     *("aiohttp", "aiobotocore", "botocore", "s3fs", "gcsfs", "google", "azure", "adlfs"),
     *("requests", "urllib3", "httpx", "httpcore", "http"),
 }
-"""Libraries whose errors tell of a store or of the network."""
+"""Libraries whose errors are those of a store or of the network."""
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 """The number in the texts of errors of libraries in Rust."""
 _TORN = re.compile("parquet magic bytes|deserialize thrift", re.I)

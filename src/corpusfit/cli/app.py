@@ -58,7 +58,7 @@ class _Command(TyperCommand):
             names = [*option.opts, *option.secondary_opts]
             given = [a for a in args if a.partition("=")[0] in names and a.startswith("--")]
             if len(given) > 1 and not getattr(option, "is_flag", False):
-                say(f"Warning: of {len(given)} {option.opts[0]} the last counts.")
+                say(f"Warning: {option.opts[0]} is given {len(given)} times; the last one counts.")
         return super().parse_args(ctx, args)
 
 

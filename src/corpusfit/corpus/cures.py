@@ -66,25 +66,26 @@ def of_content(
         sources: the inputs.
         plan: how they were read.
         reasons: the number of rejected rows by the kind of reason.
-        otherwise: what to do if the bytes tell nothing.
+        otherwise: what to do if the bytes do not show it.
     """
     source = next((s for s in sources if s.size and load(s.format).files(s)), None)
     if source is None or not reasons:
         return otherwise
     path, reason = source.url, max(reasons, key=lambda kind: reasons[kind])
-    form, suffix = _by_bytes(_start(path))
+    start = _start(path)
+    form, suffix = _by_bytes(start)
     if form and suffix not in (*load(source.format).suffixes, f".{source.compression}"):
         cure = f" Rename it: {_renamed(path, suffix)}" if suffix else ""
         return f"{source.name} is {form}.{cure}"
     archive = f".{source.compression}"
     if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
         return f"{source.name} is not a {archive} archive. Rename it to match its content."
-    return (not source.compression and _of_text(source, plan, reason)) or otherwise
+    return (not source.compression and _of_text(source, plan, reason, start)) or otherwise
 
 
-def _of_text(source: Source, plan: ReadPlan, reason: str) -> str:
+def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
     """What to do about the text of a file, whose rows are most often rejected for a reason."""
-    path, start = source.url, _start(source.url)
+    path = source.url
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return f"{source.name} is in UTF-16: {_recoded('UTF-16', path)}"
     if reason == rejects.INVALID_UTF8:
