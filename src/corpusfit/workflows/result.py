@@ -35,7 +35,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     @property
     def reason(self) -> str:
         """Why `auto` uses its method; empty for a method that was named."""
-        return str(self.manifest["reason"])
+        return self.manifest.get("reason") or ""
 
     def __len__(self) -> int:
         """Number of selected segments; 0 for a run of `score`."""
