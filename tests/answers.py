@@ -60,7 +60,7 @@ class Answer(Job):
                 case "full":
                     raise StorageError("the disk is full")
                 case "missing":
-                    raise MissingDependencyError("A test", "embed")
+                    raise MissingDependencyError("A test", "models")
                 case "no answer":
                     raise NoAnswerError(code=503)
                 case "bug":

@@ -111,7 +111,7 @@ def test_an_error_comes_back_as_itself_and_the_engine_goes_on(engine, answer):
         return type(error.value), str(error.value)
 
     assert error_of(1, "full", 2) == (StorageError, "the disk is full")
-    given = MissingDependencyError("A test", "embed")
+    given = MissingDependencyError("A test", "models")
     assert error_of("missing") == (MissingDependencyError, str(given))
     assert error_of("bug") == (KeyError, "'no such key'")
     assert list(engine.map(answer(), [3])) == [3]

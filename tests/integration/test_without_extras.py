@@ -28,7 +28,7 @@ def test_a_method_that_needs_an_extra_is_refused_before_anything_is_read(
     method, core_only, tmp_path, inline
 ):
     missing = [str(tmp_path / "nothing.jsonl")]
-    with pytest.raises(MissingDependencyError, match=rf"{method} .*corpusfit\[embed\]"):
+    with pytest.raises(MissingDependencyError, match=rf"{method} .*corpusfit\[models\]"):
         corpusfit.select(
             target=missing, corpus=missing, out=tmp_path / "out", method=method, machine=inline
         )

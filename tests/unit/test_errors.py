@@ -51,10 +51,10 @@ def test_a_wrong_setting_names_the_setting_what_is_allowed_what_came_and_a_cure(
 
 
 def test_a_missing_library_names_the_extra_also_in_another_process():
-    error = errors.MissingDependencyError("--embedder static", "embed")
+    error = errors.MissingDependencyError("--embedder static", "models")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     assert "--embedder static" in str(error)
-    assert "pip install 'corpusfit[embed]'" in str(error)
+    assert "pip install 'corpusfit[models]'" in str(error)
 
 
 def test_a_block_within_a_caller_keeps_its_own_spelling():

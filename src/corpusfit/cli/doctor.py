@@ -52,7 +52,7 @@ def _show(found: workflows.Health) -> None:
     table("Extras", ["extra", "missing", "to install"], rows, words=["missing", "to install"])
     memory = f", {found.memory / 1e9:.0f} GB of memory" if found.memory else ""
     say(f"Workers: {found.cores}{memory}.")
-    precision = found.precision or "networks need the extra embed"
+    precision = found.precision or "networks need the extra models"
     say(f"Device: {found.device} ({precision}).")
     say(f"Cache: {found.cache}, {found.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
     if found.encoders:

@@ -222,7 +222,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
         from tokenizers import Tokenizer
         from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
     except ImportError as e:
-        raise MissingDependencyError("A fine-tuned model", "embed") from e
+        raise MissingDependencyError("A fine-tuned model", "models") from e
     hardware = resolve(EmbedPlan())
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)

@@ -32,7 +32,7 @@ EMBEDDER = Setting(
     flag="<embed.embedder>",
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
     otherwise="use <embed.embedder=static>",
-    extra="embed",
+    extra="models",
 )
 ADAPTER = "adapter.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")

@@ -80,7 +80,7 @@ def resolve_device(wanted: str, group: str) -> str:
 
 
 _NEEDS = {
-    "embed": ("A transformer as <embed.embedder>", "embed"),
+    "embed": ("A transformer as <embed.embedder>", "models"),
     "train": ("Training a model", "train"),
     "finetune": ("Evaluating a model", "train"),
 }

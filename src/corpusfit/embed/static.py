@@ -214,7 +214,7 @@ def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[dict[str, in
 
 def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
     """The token ids of texts that the library reads whole."""
-    with importing(f"The tokenizer of the model in {folder}", "embed"):
+    with importing(f"The tokenizer of the model in {folder}", "models"):
         from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(json.dumps(settings))

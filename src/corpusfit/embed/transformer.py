@@ -212,7 +212,7 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
         import torch
         from transformers import AutoModel, AutoTokenizer
     except ImportError as e:
-        raise MissingDependencyError("A transformer as <embed.embedder>", "embed") from e
+        raise MissingDependencyError("A transformer as <embed.embedder>", "models") from e
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     with loading(f"<embed.embedder>: the model in {folder}"):

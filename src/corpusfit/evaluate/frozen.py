@@ -61,7 +61,7 @@ def classify_frozen(
     if not task_type.one_class:
         cure = "Its answers are not one class of a text."
         raise bad_setting("<model.frozen>", f"left out for {task.kind}", True, cure)
-    with importing("Classifying embeddings", "embed"):
+    with importing("Classifying embeddings", "models"):
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
     encoder, length = _encoder(plan)

@@ -20,7 +20,7 @@ TOKENIZER = Setting(
     flag="<.tokenizer>",
     allowed="minilm, a model folder, a tokenizer.json, a WordPiece vocab.txt or a hub id",
     otherwise="use <.tokenizer=minilm>",
-    extra="embed",
+    extra="models",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)
 """Columns of the counts of `fertility_counts`."""

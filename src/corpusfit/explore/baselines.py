@@ -33,7 +33,7 @@ def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:
     Raises:
         MissingDependencyError: scikit-learn is not installed.
     """
-    with importing("LDA", "embed"):
+    with importing("LDA", "models"):
         from sklearn.decomposition import LatentDirichletAllocation
         from sklearn.feature_extraction.text import CountVectorizer
     try:

@@ -100,7 +100,7 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
     return method
 
 
-_LIBRARIES = {"embed": "sklearn", "pyod": "pyod"}
+_LIBRARIES = {"models": "sklearn", "pyod": "pyod"}
 """The library of each extra without which its methods cannot be fitted."""
 
 

@@ -92,7 +92,7 @@ def test_a_missing_library_names_its_extra(
         parts = json.loads((folder / "tokenizer.json").read_text("utf-8"))
         (folder / "tokenizer.json").write_text(json.dumps({**parts, "pre_tokenizer": None}))
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingDependencyError, match=r"corpusfit\[embed\]"):
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[models\]"):
         load(EmbedPlan(embedder=str(folder)), tmp_path)
 
 

@@ -143,7 +143,7 @@ class Consensus(Method[Paired]):
     learns: ClassVar[Reads | None] = "both"
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = ConsensusScorer
-    needs: ClassVar[str] = "embed"
+    needs: ClassVar[str] = "models"
 
     share: float = 0.0
     c: float = 0.1

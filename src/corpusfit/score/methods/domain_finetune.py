@@ -106,7 +106,7 @@ class DomainFinetune(Method[Texts]):
     scorer: ClassVar[type] = DomainFinetuneScorer
     exact: ClassVar[bool] = False
     cost: ClassVar[str] = "40/s"
-    needs: ClassVar[str] = "embed"
+    needs: ClassVar[str] = "models"
 
     embedder: str = "minilm"
     epochs: int = 5

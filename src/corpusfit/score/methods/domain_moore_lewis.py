@@ -81,7 +81,7 @@ class DomainMooreLewis(Method[Paired]):
     reads: ClassVar[Reads] = "both"
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = DomainMooreLewisScorer
-    needs: ClassVar[str] = "embed"
+    needs: ClassVar[str] = "models"
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> DomainMooreLewisScorer:
         """Fit both.

@@ -77,7 +77,7 @@ class IsolationForest(Method[Vectors]):
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = IsolationForestScorer
     cost: ClassVar[str] = "1,300,000/s"
-    needs: ClassVar[str] = "embed"
+    needs: ClassVar[str] = "models"
 
     trees: int = 100
     subsample: int = 256
@@ -97,7 +97,7 @@ class IsolationForest(Method[Vectors]):
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
-        with importing("isolation_forest", "embed"):
+        with importing("isolation_forest", "models"):
             from sklearn.ensemble import IsolationForest as Grower
         asked = max(1, round(self.background * len(target))) if self.background else 0
         count = min(len(background), asked)

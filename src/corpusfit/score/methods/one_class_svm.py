@@ -62,7 +62,7 @@ class OneClassSvm(Method[Vectors]):
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = OneClassSvmScorer
     cost: ClassVar[str] = "38,000/s"
-    needs: ClassVar[str] = "embed"
+    needs: ClassVar[str] = "models"
 
     nu: float = 0.5
 
@@ -78,7 +78,7 @@ class OneClassSvm(Method[Vectors]):
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
-        with importing("one_class_svm", "embed"):
+        with importing("one_class_svm", "models"):
             from sklearn.svm import OneClassSVM
         x = plain_rows(target).astype(np.float64)
         variance = float(x.var())

@@ -69,7 +69,7 @@ class RobustCovariance(Method[Vectors]):
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = RobustCovarianceScorer
     cost: ClassVar[str] = "490,000/s"
-    needs: ClassVar[str] = "embed"
+    needs: ClassVar[str] = "models"
 
     components: int = 50
 
@@ -118,7 +118,7 @@ def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
     With more than half of the texts in a flat subspace the determinant is zero; scikit-learn then
     warns and divides by zero, which is caught here.
     """
-    with importing("robust_covariance", "embed"):
+    with importing("robust_covariance", "models"):
         from sklearn.covariance import MinCovDet
     scale = float(np.sqrt((x**2).mean()))  # its rank check is absolute: scale the data to size 1
     try:
