@@ -166,7 +166,7 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
         (["selct"], "select"),
         (["select", "--methud", "knn"], "--methud"),
         (["methods", "knm"], "Did you mean 'knn'?"),
-        (["methods", "foo"], "NAME must be a scoring method; got 'foo'. The methods: auto"),
+        (["methods", "foo"], "NAME must be a scoring method; got 'foo'. `corpusfit methods`"),
         (["rank", "--target", "x", "--corpus", "y", "--seeds", "few"], "--seeds"),
         (["rank", "--target", "x", "--corpus", "y", "--seeds", "0"], "--seeds must be 1 or more"),
         (["choose", "x", "--fraction", "2"], "--fraction must be in (0, 1]"),

@@ -45,12 +45,13 @@ def test_texts_in_memory_are_scored_as_texts_in_a_file(run, tmp_path, machine):
 
     assert [(s["text"], s["score"]) for s in other] == [(s["text"], s["score"]) for s in run]
 
+    cards = [(each.path / "README.md").read_text("utf-8") for each in (run, other)]
+    assert [card.count("`target.jsonl`, `corpus.jsonl`") for card in cards] == [1, 0]
+
 
 def test_the_same_data_resumes_the_same_run(run, machine):
     rows = ({"text": text, "id": n if n % 2 else f"t{n}"} for n, text in enumerate(CORPUS))
-    again = corpusfit.select(
-        target=pa.array(TARGET), corpus=rows, out=run, machine=machine, **SETTINGS
-    )
+    again = corpusfit.select(pa.array(TARGET), rows, out=run, machine=machine, **SETTINGS)
     assert list(again) == list(run)
 
 

@@ -86,6 +86,14 @@ def test_what_cannot_be_pushed_is_not_begun(
     assert hub == {}
 
 
+def test_without_a_login_the_cure_is_to_log_in(run, hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(StorageError, match="nobody is logged in"):
+        run.push_to_hub("me/chosen")
+    assert hub == {}
+
+
 def test_a_readme_of_the_users_own_stays(run, tmp_path):
     (tmp_path / "README.md").write_text("mine", "utf-8")
     cards.write_selection_card(tmp_path, run.manifest)

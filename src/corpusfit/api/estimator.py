@@ -93,6 +93,7 @@ class Scorer:
 
         Raises:
             TypeError: target or background are not strings.
+            UsageError: labels are strings, or not as many as the texts.
             EmptyInputError: no text of the target or of the background holds anything.
             CorpusfitError: see `corpusfit.errors`.
         """
@@ -103,6 +104,9 @@ class Scorer:
         labels = _labels(background)
         if labels is None:
             others = as_texts(background, "background")
+            if len(others) == len(texts) >= _FEW and len(others.unique()) <= len(texts) / 5:
+                allowed = "texts of the corpus, or 1 for each text of the target, else 0"
+                raise bad_setting("background", allowed, f"strings such as {others[0].as_py()!r}")
         elif len(labels) != len(texts):
             allowed = f"as many labels as texts, {len(texts)}, or texts"
             raise bad_setting("background", allowed, f"{len(labels)} labels")
@@ -235,6 +239,8 @@ class _Parameters(Keywords):
 
 
 _SPELLING = _Parameters()
+_FEW = 10
+"""Texts from which on as many strings that are mostly copies are taken for labels."""
 _OWN = ("method", "embedder", "seed", "machine")
 
 

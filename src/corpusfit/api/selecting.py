@@ -21,9 +21,9 @@ from corpusfit.workflows.selection.ranking import Ranked
 
 @offers(SELECT)
 def select(
-    *,
     target: Inputs,
     corpus: Inputs,
+    *,
     out: Path | str,
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
@@ -63,9 +63,9 @@ def select(
 
 @offers(SCORE)
 def score(
-    *,
     target: Inputs,
     corpus: Inputs,
+    *,
     out: Path | str,
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
@@ -87,9 +87,9 @@ def score(
 
 @offers(SELECT)
 def estimate(
-    *,
     target: Inputs,
     corpus: Inputs,
+    *,
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
@@ -204,9 +204,9 @@ def audit(
 
 @offers(RANK)
 def rank(
-    *,
     target: Inputs,
     corpus: Inputs,
+    *,
     methods: Sequence[str] = (),
     seeds: int = 3,
     plan: Plan | Path | str | None = None,

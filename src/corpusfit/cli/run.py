@@ -106,17 +106,22 @@ def show_table(shown: Table) -> None:
 
 def show_missing(found: workflows.Missing) -> None:
     """Print the dry run."""
-    shown = ("task", "size", "model", "selector", "fraction", "weights", "adapter", "augment")
+    varied = [n for n in _FACTORS if len({_word(n, cell[n]) for cell in found.cells}) > 1]
+    shown = ["task", "selector", *varied]
     rows = [
         [_word(name, cell[name]) for name in shown] + [str(cell["missing"])] for cell in found.cells
     ]
-    table("Cells of the table", [*shown, "fine-tunings missing"], rows, words=shown)
+    table("Cells of the table", [*shown, "fine-tunings missing"], rows, words=shown, keys=2)
     for phase, (total, left) in found.steps.items():
         say(f"{phase.capitalize()}: {total}, of which {left} are missing.")
     if found.seconds is None:
         say("Time unknown: an estimate needs one finished step of each kind.")
     else:
         say(f"Expected: {found.seconds / 60:,.0f} min, from the time of finished steps.")
+
+
+_FACTORS = ("size", "model", "fraction", "weights", "adapter", "augment")
+"""What the cells of a task and a selector may differ in."""
 
 
 def _word(name: str, value: object) -> str:

@@ -48,6 +48,6 @@ def require(name: str, setting: str = "<method.name>") -> None:
         similar = difflib.get_close_matches(base, allowed, n=1)
         guess = f" Did you mean {similar[0]!r}?" if similar else ""
         raise UnknownMethodError(
-            f"{setting} must be a scoring method; got {name!r}.{guess} "
-            f"The methods: {', '.join(allowed)}."
+            f"{setting} must be a scoring method; got {name!r}.{guess} `corpusfit methods` lists "
+            "them."
         )

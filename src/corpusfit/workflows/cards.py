@@ -18,6 +18,8 @@ from corpusfit.select.copies import copies_in_words
 
 _BEGINS = "---\ntags: [corpusfit]"
 _MOST_SOURCES = 50
+_IN_MEMORY = re.compile(r"/data/[0-9a-f]{32}/[^/]+\.jsonl$")
+"""Where `api.inputs` keeps data in memory: in the cache, under a digest."""
 _SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)=\"?(.*?)\"?")
 
 Manifest = Mapping[str, Any]
@@ -149,6 +151,9 @@ def _repeat(manifest: Manifest) -> Iterator[str]:
     fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
     yield f"To repeat it with corpusfit {in_markdown(manifest['corpusfit'])}:\n"
     yield f"{fence}bash\n{command} --out out/\n{fence}\n"
+    kept = filter(_IN_MEMORY.search, manifest["repeat"])
+    names = ", ".join(_code(_public(word)) for word in dict.fromkeys(kept))
+    yield f"Data that was in memory, to be written to files first: {names}.\n" if names else ""
 
 
 def _public(word: str) -> str:

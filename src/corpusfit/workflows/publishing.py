@@ -78,7 +78,7 @@ def push_to_hub(
     for evaluation in evaluations:
         _require_own(run, evaluation)
     with importing("Publishing", "hub"):
-        from huggingface_hub import HfApi
+        from huggingface_hub import HfApi, get_token
     if kind == "dataset":
         write_selection_card(run.path, run.manifest)
     else:
@@ -96,9 +96,10 @@ def push_to_hub(
             commit_message=f"Upload of corpusfit {run.manifest['command']}",
         )
     except Exception as e:
+        cause = first_line(e) if get_token() else "nobody is logged in to it"
         raise StorageError(
-            f"{name} cannot be written on the hub: {first_line(e)}. Check the name and the "
-            "network, and log in with `hf auth login`."
+            f"{name} cannot be written on the hub: {cause}. Check the name and the network, and "
+            "log in with `hf auth login`."
         ) from e
     return str(made)
 
