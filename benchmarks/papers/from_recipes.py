@@ -113,6 +113,10 @@ PAPERS = {
         "(task), +0.34 (Moore-Lewis), +0.34 (centroid distance) and +1.82 points (isolation "
         "forest)"
     ),
+    "tadpole_table6": (
+        "TADPOLE's Table 6 has mean gains over the base of +0.02 (general), +0.04 (random), +0.11 "
+        "(task), +0.18 (Moore-Lewis), +0.09 (centroid distance) and +0.36 points (isolation forest)"
+    ),
     "tadpole_augmentation": (
         "TADPOLE's Table 3 has gains of +0.48 points for augmentation, +1.82 for isolation "
         "forest and +2.10 for both"
@@ -177,7 +181,25 @@ def gains(name: str, table: dict[str, Any]) -> str:
         f"Mean gain over `{table['recipe']['compare']}` in points, of {rows} "
         f"row{'s' * (rows > 1)}: {by_gain}. Of "
         f"{len(table['pairs'])} comparisons {len(shown)} show a difference after Holm's correction"
-        f"{': ' * bool(shown)}{'; '.join(shown)}.{over_sentences(table)} {PAPERS[name]}; {differs}."
+        f"{': ' * bool(shown)}{'; '.join(shown)}.{over_sentences(table)}{along_loss(name, table)} "
+        f"{PAPERS[name]}; {differs}."
+    )
+
+
+def along_loss(name: str, table: dict[str, Any]) -> str:
+    """For TADPOLE's Figure 3, how the gain goes with the fall of the loss on the task's text."""
+    if name != "tadpole_figure3":
+        return ""
+    every, equal = (table["forecasts"][which] for which in ("loss", "equal"))
+    of_equal = (
+        f"of the {equal['n']} that fit general text equally well {equal['pearson']:.2f} "
+        f"(p = {equal['p']:.2f})"
+        if equal
+        else "too few fit general text equally well"
+    )
+    return (
+        " The fall of the loss on the task's text and the gain: Pearson's r = "
+        f"{every['pearson']:.2f} (p = {every['p']:.2f}) over {every['n']} models, {of_equal}."
     )
 
 

@@ -247,7 +247,7 @@ def _correlation_text(within: Within | None, pooled: Correlation | None) -> str:
     else:
         text = (
             f"within tasks Pearson's r = {within.pearson:.2f} (p = {within.p:.3f}, "
-            f"{within.n} cells in {within.groups} rows)"
+            f"{within.n} cells in {within.groups} row{'s' * (within.groups > 1)})"
         )
     if pooled is not None:
         text += f"; over all tasks together r = {pooled.pearson:.2f}, not tested"
