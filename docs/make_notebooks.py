@@ -1,6 +1,6 @@
 """Write docs/notebooks/NAME.ipynb from the tutorials, with the outputs that they show.
 
-The tests run the tutorials and compare those outputs, so the notebooks are executed and true too.
+The tests run the notebooks and compare those outputs.
 
 Run: .venv/bin/python docs/make_notebooks.py
 """

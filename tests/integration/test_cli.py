@@ -296,6 +296,18 @@ def test_warnings_and_errors_leave_standard_output_to_json(cli, pile, jsonl, tmp
     assert "seed was 0, is 3" in failed.err
 
 
+@pytest.mark.parametrize(
+    ("between", "texts", "named"),
+    [("\n\n", 30, "lines (--set read.txt=lines"), ("\n", 1, "pass --set read.txt=lines")],
+)
+def test_how_a_text_file_is_divided_is_said(cli, pile, tmp_path, between, texts, named):
+    (tmp_path / "task.txt").write_text(between.join(prose("task", 30)))
+    words = ("--target", tmp_path / "task.txt", "--corpus", pile, "--method", "random")
+    done = cli("select", *words, "--out", tmp_path / "o", "--no-report")
+    assert f" {texts} different text" in done.err
+    assert named in done.err
+
+
 def test_a_run_for_people(cli, inputs, pile, tmp_path):
     (pile / "broken.jsonl").write_text('{"text": "good one"}\n{"text"\n')
     out = tmp_path / "out"

@@ -1,56 +1,55 @@
-"""Every command of the tutorials runs, and prints the lines that the page shows.
+"""The notebooks of the tutorials run, and print the lines that they show.
 
-A page's blocks run in order in one folder: `bash` and `python` are run, a `text` block is what the
-block before it printed, with `…` for lines that are left out. Numbers depend on the machine and on
-Python's version, whose docstrings are the data, so they are compared as numbers of any value.
+`unit/test_docs.py` compares them with the tutorials. `…` stands for lines that are left out.
+Numbers depend on the machine and on Python's version, whose docstrings are the data, so they are
+compared as numbers of any value.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
 
-PAGES = sorted((Path(__file__).parents[2] / "docs/tutorials").glob("*.md"))
-
-
-def blocks(page):
-    """(language, text) of the fenced blocks of a page, in order."""
-    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs/notebooks").glob("*.ipynb"))
 
 
 def masked(text):
-    """The lines of an output, without their numbers and the widths of their columns."""
-    number = r"(\bp [<=] )?[-+±]?\d[\d,.:]*"
-    found = (re.sub(number, "#", line) for line in text.splitlines())
+    """The lines of an output, without colours, their numbers and the widths of their columns."""
+    colour, number = r"\x1b\[[\d;]*m", r"(\bp [<=] )?[-+±]?\d[\d,.:]*"
+    found = (re.sub(number, "#", re.sub(colour, "", line)) for line in text.splitlines())
     return [" ".join(line.split()) for line in found if line.strip() not in ("", "…")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_tutorial_runs_and_prints_what_it_shows(page, tmp_path):
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "80",
-    }
-    programs = {"bash": ["bash", "-euc"], "python": [sys.executable, "-c"]}
-    output, shown = "", 0
-    for language, text in blocks(page):
-        if language == "text":
-            shown += 1
-            missing = [line for line in masked(text) if line not in masked(output)]
-            assert missing == [], output
-            continue
-        done = subprocess.run(
-            [*programs[language], text], cwd=tmp_path, env=environment, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        output = done.stdout
-        assert done.returncode == 0, output
-    assert shown
+def printed(notebook):
+    """The lines that each cell printed, masked; the two streams come in pieces."""
+    outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    return [
+        [
+            line
+            for name in ("stdout", "stderr")
+            for line in masked("".join(out.text for out in cell if out.get("name") == name))
+        ]
+        for cell in outputs
+    ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for name, value in {"PATH": programs, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    notebook = nbformat.read(path, 4)
+    del notebook.cells[0]  # it installs the package
+    shown = printed(notebook)
+    assert any(shown)
+    NotebookClient(notebook, resources={"metadata": {"path": tmp_path}}, timeout=None).execute()
+    for found, lines in zip(printed(notebook), shown, strict=True):
+        assert [line for line in lines if line not in found] == [], found

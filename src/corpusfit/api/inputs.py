@@ -30,6 +30,8 @@ Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 `datasets.Dataset`, or several of these by name in a mapping or a `datasets.DatasetDict`."""
 
 _LOOKED_AT = 100
+_FEW = 10
+"""Strings from which on they may be words, or texts of a script without spaces."""
 _WHITE = re.compile(r"\s")
 
 
@@ -43,8 +45,8 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
     """The names of inputs; data in memory is written to the cache and gets one.
 
     Args:
-        given: a list of strings names inputs if one of them exists, all look like names, or none
-            has white space; else it is a list of texts.
+        given: a list of strings names inputs if one of them exists, all look like names, or there
+            are few and none has white space; else it is a list of texts.
         role: what the data is; its name, and that of the setting in errors.
         machine: has the cache.
         field: the field in which the command reads the text.
@@ -104,7 +106,9 @@ def _name(given: Any) -> str:
 
 def _are_texts(strings: Sequence[str]) -> bool:
     """Whether strings are texts; on the command line they never are."""
-    if not isinstance(CALLER.get(), Keywords) or not any(map(_WHITE.search, strings)):
+    if not isinstance(CALLER.get(), Keywords):
+        return False
+    if len(strings) < _FEW and not any(map(_WHITE.search, strings)):
         return False
     first = strings[:_LOOKED_AT]
     if any(map(_exists, first)):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.api.bars import Bars, in_notebook
 from corpusfit.api.logged import Logged
 from corpusfit.engine.progress import Progress, SpelledProgress
 from corpusfit.errors import CALLER, Spelling, by_path, called_by, spelled
@@ -145,12 +146,15 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Call
 def speaking(machine: Any, spelling: Spelling) -> Any:
     """A machine, or this one for None, whose messages spell settings as the caller writes them.
 
-    Where it shows no progress of its own, they go to the logger and to Python's warnings.
+    Where it shows no progress of its own, they go to the logger and to Python's warnings; a
+    notebook also shows bars.
     """
     from corpusfit.workflows.context import Machine  # imports NumPy
 
     machine = machine or Machine()
-    shown = Logged() if type(machine.progress) is Progress else machine.progress
+    shown = machine.progress
+    if type(shown) is Progress:
+        shown = Bars() if in_notebook() else Logged()
     return replace(machine, progress=SpelledProgress(shown, spelling))
 
 

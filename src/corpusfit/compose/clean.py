@@ -20,7 +20,12 @@ from corpusfit.types import Documents, Texts, taken, text_array
 
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"'=]+)"
-_TAG = re.compile(rf"</?({_NAME})(?:\s+[\w:.-]+\s*=\s*{_VALUE})*\s*/?>")
+_FLAG = (
+    "allowfullscreen|async|autofocus|autoplay|checked|compact|controls|default|defer|disabled|"
+    "hidden|ismap|itemscope|loop|multiple|muted|nohref|noshade|novalidate|nowrap|open|playsinline|"
+    "readonly|required|reversed|selected"
+)
+_TAG = re.compile(rf"</?({_NAME})(?:\s+(?:[\w:.-]+\s*=\s*{_VALUE}|(?i:{_FLAG})(?=[\s/>])))*\s*/?>")
 _INVISIBLE = re.compile(
     r"<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.S | re.I
 )
@@ -61,7 +66,8 @@ class Sentences:
 def without_markup(text: str) -> str:
     """The text without HTML, as a browser shows it, with a line for each block.
 
-    A tag is recognised by its shape (a name, attributes with values), so `a < b` stays.
+    A tag is recognised by its shape (a name, attributes with values or known ones without), so
+    `a < b` stays.
     """
     if "<" in text:
         text = _INVISIBLE.sub(" ", text)

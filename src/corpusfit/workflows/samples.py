@@ -19,6 +19,11 @@ from corpusfit.types import Documents, taken, text_array
 from corpusfit.workflows.context import Run
 
 FEW = 20
+_DIVIDED = {
+    "blocks": "divided by blank lines (<read.txt=lines>: one per line)",
+    "lines": "one per line (<read.txt=blocks>: divided by blank lines)",
+    "file": "one per file",
+}
 
 
 def target_texts(run: Run, sample: Sample) -> int:
@@ -68,15 +73,27 @@ def target_texts(run: Run, sample: Sample) -> int:
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
             "Leave it out of <.corpus>."
         )
-    if len(different) < FEW:
-        run.warn(
-            f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "
-            f"With fewer than {FEW}, scores and comparisons of methods are unreliable. Add texts "
-            "to the target."
-        )
+    _say_how_many(run, len(different))
     repeats = repeats_by_share(sources, names, run.plan)
     sample.write_texts(texts.to_pylist(), repeats, documents)
     return len(texts)
+
+
+def _say_how_many(run: Run, different: int) -> None:
+    """Warn of a small target, and say how its plain text was divided."""
+    mode = run.plan.target_read.txt if any(s.format == "txt" for s in run.target) else ""
+    if different < FEW:
+        cure = "Add texts to the target."
+        if mode in ("blocks", "file"):
+            cure = "Add texts, or pass <read.txt=lines> if each line of its files is one."
+        run.warn(
+            f"The target has only {different} different text{'s' * (different > 1)}. With fewer "
+            f"than {FEW}, scores and comparisons of methods are unreliable. {cure}"
+        )
+    elif mode:
+        run.machine.progress.note(
+            f"The target has {different:,} different texts, {_DIVIDED[mode]}."
+        )
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:

@@ -135,6 +135,14 @@ def test_names_stay_names(machine, given):
     assert inputs(given, "corpus", machine) == expected
 
 
+@pytest.mark.parametrize("text", ["蛋白质与受体结合在细胞中。", "enzyme"])
+def test_many_texts_without_white_space_are_texts(machine, text):
+    many = [f"{text}{n}" for n in range(10)]
+    (name,) = inputs(many, "target", machine)
+    assert read(name) == [{"text": each} for each in many]
+    assert inputs(many[:9], "target", machine) == many[:9]
+
+
 def test_folders_are_names_whatever_they_are_called(machine):
     assert listed(["no such folder", "another"]) == ["no such folder", "another"]
     assert listed("one folder") == ["one folder"]

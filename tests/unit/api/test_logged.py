@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
+import types
 
 import pytest
 
@@ -52,3 +54,15 @@ def test_quiet_by_default_and_a_progress_of_ones_own_gets_everything(select, inl
     assert kept.warned
     assert kept.stages
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_shows_a_bar_for_each_stage(select, monkeypatch, capsys):
+    kernel = types.SimpleNamespace(config={"IPKernelApp": {}})
+    fake = types.SimpleNamespace(get_ipython=lambda: kernel, version_info=(9,))
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    with pytest.warns(corpusfit.CorpusfitWarning):
+        select()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    full = [line for line in shown.err.splitlines() if ": 100 %|" in line]
+    assert {line.split(":")[0] for line in full} >= {"score", "write"}

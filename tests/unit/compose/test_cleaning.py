@@ -36,6 +36,8 @@ def test_markup_is_removed_and_mathematics_stays():
     )
     assert " ".join(without_markup(page).split()) == "T&C One bold word. If a < b and c > d."
     assert sentences(page) == ["T&C", "One bold word.", "If a < b and c > d."]
+    flags = "<td nowrap>Hi</td> <input type=text DISABLED/><p class=x hidden>there</p>"
+    assert without_markup(flags).split() == ["Hi", "there"]
     plain = "x<y and y>z, 3 < 4, <https://a.b>"
     assert without_markup(plain) == plain
 
