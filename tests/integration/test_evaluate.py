@@ -339,5 +339,7 @@ def test_one_answer_to_everything_is_named_beside_the_most_frequent_class(evalua
     alike = sum(len(set(o.predicted["test"])) == 1 for o in run.outcomes("model"))
     assert run.manifest["results"][0]["one_answer"] == alike > 0
     assert sum(f"{alike} of 3 fine-tunings" in w for w in heard.said) == 1
+    verdicts = [each["verdict"] for each in run.manifest["comparisons"]]
+    assert all(("one answer" in verdict) == (alike == 3) for verdict in verdicts)
     learned = evaluate("other", settings=["finetune.epochs=6"]).manifest
     assert learned["results"][0]["one_answer"] == 0

@@ -90,6 +90,14 @@ def test_a_row_of_a_selection(run, inline):
     }
 
 
+def test_an_explanation_prints_itself(run, inline):
+    out = run("tfidf")
+    why = corpusfit.explain(out, text="The enzyme binds.", machine=inline)
+    assert why.headline in str(why)
+    assert [each.part in str(why) for each in why.raised] == [True] * len(why.raised)
+    assert "Effect(" not in str(why)
+
+
 def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):
     done = run("domain_cosine", embedder=str(tiny_static))
     found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)

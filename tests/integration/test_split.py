@@ -341,6 +341,16 @@ def test_nothing_usable(split, jsonl):
         split(jsonl("none.jsonl", [{"body": "x"}]), test=1)
 
 
+def test_another_separator_is_named_and_the_folder_takes_the_cure(split, tmp_path):
+    lines = ["satz;label", *(f"sentence number {n};{n % 2}" for n in range(40))]
+    (tmp_path / "semi.csv").write_text("\n".join(lines), "utf-8")
+    words = {"dev": 4, "test": 4, "text_field": "satz"}
+    with pytest.raises(EmptyInputError, match=r"read\.separator=;"):
+        split(tmp_path / "semi.csv", near=True, **words)
+    done = split(tmp_path / "semi.csv", settings=["read.separator=;"], **words)
+    assert done.manifest["splits"].keys() == set(SPLITS)
+
+
 def test_the_command_line(cli, pairs, rows, tmp_path):
     out = tmp_path / "cli"
     done = cli("split", "--data", pairs, "--dev", 40, "--test", 0.2, "--near", "--out", out)

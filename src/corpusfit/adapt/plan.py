@@ -258,7 +258,7 @@ class TrainPlan(Group, group="train"):
             "Training steps",
             "steps",
             default="3 passes over the data, at most 2,000 steps on a CPU and 50,000 on a GPU",
-            more="At least 50 steps",
+            more="The default is at least 50 steps",
             above=0,
         ),
     ] = None

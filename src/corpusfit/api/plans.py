@@ -43,7 +43,7 @@ def build(
     """
     for word in options.keys() - offer.settings.keys():
         similar = difflib.get_close_matches(word, offer.settings, n=1)
-        cure = f"Perhaps {similar[0]}?" if similar else ""
+        cure = f"Perhaps {similar[0]}?" if similar else "Other settings: settings=['a.b=VALUE']."
         raise bad_setting("A keyword", f"one of {', '.join(offer.settings)}", word, cure)
     built = start or offer.plan()
     if isinstance(plan, offer.plan):

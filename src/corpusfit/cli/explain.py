@@ -58,7 +58,7 @@ def explain(
     if json:
         as_json(dataclasses.asdict(found))
         return
-    say_result(_headline(found))
+    say_result(found.headline)
     say_result(f"\n  {one_line(found.text, _SHOWN)}\n")
     if found.meaning:
         say(found.meaning)
@@ -85,20 +85,3 @@ def explain(
 def _neighbours(title: str, found: list[Neighbour]) -> None:
     rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found]
     table(title, ["cosine", "text"], rows, words=["text"])
-
-
-def _headline(found: workflows.Explanation) -> str:
-    where = "The text"
-    if found.source is not None:
-        where = f"{found.source}, row {found.row}, segment {found.segment} of {found.segments}"
-    selected = {True: ", selected", False: ", not selected", None: ""}[found.selected]
-    selected += ", as a copy of another row" * bool(found.copy)
-    if found.dropped is not None:
-        return (
-            f"{where}: dropped out of the cascade at the stage {found.dropped}, with the score "
-            f"{found.score:.4g}{selected}."
-        )
-    notes = "higher: more like the target"
-    if found.threshold is not None:
-        notes += f"; lowest selected score: {found.threshold:.4g}"
-    return f"{where}: {found.method} score {found.score:.4g}{selected} ({notes})."

@@ -62,4 +62,4 @@ def rank(
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]
-    answer(json, {"seeds": seeds, "ranking": ranking}, show_ranking, ranking)
+    answer(json, {"seeds": seeds, "ranking": ranking}, show_ranking, ranking, seeds)

@@ -28,7 +28,7 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         say(Decision(**manifest["budget"]).sentence())
     say(manifest.get("reason") or f"Method: {method}.")
     if manifest["ranking"] and not again:
-        show_ranking(manifest["ranking"])
+        show_ranking(manifest["ranking"], seeds=0)
     if manifest.get("remark"):
         say(manifest["remark"])
     if manifest["cascade"]:
@@ -92,15 +92,17 @@ def show_composition(selected: Mapping[str, Any]) -> None:
 
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
     corpus = sum(n["segments"] for _, n in sources)
-    shown = [(name, n, percent(n["segments"], corpus)) for name, n in sources[:_ROWS]]
+    chosen = [(name, n) for name, n in sources if n["selected"]]
+    shown = [(name, n, percent(n["segments"], corpus)) for name, n in chosen[:_ROWS]]
     text = f"about {selected['tokens']:,} word pieces"
     if "of_tokens" in selected:  # older versions did not store it
         text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
     title = f"Selected: {selected['segments']:,} segments, {text}"
-    _show_groups(title, "source", "share of corpus", shown, selected["tokens"])
-    rest = len(sources) - _ROWS
-    if rest > 0:
-        say(f"{rest:,} more sources are listed in manifest.json.")
+    _show_groups(title, "source", "share of segments", shown, selected["tokens"])
+    if len(chosen) > _ROWS:
+        say(f"{len(chosen) - _ROWS:,} more sources are listed in manifest.json.")
+    if len(chosen) < len(sources):
+        say(f"Nothing is selected of {_number(len(sources) - len(chosen), 'other source')}.")
     copies = copies_in_words(selected.get("copies"))
     if copies:
         say(f"{copies}; --dedup none keeps them.")
@@ -139,10 +141,10 @@ def _show_groups(
 _ROWS = 30
 
 
-def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
+def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
     """Print the verdicts on every method, its seconds on the sample, and the time per GB of text.
 
-    Rankings of older versions have no bits.
+    Rankings of older versions have no bits. One seed has no deviation.
     """
     from corpusfit.workflows.budget import format_duration
 
@@ -155,7 +157,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             v["method"],
             v["family"],
             *_bits(v),
-            *("{:.2f} ± {:.2f}".format(*v[name]) if v.get(name) else "–" for name in verdicts),
+            *(_over_seeds(v.get(name), seeds) for name in verdicts),
             f"{v.get('seconds', v['fit_s'][0]):.2f}",
             format_duration(v["cost"]),
         ]
@@ -163,11 +165,21 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
     ]
     title = "Ranking of methods: bits per word of held-out target text (lower is better)"
     if verdicts:
-        title += "; the others are from 0 to 1 (higher is better), ± standard deviation over seeds"
+        title += "; the others are from 0 to 1 (higher is better)"
+        title += ", ± standard deviation over seeds" * (seeds > 1)
     table(title, columns, rows, words=["family"])
+    if "f1" in verdicts:
+        say("F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything.")
 
 
 _VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
+
+
+def _over_seeds(figures: Sequence[float] | None, seeds: int) -> str:
+    """A mean with its standard deviation."""
+    if not figures:
+        return "–"
+    return f"{figures[0]:.2f}" + f" ± {figures[1]:.2f}" * (seeds > 1)
 
 
 def _bits(verdict: Mapping[str, Any]) -> list[str]:

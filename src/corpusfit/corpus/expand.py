@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import os
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def _local(path: str, input_name: str, setting: str) -> list[Found]:
         folder, known = str(Path(path).parent), _known(path, input_name, setting)
         return [Found(path, _slashes(path), _slashes(folder), "", *known)]
     if not glob.has_magic(path):
-        raise _missing(input_name, setting, ", which does not exist")
+        raise _missing(input_name, setting, f", which does not exist{_like(path)}")
     matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern)
     if not matches:
         raise _missing(input_name, setting, ", which matches nothing")
@@ -178,6 +179,14 @@ def _missing(input_name: str, setting: str, what: str) -> InputError:
         f"(OWNER/NAME or hub:NAME), or - for standard input; got {input_name!r}{what}. "
         "Check the spelling and the current folder."
     )
+
+
+def _like(path: str) -> str:
+    """A question after a name like this one, in the same folder."""
+    folder = Path(path).parent
+    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    near = difflib.get_close_matches(Path(path).name, names, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _fixed_part(pattern: str) -> str:

@@ -114,5 +114,5 @@ def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effe
     for unit in units:
         for effect in scorer.explain(unit):
             sums[effect.part] += effect.effect
-    effects = [Effect(part, total * share) for part, total in sums.items()]
+    effects = [Effect(part, float(total * share)) for part, total in sums.items()]
     return sorted(effects, key=lambda e: (-e.effect, e.part))

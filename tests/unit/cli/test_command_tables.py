@@ -68,6 +68,7 @@ SHOWN = {
             }
         ]
         * 2
+        3,
     ],
     "adapt.show_adapted": [
         {

@@ -77,6 +77,35 @@ class Explanation:
     learned_from: list[Neighbour]
     meaning: str
 
+    @property
+    def headline(self) -> str:
+        """The score, and whether the text is selected, in a sentence."""
+        where = "The text"
+        if self.source is not None:
+            where = f"{self.source}, row {self.row}, segment {self.segment} of {self.segments}"
+        selected = {True: ", selected", False: ", not selected", None: ""}[self.selected]
+        selected += ", as a copy of another row" * bool(self.copy)
+        if self.dropped is not None:
+            return (
+                f"{where}: dropped out of the cascade at the stage {self.dropped}, with the score "
+                f"{self.score:.4g}{selected}."
+            )
+        notes = "higher: more like the target"
+        if self.threshold is not None:
+            notes += f"; lowest selected score: {self.threshold:.4g}"
+        return f"{where}: {self.method} score {self.score:.4g}{selected} ({notes})."
+
+    def __str__(self) -> str:
+        """What there is to know, in lines."""
+        lines = [self.headline, self.text, self.meaning]
+        effects = {"raised": self.raised, "lowered": self.lowered}
+        for how, found in effects.items():
+            listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in found)
+            lines.append(listed and f"Words that {how} the score: {listed}.")
+        texts = [f"  {each.cosine:.3f}  {each.text}" for each in self.nearest]
+        lines += ["Target texts nearest to it, by cosine:", *texts] if texts else []
+        return "\n".join(filter(None, lines))
+
 
 @dataclass(frozen=True)
 class _Found:

@@ -315,6 +315,8 @@ class _Evaluation:
         adjusted = holm([comparison.p for comparison in compared])
         for size, comparison, p, each in zip(self.sizes, compared, adjusted, own, strict=True):
             words = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)
+            if all(o.one_answer for role in self.models for o in self.outcomes(role, size)):
+                words += "; neither model learned the task, each gives one answer to every text"
             figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
             figures |= {"paired_tests": each} if any(each) else {}
             found.append({"size": size or self._learned, **figures})

@@ -129,9 +129,10 @@ def decide_by_bits(
 def _compared(used: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """The method in use and the best of the others, one of which is the best of all."""
     _, low, high = max(used["behind"], other["behind"])
-    alike = f": not distinguishable, and {other['method']} costs more" * (low <= 0)
+    alike = f": not distinguishable, and {other['method']} takes longer per GB" * (low <= 0)
     difference = _difference(used["bits"] - other["bits"], other["method"])
-    return f"{difference} (95 % interval {low:.2f} to {high:.2f}{alike})"
+    interval = " to ".join(f"{round(bound, 2) + 0.0:.2f}" for bound in (low, high))
+    return f"{difference} (95 % interval {interval}{alike})"
 
 
 def _difference(bits: float, other: str) -> str:

@@ -19,6 +19,9 @@ class SplitFolder(OutFolder):
         """A file of a split."""
         return self.path / f"{split}.{suffix}"
 
+    def _has_work(self) -> bool:
+        return (self.work / "files.json").exists() or self.finished() is not None
+
     def _clear(self) -> None:
         super()._clear()
         self.remove_written()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
+from corpusfit.corpus import cures
 from corpusfit.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
@@ -109,10 +110,9 @@ class _Task:
         """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
         rows = key_rows(self.sources, self.plan.read, self.context, "read")
         if not len(rows):
-            raise EmptyInputError(
-                f"<.data> has no usable row ({rows.rejected}). Name the text field with "
-                "<read.text_field>."
-            )
+            reasons, otherwise = rows.rejected, "Name the text field with <read.text_field>."
+            cure = cures.of_content(self.sources, self.plan.read, reasons.counts, otherwise)
+            raise EmptyInputError(f"<.data> has no usable row ({reasons}). {cure}")
         side = np.full(len(rows), KEPT, np.int8)
         if corpus.is_parallel(self.sources):
             side = one_to_one(rows.keys)
