@@ -67,7 +67,7 @@ SHOWN = {
                 "cost": 7.2e9,
             }
         ]
-        * 2
+        * 2,
         3,
     ],
     "adapt.show_adapted": [
