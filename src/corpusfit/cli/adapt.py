@@ -111,6 +111,8 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
     )
     names = ["after --data", "after --task"] if first else ["after"]
     table(title, ["text", "before", *names, "change"], rows)
+    if after.get("general", 0.0) > before.get("general", 0.0):
+        say("The loss on general text rose: the model forgets it; --replay mixes general text in.")
     if manifest["plan"]["adapter"]["kind"]:
         say(f"Adapter: {out} (for --model of `corpusfit evaluate`; see docs/adapting.md).")
     elif manifest["plan"]["objective"]["name"] in EMBEDDINGS:

@@ -83,6 +83,7 @@ def _show(out: Path, manifest: Mapping[str, Any]) -> None:
     for why, n in counts["reasons"].items():
         say(f"  {n:,} rows: {why} (see {out / 'rejects.jsonl'})")
     _show_overlaps(manifest["overlaps"])
+    say("No text is in two splits; copies within one may stay there.")
     files = [str(out / name) for found in splits.values() for name in found["files"]]
     say(f"Written: {', '.join(files)}.")
 

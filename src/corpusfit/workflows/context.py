@@ -37,7 +37,7 @@ ENGINES: dict[str, type[Engine]] = {
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 _COMPILING = (
-    "The kernels of this command are compiled, which takes a while; the next time they are ready. "
+    "Kernels that run here for the first time are compiled, once, which takes a while. "
     "To compile all in advance: `corpusfit doctor --warm`."
 )
 P = TypeVar("P")

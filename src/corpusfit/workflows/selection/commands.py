@@ -194,9 +194,8 @@ def rank_by_bits(
         options = plan.method.options if len(names) == 1 else {}
         encodes = any(registry.build(n, options).encodes for n in names)
         if encodes:
-            run.choose_embedder(
-                *by_size(run.plan, run.sources, workers=run.engine.workers, cascade=False)
-            )
+            decided = by_size(run.plan, run.sources, workers=run.engine.workers, cascade=False)
+            run.choose_embedder(*decided[:2], "")  # what other methods take is what it measures
         samples = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
