@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.cli.show import percent, say, table
+from corpusfit.cli.show import percent, say, say_result, table
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
@@ -169,7 +169,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
         title += ", ± standard deviation over seeds" * (seeds > 1)
     table(title, columns, rows, words=["family"])
     if "f1" in verdicts:
-        say("F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything.")
+        say_result("F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything.")
 
 
 _VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
