@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
 from test_graph import inputs, recipe, selector
 
+import corpusfit
 from corpusfit.errors import StorageError, UsageError
 from corpusfit.workflows.experiments.correlation import CorrelationRow, correlate
 from corpusfit.workflows.experiments.costs import ALL, costs_of
@@ -116,6 +119,10 @@ def test_a_finished_step_writes_its_cost(tmp_path):
     assert found["device"] == "cpu"
     assert found["seconds"] >= 0
     assert "python" in found["versions"]
+    root = Path(corpusfit.__file__).parents[2]
+    if (root / ".git").exists():
+        head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=root, text=True)
+        assert found["commit"] == head.strip()
 
 
 def row(task, fall, gain, kl=None):
