@@ -43,6 +43,7 @@ def test_costs_are_sums_of_records_shared_steps_once(tmp_path):
     first, second = [s for s in graph.selections.values() if s.label.endswith("for a")]
     record(found.folder, first.key, 100.0, scored=True)
     record(found.folder, second.key, 1.0)
+    record(found.folder, f"{first.key.partition('-')[0]}-z", 30.0, scored=True)  # another recipe's
     for step in graph.adaptations.values():
         record(found.folder, step.key, 10.0, device="cuda")
     for own in graph.cells.values():
