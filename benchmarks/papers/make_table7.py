@@ -143,5 +143,7 @@ def _text(s: Setting, sizes: dict[str, int], largest: int) -> str:
         f"the largest; taking {largest:,} documents does the same here. Its targets are 2,000 "
         "sentences of the corpus's own sources, so that style and domain are one; ours are of "
         f"other sources than the corpus. Its vectors are DistilBERT's, ours {ENCODER}'s. In its "
-        "table Koran's precision must be 0.036: it has 17,982 sentences, and 500,000 are taken."
+        "table Koran's precision must be 0.036: it has 17,982 sentences, and 500,000 are taken. "
+        "`moore_lewis` has our default settings, not the published ones of appendix A.5: "
+        "[moore_lewis](moore_lewis.md) compares both."
     )

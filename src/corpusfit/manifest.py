@@ -8,6 +8,7 @@ import hashlib
 import json
 import platform
 import re
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +52,18 @@ def _installed() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
+
+
+@cache
+def commit() -> str:
+    """Commit of the checkout that this code runs from; empty if it is installed."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.check_output(command, text=True).strip()  # noqa: S603
+    return ""
 
 
 def source_as_dict(source: Source) -> dict[str, Any]:

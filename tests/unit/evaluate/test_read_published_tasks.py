@@ -70,6 +70,26 @@ def test_conllu_of_simonero(write):
         read(folder, label_field="SpaceAfter")
 
 
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        (("O", "B-ANAT"), "din/B-ANAT os/I-ANAT"),
+        (("_", "B-ANAT"), "din/B-ANAT os/I-ANAT"),
+        (("B-ANAT", "I-ANAT"), "din/B-ANAT os/I-ANAT"),
+        (("B-DISO", "B-ANAT"), "din/B-DISO os/B-ANAT"),
+        (("O", "O"), "din os/B-ANAT"),
+    ],
+)
+def test_a_multi_word_token_of_conllu_keeps_an_entity(write, own, found):
+    """The first tag of its words that is not O; what lacks its beginning then begins by itself."""
+    tags = [tag if tag == "_" else f"Label={tag}" for tag in ("_", *own, "I-ANAT")]
+    words = ("1-2\tdin", "1\tdi", "2\tin", "3\tos")
+    text = "".join(w + "\t_" * 7 + f"\t{tag}\n" for w, tag in zip(words, tags, strict=True))
+    for split in CHUNK:
+        folder = write(f"{split}.conllu", text)
+    assert tagged(read(folder)) == [found]
+
+
 @pytest.mark.parametrize("line", ["1\tword\tO", "x\tword" + "\t_" * 8, "0\tword" + "\t_" * 8])
 def test_a_line_that_is_not_conllu(write, line):
     with pytest.raises(InputError, match=r"train\.conllu, line 2.*ten columns"):
@@ -234,13 +254,33 @@ def test_brat_of_quaero(write):
     assert any("discontinuous" in note for note in task.notes)
 
 
-def test_brat_in_one_folder_is_divided(write):
-    """A corpus without official splits (BioRo): 60/20/20 as in mDAPT, appendix B."""
-    for i in range(5):
-        write(f"{i}.txt", QUAERO)
-        folder = write(f"{i}.ann", CONCEPTS)
+BIORO = (
+    ("Pacienții tratați cu metformină. Ecografia tiroidiană arată guşă.", "metformină CHEM"),
+    ("Glanda tiroidă este mărită. Se recomandă tiroidectomie totală.", "Glanda tiroidă ANAT"),
+    ("Fără semne de tireotoxicoză. Ținta este sub 6,5 %.", "tireotoxicoză DISO"),
+    ("S-a efectuat o coronarografie. Rezultatul e normal.", "coronarografie PROC"),
+    ("Nivelul de HbA1c scade după insulină. Dozele rămân.", "HbA1c CHEM"),
+)
+
+
+def test_brat_of_bioro(write):
+    """Romanian texts of one line in one folder, with the four classes of mDAPT's Table 2; without
+    line breaks sentences end at full stops, and characters of two bytes count once."""
+    for i, (text, entity) in enumerate(BIORO):
+        words, _, kind = entity.rpartition(" ")
+        begin = text.index(words)
+        write(f"med_{i}.txt", text)
+        folder = write(f"med_{i}.ann", f"T1\t{kind} {begin} {begin + len(words)}\t{words}\n")
     task = read(folder, dev_share=0.2, test_share=0.2)
     assert [len(task.train), len(task.dev), len(task.test)] == [6, 2, 2]
+    assert not any("another text" in note for note in task.notes)
+    assert {sentence for split in CHUNK for sentence in tagged(task, split) if "/" in sentence} == {
+        "Pacienții tratați cu metformină/B-CHEM .",
+        "Glanda/B-ANAT tiroidă/I-ANAT este mărită .",
+        "Fără semne de tireotoxicoză/B-DISO .",
+        "S - a efectuat o coronarografie/B-PROC .",
+        "Nivelul de HbA/B-CHEM 1/I-CHEM c/I-CHEM scade după insulină .",
+    }
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -333,6 +373,15 @@ def test_text_of_rct(write):
         read(write("train.txt", "###1\nno tab\n"))
     with pytest.raises(UsageError, match="kind"):
         read(folder, kind="tagging")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+def test_only_line_feeds_end_a_line_of_rct(write, inside, end):
+    sentence = f"12{inside}days were dry ."
+    for split in CHUNK:
+        folder = write(f"{split}.txt", f"###1{end}A\t{sentence}{end}B\tdry .{end}{end}")
+    assert labelled(read(folder)) == [("A", sentence), ("B", "dry .")]
 
 
 def test_rows_of_helpfulness(write):

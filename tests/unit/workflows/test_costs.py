@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
 from test_graph import inputs, recipe, selector
 
+import corpusfit
 from corpusfit.errors import StorageError, UsageError
 from corpusfit.workflows.experiments.correlation import CorrelationRow, correlate
 from corpusfit.workflows.experiments.costs import ALL, costs_of
@@ -40,6 +43,7 @@ def test_costs_are_sums_of_records_shared_steps_once(tmp_path):
     first, second = [s for s in graph.selections.values() if s.label.endswith("for a")]
     record(found.folder, first.key, 100.0, scored=True)
     record(found.folder, second.key, 1.0)
+    record(found.folder, f"{first.key.partition('-')[0]}-z", 30.0, scored=True)  # another recipe's
     for step in graph.adaptations.values():
         record(found.folder, step.key, 10.0, device="cuda")
     for own in graph.cells.values():
@@ -116,6 +120,10 @@ def test_a_finished_step_writes_its_cost(tmp_path):
     assert found["device"] == "cpu"
     assert found["seconds"] >= 0
     assert "python" in found["versions"]
+    root = Path(corpusfit.__file__).parents[2]
+    if (root / ".git").exists():
+        head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=root, text=True)
+        assert found["commit"] == head.strip()
 
 
 def row(task, fall, gain, kl=None):

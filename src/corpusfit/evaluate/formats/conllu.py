@@ -20,7 +20,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
     """Read the sentences of a split; a word without the attribute is O.
 
     Comments and empty nodes are skipped. A multi-word token is one word, as it stands in the text,
-    with the first tag of its syntactic words.
+    with the first tag of its syntactic words that is not O.
 
     Reference: https://universaldependencies.org/format.html; UD Romanian SiMoNERo
     (`BioNERLabel=B-DISO`).
@@ -78,7 +78,8 @@ def _sentences(path: Path) -> Iterator[_Sentence]:
         if "." in columns[_ID]:
             continue
         if of[1] is None and int(columns[_ID]) <= last:
-            sentence[-1] = (sentence[-1][0], {**misc, **sentence[-1][1]})
+            whole = sentence[-1][1]
+            whole.update((n, v) for n, v in misc.items() if whole.get(n, "O") == "O")
             continue
         last = int(of[1] or last)
         sentence.append((columns[_FORM], misc))

@@ -28,7 +28,7 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
     texts: list[list[str]] = []
     labels: list[list[str]] = []
     for place in places:
-        for number, line in enumerate(whole_text(Path(place)).splitlines(), 1):
+        for number, line in enumerate(whole_text(Path(place)).split("\n"), 1):
             label, _, text = line.partition("\t")
             if not line.strip() or line.startswith(ABSTRACT):
                 continue

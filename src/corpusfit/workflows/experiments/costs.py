@@ -96,10 +96,7 @@ class _CostReader:
         self._records: dict[str, dict[str, Any]] = {
             path.stem: json.loads(path.read_bytes()) for path in folder.costs.glob("*.json")
         }
-        self._scoring_records: dict[str, set[str]] = {}
-        for key, record in self._records.items():
-            if record.get("scored"):
-                self._scoring_records.setdefault(key.partition("-")[0], set()).add(key)
+        self._scored = sorted(key for key, record in self._records.items() if record.get("scored"))
         self._seen: set[str] = set()
 
     def cost(self, cells: Iterable[Cell], measured: Iterable[str] = ()) -> Cost:
@@ -107,15 +104,18 @@ class _CostReader:
         tunings = {t.name: t for cell in cells for t in self._graph.cells[cell] if t.out.exists()}
         adapted = {t.adapted for t in tunings.values() if t.adapted}
         chosen = {self._graph.adaptations[key].selection for key in adapted} - {""}
-        selected = chosen.union(
-            *(self._scoring_records.get(k.partition("-")[0], ()) for k in chosen)
-        )
+        selected = chosen | {self._scoring(key) for key in chosen}
         tuned = {t.extra for t in tunings.values() if t.extra} | tunings.keys()
         sums = [self._sum(keys) for keys in (selected, adapted, tuned, measured)]
         select_s, adapt_s, tune_s, look_s = (seconds for seconds, *_ in sums)
         cores, gpu = sum(s[1] for s in sums), sum(s[2] for s in sums)
         joules = cores * self._recipe.watts + gpu * self._recipe.gpu_watts
         return Cost(select_s, adapt_s, tune_s, look_s, cores, joules / 3600)
+
+    def _scoring(self, key: str) -> str:
+        """The selection that made a selection's scores: itself, or one of another amount."""
+        same = [k for k in self._scored if k.partition("-")[0] == key.partition("-")[0]]
+        return key if key in same or not same else same[0]
 
     def _sum(self, keys: Iterable[str]) -> tuple[float, float, float]:
         """Wall-clock seconds, processor seconds, and seconds on a GPU."""

@@ -219,9 +219,11 @@ def _predictors(recipe: Recipe, correlations: Correlations) -> Table:
     columns = ("dataset", "column", "KL reduction", "loss", "loss reduction", "gain")
     notes = (
         "KL reduction: divergence of the task's n-grams from the corpus minus that from the "
-        "selection, in nats (higher is nearer to the task). Loss: of the adapted model on the "
-        "task's training texts, in nats per token (lower is better). Loss reduction: loss of the "
-        f"base minus this loss. Gain: over {BASE}, in points (higher is better).",
+        "selection, in nats (higher is nearer to the task), at the size of the smallest of a row's "
+        "selections: the same selection has another value in a table of other columns. Loss: of "
+        "the adapted model on the task's training texts, in nats per token (lower is better). Loss "
+        f"reduction: loss of the base minus this loss. Gain: over {BASE}, in points (higher is "
+        "better).",
         "Loss reduction and gain: "
         f"{_correlation_text(correlations.loss, correlations.pooled_loss)}",
         *_equal_text(correlations),

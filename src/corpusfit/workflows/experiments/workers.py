@@ -23,7 +23,7 @@ from corpusfit.errors import (
 )
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
-from corpusfit.manifest import versions
+from corpusfit.manifest import commit, versions
 from corpusfit.workflows.adaptation.adapting import adapt
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.nodes import AdaptNode, TuneNode
@@ -79,10 +79,11 @@ def run_step(
         record = {
             "seconds": round(time.perf_counter() - began, 3),
             "cpu_seconds": round(_cpu_seconds() - cpu_before, 3),
+            **more,
+            "versions": versions(),
+            "commit": commit(),
         }
-        write_bytes(
-            costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
-        )
+        write_bytes(costs / f"{key}.json", json.dumps(record).encode())
     except (StorageError, WorkerError):
         raise
     except Exception as e:
