@@ -169,7 +169,9 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
         title += ", ± standard deviation over seeds" * (seeds > 1)
     table(title, columns, rows, words=["family"])
     if "f1" in verdicts:
-        say_result("F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything.")
+        say_result(
+            "F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything."
+        )
 
 
 _VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
