@@ -92,7 +92,8 @@ def table(
     words = [harmless(name) for name in words]
     rows = [[harmless(cell) for cell in row] for row in rows]
     text = [name in (columns[0], *words) for name in columns]
-    full = [max(map(cell_len, (name, *cells))) for name, cells in _cells(columns, rows)]
+    widest = [max(map(cell_len, cells), default=0) for _, cells in _cells(columns, rows)]
+    full = [max(cell_len(name), wide) for name, wide in zip(columns, widest, strict=True)]
     for folded in _FOLDED:
         least = [
             min(wide, folded) if folds else max(_heading(name), *map(cell_len, cells), 1)
@@ -102,7 +103,9 @@ def table(
             break
     STDOUT.print(Text(title), width=room, style="italic")
     for part in _parts(least, keys, room):
-        widths = _spread([least[i] for i in part], [full[i] for i in part], room)
+        widths = _spread(
+            [least[i] for i in part], [widest[i] for i in part], [full[i] for i in part], room
+        )
         total = sum(widths) + _GAP * (len(widths) - 1)
         shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), width=total)
         for i, width in zip(part, widths, strict=True):
@@ -144,10 +147,16 @@ def _parts(least: Sequence[int], keys: int, room: int) -> list[list[int]]:
     return parts
 
 
-def _spread(least: Sequence[int], full: Sequence[int], room: int) -> list[int]:
-    """Widths of columns: at least `least`, at most `full`, as much as there is room for."""
+def _spread(
+    least: Sequence[int], widest: Sequence[int], full: Sequence[int], room: int
+) -> list[int]:
+    """Widths of columns: at least `least`; first, cells get the room that leaves them unfolded."""
     widths = list(least)
     spare = room - sum(widths) - _GAP * (len(widths) - 1)
+    for i, wide in enumerate(widest):
+        if widths[i] < wide <= widths[i] + spare:
+            spare -= wide - widths[i]
+            widths[i] = wide
     while spare > 0 and any(now < most for now, most in zip(widths, full, strict=True)):
         for i, most in enumerate(full):
             if spare > 0 and widths[i] < most:

@@ -91,3 +91,10 @@ def test_nothing_controls_the_terminal(capsys):
     assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t"]
     assert shown.count("⟨U+001B⟩") == 2 * 6
     assert "a\n\t⟨" in shown
+
+
+def test_a_name_that_fits_is_not_folded_for_a_heading(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    name, headings = "a" * 30, ["share of corpus", "share of words"]
+    lines = printed(capsys, "T", ["path", *headings], [[name, "100.0 %", "100.0 %"]])
+    assert any(name in line for line in lines)
