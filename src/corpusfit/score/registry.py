@@ -100,8 +100,8 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
     return method
 
 
-_LIBRARIES = {"models": "sklearn", "pyod": "pyod"}
-"""The library of each extra without which its methods cannot be fitted."""
+_LIBRARIES = {"models": "torch", "pyod": "pyod"}
+"""The library of each extra without which its methods cannot be used."""
 
 
 def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:

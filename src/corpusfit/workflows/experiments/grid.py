@@ -104,7 +104,7 @@ def check_plans(recipe: Recipe) -> None:
         UsageError: a cell's settings are not allowed.
         MissingDependencyError: a library for training or evaluation is not installed.
     """
-    for needed in ("torch", "transformers", "accelerate", "scipy", "sacrebleu"):
+    for needed in ("torch", "transformers", "accelerate", "sacrebleu"):
         if find_spec(needed) is None:
             raise MissingDependencyError("corpusfit run", "train")
     selectors = {s.name: s for s in recipe.selectors}
