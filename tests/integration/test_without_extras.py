@@ -34,7 +34,9 @@ def test_a_method_that_needs_an_extra_is_refused_before_anything_is_read(
         )
 
 
-@pytest.mark.parametrize("method", ["knn", "consensus", pytest.param("auto", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method", ["knn", "consensus", pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_the_packaged_model_selects(method, core_only, task, pile, tmp_path, inline):
     run = corpusfit.select(
         target=task, corpus=pile, out=tmp_path / "out", method=method, machine=inline

@@ -26,6 +26,7 @@ from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.embed.minilm import require_extras
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions
@@ -114,6 +115,7 @@ def adapt(
     """
     began = time.perf_counter()
     plan = plan.check()
+    require_extras("Adapting a model", "train", plan.model.name)
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
