@@ -145,6 +145,10 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
     assert found["packed"] is True
     assert found["tokens"] > found["chunks"] > 20
     assert found["counts"]["data"]["texts"] == 81
+    card = (run.path / "README.md").read_text("utf-8")
+    assert "81 of 270 segments" in card
+    assert "Method: dsir." in card
+    assert "Target: `target.jsonl`" in card
     model = transformers.AutoModel.from_pretrained(run.path)
     assert model.config.hidden_size == 32
     tokenizer = transformers.AutoTokenizer.from_pretrained(run.path)
