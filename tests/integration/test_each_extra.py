@@ -79,6 +79,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("pyod",), f"{SELECT} pyod --method pyod:ECOD"),
     (("ray",), f"{SELECT} ray --method dsir --engine ray"),
     (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
+    (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),
     ((), f"score --target target.jsonl --corpus pile --method tfidf --out scored {INLINE}"),
     ((), "choose scored --fraction 0.1 --out chosen"),
     ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
@@ -201,7 +202,7 @@ def test_a_command_works_or_names_the_extra_that_is_missing(extra, folder, tmp_p
         (missing, words)
         for missing, (needs, words) in zip(lacking, LINES, strict=True)
         if missing or not {*needs, words} & {*ELSEWHERE}
-        if not ("push" in words and "huggingface-hub" in have)  # then the login is missing
+        if not (re.search("push|hf://", words) and "huggingface-hub" in have)  # asks the hub
     ]
     done = subprocess.run(
         [sys.executable, "child.py"],
