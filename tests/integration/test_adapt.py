@@ -630,3 +630,12 @@ def test_new_words_are_trained_and_saved(adapt, selections, tiny_lm):
     assert adapt(data=selections / "top", steps=3, add_tokens=4).manifest == run.manifest
     other = adapt(data=selections / "top", steps=3, add_tokens=3, overwrite=True)
     assert other.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
+
+
+def test_texts_in_memory_train_the_model_that_their_file_trains(adapt, data):
+    import pandas as pd
+
+    frame = pd.read_json(data, lines=True)
+    ours, theirs = adapt(data=frame), adapt("of-file")
+    assert ours.manifest["weights"] == theirs.manifest["weights"]
+    assert ours.manifest["losses"] == theirs.manifest["losses"]
