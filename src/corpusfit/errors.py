@@ -134,13 +134,14 @@ class MissingDependencyError(CorpusfitError):
 
     Args:
         feature: what needs the library, in the user's words.
-        extra: the extra of corpusfit that installs the library.
+        extra: the extra of corpusfit that installs the library; several with commas.
         otherwise: what works without it, a sentence.
     """
 
     def __init__(self, feature: str, extra: str, otherwise: str = "") -> None:
         cure = f"pip install 'corpusfit[{extra}]'. {otherwise}".strip()
-        super().__init__(f"{feature} needs the extra {extra!r}: {cure}")
+        what = f"the extra {extra!r}" if "," not in extra else f"the extras {extra!r}"
+        super().__init__(f"{feature} needs {what}: {cure}")
         self._arguments = (feature, extra, otherwise)
 
     def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str, str]]:

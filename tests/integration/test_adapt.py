@@ -145,6 +145,10 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
     assert found["packed"] is True
     assert found["tokens"] > found["chunks"] > 20
     assert found["counts"]["data"]["texts"] == 81
+    card = (run.path / "README.md").read_text("utf-8")
+    assert "81 of 270 segments" in card
+    assert "Method: dsir." in card
+    assert "Target: `target.jsonl`" in card
     model = transformers.AutoModel.from_pretrained(run.path)
     assert model.config.hidden_size == 32
     tokenizer = transformers.AutoTokenizer.from_pretrained(run.path)
@@ -626,3 +630,12 @@ def test_new_words_are_trained_and_saved(adapt, selections, tiny_lm):
     assert adapt(data=selections / "top", steps=3, add_tokens=4).manifest == run.manifest
     other = adapt(data=selections / "top", steps=3, add_tokens=3, overwrite=True)
     assert other.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
+
+
+def test_texts_in_memory_train_the_model_that_their_file_trains(adapt, data):
+    import pandas as pd
+
+    frame = pd.read_json(data, lines=True)
+    ours, theirs = adapt(data=frame), adapt("of-file")
+    assert ours.manifest["weights"] == theirs.manifest["weights"]
+    assert ours.manifest["losses"] == theirs.manifest["losses"]

@@ -343,3 +343,16 @@ def test_one_answer_to_everything_is_named_beside_the_most_frequent_class(evalua
     assert all(("one answer" in verdict) == (alike == 3) for verdict in verdicts)
     learned = evaluate("other", settings=["finetune.epochs=6"]).manifest
     assert learned["results"][0]["one_answer"] == 0
+
+
+def test_a_task_in_memory_has_the_outcomes_of_its_files(evaluate):
+    """A mapping of splits, as `datasets.DatasetDict` is, or one data frame that is divided."""
+    import pandas as pd
+
+    splits = {"train": rows(48, 0), "validation": pd.DataFrame(rows(16, 1)), "test": rows(40, 2)}
+    words = {"seeds": 1, "epochs": 1}
+    ours, theirs = evaluate(task=splits, **words), evaluate("of-files", **words)
+    assert ours.manifest["results"][0]["test"] == theirs.manifest["results"][0]["test"]
+    whole = evaluate("whole", task=pd.DataFrame(rows(60, 0)), **words).manifest["task"]
+    assert whole["train"] + whole["dev"] + whole["test"] == 60
+    assert min(whole["train"], whole["dev"], whole["test"]) > 0

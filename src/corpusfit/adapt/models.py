@@ -22,7 +22,6 @@ from corpusfit.embed.hardware import seeded
 from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import LOCAL, position_limit, quiet
 from corpusfit.errors import (
-    MissingDependencyError,
     ModelError,
     StorageError,
     machine_fault,
@@ -166,11 +165,8 @@ def _load(
     plan: ModelPlan, place: Path, objective: str, attention: str, seed: int
 ) -> tuple[Any, Any, Sequence[str]]:
     """Tokenizer, model, and names of missing weights."""
-    try:
-        import torch  # noqa: F401
-        import transformers
-    except ImportError as e:
-        raise MissingDependencyError("corpusfit adapt", MODEL.extra) from e
+    import transformers
+
     with _loading(plan.name, objective, seed):
         config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
         if config.is_encoder_decoder != (objective == TRANSLATION):

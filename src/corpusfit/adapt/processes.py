@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.errors import bad_setting
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Values of --track, and their packages."""
@@ -25,15 +25,12 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
 
     Raises:
         UsageError: the tracker is unknown or not installed.
-        MissingDependencyError: accelerate is not installed.
     """
-    try:
-        from accelerate import Accelerator, InitProcessGroupKwargs
-        from accelerate.state import AcceleratorState, PartialState
-        from accelerate.tracking import is_mlflow_available, is_tensorboard_available
-        from accelerate.utils import is_wandb_available
-    except ImportError as e:
-        raise MissingDependencyError("Adapting a model", "train") from e
+    from accelerate import Accelerator, InitProcessGroupKwargs
+    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.tracking import is_mlflow_available, is_tensorboard_available
+    from accelerate.utils import is_wandb_available
+
     there = {
         "tensorboard": is_tensorboard_available,
         "wandb": is_wandb_available,

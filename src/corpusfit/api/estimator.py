@@ -32,9 +32,9 @@ Labels: TypeAlias = Collection[bool] | Collection[int] | Collection[float]
 class Scorer:
     """Scores how similar texts are to a target, by any method that scores a single text.
 
-    An estimator as scikit-learn has them, which need not be installed: it can be cloned, searched,
-    and be a step of a pipeline, as a transformer or as an outlier detector. It is fitted as
-    `select` fits its scorer to files of the same texts, and gives the same scores.
+    An estimator as scikit-learn has them: it can be cloned, searched, and be a step of a pipeline,
+    as a transformer or as an outlier detector. It is fitted as `select` fits its scorer to files of
+    the same texts, and gives the same scores.
 
     Args:
         method: a name of `corpusfit methods`; `auto` is the method whose selection from the

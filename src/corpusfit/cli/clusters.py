@@ -11,7 +11,7 @@ from corpusfit.api.offers import CLUSTERS
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import answer, one_line, percent, table
+from corpusfit.cli.show import answer, one_line, percent, say_result, table
 
 
 @o.offers(CLUSTERS, "cut.gamma=5")
@@ -66,6 +66,9 @@ def show_clusters(found: dict[str, Any]) -> None:
     columns = ["model", "k", "purity", "± sd", "log-likelihood (nats per unit)", "BIC"]
     title = f"Clusterings of {found['units']:,} units; lowest BIC at k = {found['k']}"
     table(title, columns, rows)
+    bic = {row["k"]: row["bic"] for row in found["tried"] if row["bic"] is not None}
+    if len(bic) > 2:  # of two the better one has the range to itself
+        say_result(near_in_words(bic))
     shown = [
         [
             str(cluster["cluster"]),
@@ -88,6 +91,18 @@ def show_clusters(found: dict[str, Any]) -> None:
         ]
         columns = ["domain", *(one_line(n, 12) for n in names)]
         table("Cosine between centroids of the domains (1 is alike)", columns, rows)
+
+
+_NEAR = 0.01
+"""Share of the range of BIC within which a number of clusters is nearly as good as the best."""
+
+
+def near_in_words(bic: dict[int, float]) -> str:
+    """Which numbers of clusters are nearly as good as the one with the lowest BIC, a sentence."""
+    best, allowed = min(bic, key=lambda k: bic[k]), _NEAR * (max(bic.values()) - min(bic.values()))
+    near = [str(k) for k in sorted(bic) if k != best and bic[k] <= bic[best] + allowed]
+    found = f"k = {', '.join(near)}" if near else "no other k"
+    return f"By BIC nearly as good as k = {best} (within {_NEAR:.0%} of its range): {found}."
 
 
 def _figures(row: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from corpusfit.errors import CorpusfitError, InputError, machine_cure
+from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError, machine_cure
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
@@ -35,6 +35,8 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
     try:
         fs, path = fsspec.core.url_to_fs(url)
     except ImportError as e:
+        if protocol == "hf":
+            raise MissingDependencyError(f"{setting} {url!r}", "hub") from e
         missing = e.name or str(e)
         raise InputError(
             f"{setting} {url!r} needs a library for {protocol}:// that is not installed "

@@ -82,7 +82,7 @@ def resolve_device(wanted: str, group: str) -> str:
 _NEEDS = {
     "embed": ("A transformer as <embed.embedder>", "models"),
     "train": ("Training a model", "train"),
-    "finetune": ("Evaluating a model", "train"),
+    "finetune": ("Evaluating a model", "models"),
 }
 """What needs torch, and the extra that installs it, by the group of settings."""
 

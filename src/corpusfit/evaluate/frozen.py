@@ -14,7 +14,7 @@ from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve
 from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
-from corpusfit.errors import bad_setting, importing
+from corpusfit.errors import bad_setting
 from corpusfit.evaluate.encoding import encode
 from corpusfit.evaluate.network import MODEL_TO_EVALUATE
 from corpusfit.evaluate.outcome import Outcome
@@ -54,16 +54,16 @@ def classify_frozen(
         UsageError: the texts do not have one class each, or the model is neither a folder nor a
             hub id.
         ModelError: the model cannot be loaded, or is no sentence encoder.
-        MissingDependencyError: torch, transformers or scikit-learn is not installed.
+        MissingDependencyError: torch or transformers is not installed.
     """
     began, processor = time.perf_counter(), time.process_time()
     task_type = load(task.kind)
     if not task_type.one_class:
         cure = "Its answers are not one class of a text."
         raise bad_setting("<model.frozen>", f"left out for {task.kind}", True, cure)
-    with importing("Classifying embeddings", "models"):
-        from sklearn.dummy import DummyClassifier
-        from sklearn.linear_model import LogisticRegression
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression
+
     encoder, length = _encoder(plan)
     opened = time.perf_counter()
     train = task.train if extra is None else task.train.followed_by(extra)

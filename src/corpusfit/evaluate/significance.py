@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate.resampling import (
     ROUNDING,
     Metric,
@@ -82,11 +81,10 @@ def paired_difference(ours: Sequence[float], base: Sequence[float]) -> tuple[flo
     Args:
         ours: one value per seed, of at least two seeds.
         base: values of the same seeds in the same order.
-
-    Raises:
-        MissingDependencyError: scipy is not installed.
     """
-    low, high = _stats().ttest_rel(ours, base).confidence_interval(1 - LEVEL)
+    from scipy import stats
+
+    low, high = stats.ttest_rel(ours, base).confidence_interval(1 - LEVEL)
     return float(np.mean(np.subtract(ours, base))), float(low), float(high)
 
 
@@ -166,7 +164,6 @@ def compare(
 
     Raises:
         ValueError: the tallies are of different examples.
-        MissingDependencyError: there are several seeds and scipy is not installed.
     """
     seeds = min(len(ours), len(base))
     both = stack_tallies([*ours[:seeds], *base[:seeds]])
@@ -243,11 +240,9 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     Args:
         x: one finite value per observation.
         y: the other variable, in the same order.
-
-    Raises:
-        MissingDependencyError: scipy is not installed.
     """
-    stats = _stats()
+    from scipy import stats
+
     if len(x) < 3 or any(np.ptp(v) <= ROUNDING * np.abs(v).max() for v in (x, y)):
         return None
     linear = stats.pearsonr(x, y)
@@ -268,12 +263,6 @@ def _p_seeds(differences: NDArray[np.float64]) -> float | None:
         return None
     if np.ptp(differences) <= ROUNDING:
         return 1.0 if abs(differences[0]) <= ROUNDING else float(2.0 ** (1 - len(differences)))
-    return float(_stats().ttest_rel(differences, np.zeros_like(differences)).pvalue)
+    from scipy import stats
 
-
-def _stats() -> Any:
-    try:
-        from scipy import stats
-    except ImportError as e:
-        raise MissingDependencyError("Testing a difference", "train") from e
-    return stats
+    return float(stats.ttest_rel(differences, np.zeros_like(differences)).pvalue)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.contract import Progress
 from corpusfit.embed.folders import Setting, find
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.minilm import minilm_folder, require_extras
 from corpusfit.embed.transformer import LOCAL, quiet
-from corpusfit.errors import CorpusfitError, MissingDependencyError, ModelError, raise_machine_fault
+from corpusfit.errors import CorpusfitError, ModelError, raise_machine_fault
 from corpusfit.evaluate.formats.brat import WORD
 
 TOKENIZER = Setting(
@@ -39,12 +39,11 @@ def open_tokenizer(name: str) -> Any:
     Raises:
         UsageError: the name is none of these.
         ModelError: the tokenizer cannot be opened, or is slow and gives no offsets.
-        MissingDependencyError: tokenizers, or transformers where needed, is not installed.
+        MissingDependencyError: an extra is not installed.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as e:
-        raise MissingDependencyError("corpusfit tokenizers", TOKENIZER.extra) from e
+    require_extras("corpusfit tokenizers", TOKENIZER.extra, name)
+    from tokenizers import Tokenizer
+
     path = Path(name).expanduser()
     try:
         if path.is_file():
@@ -84,10 +83,8 @@ def _word_pieces(path: Path) -> Any:
 
 def _converted(folder: Path) -> Any:
     """A tokenizer in an older format, converted by transformers."""
-    try:
-        from transformers import AutoTokenizer
-    except ImportError as e:
-        raise MissingDependencyError(f"The tokenizer in {folder}", TOKENIZER.extra) from e
+    from transformers import AutoTokenizer
+
     with quiet():
         opened = AutoTokenizer.from_pretrained(str(folder), use_fast=True, **LOCAL)
     if not getattr(opened, "is_fast", False):

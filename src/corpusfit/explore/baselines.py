@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import importing
 from corpusfit.kernels.word2vec import train_words
 
 _WORD = re.compile(r"\w+")
@@ -29,13 +28,10 @@ def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:
 
     Reference: Aharoni and Goldberg (2020), section 2.3; Blei, Ng and Jordan (2003); Hoffman, Blei
     and Bach (2010).
-
-    Raises:
-        MissingDependencyError: scikit-learn is not installed.
     """
-    with importing("LDA", "models"):
-        from sklearn.decomposition import LatentDirichletAllocation
-        from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.decomposition import LatentDirichletAllocation
+    from sklearn.feature_extraction.text import CountVectorizer
+
     try:
         counts = CountVectorizer(min_df=2, max_df=0.5).fit_transform(list(texts))
     except ValueError:  # no two texts share a word, as in scripts without spaces

@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -14,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
-from corpusfit.errors import MissingDependencyError, ModelError, UsageError, bad_setting
+from corpusfit.embed.minilm import MINILM, require_extras
+from corpusfit.errors import ModelError, UsageError, bad_setting
 from corpusfit.options import KINDS
-from corpusfit.plan import MethodPlan
+from corpusfit.plan import AUTO, MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.score.names import modules, require
 
@@ -94,14 +94,12 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
         UsageError: as for `build`.
     """
     method = build(name, options)
-    if method.needs and find_spec(_LIBRARIES[method.needs]) is None:
+    if method.needs:
         otherwise = "See which methods need none: corpusfit methods"
-        raise MissingDependencyError(f"The method {name}", method.needs, otherwise)
+        embedder = getattr(method, "embedder", "")
+        model = MINILM if embedder == AUTO else embedder
+        require_extras(f"The method {name}", method.needs, model, otherwise=otherwise)
     return method
-
-
-_LIBRARIES = {"models": "sklearn", "pyod": "pyod"}
-"""The library of each extra without which its methods cannot be fitted."""
 
 
 def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:

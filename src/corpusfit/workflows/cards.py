@@ -22,6 +22,9 @@ _IN_MEMORY = re.compile(r"/data/[0-9a-f]{32}/[^/]+\.jsonl$")
 """Where `api.inputs` keeps data in memory: in the cache, under a digest."""
 _SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)=\"?(.*?)\"?")
 
+SELECTED = ("target", "method", "reason", "selected", "counts")
+"""The facts of a selection that are in the card of a model trained on it."""
+
 Manifest = Mapping[str, Any]
 
 
@@ -45,11 +48,23 @@ def _write(folder: Path, lines: Iterator[str]) -> None:
 
 
 def _selection(manifest: Manifest) -> Iterator[str]:
-    selected, counts = manifest["selected"], manifest["counts"]
+    selected = manifest["selected"]
     chosen = selected and selected["segments"]
     files = "selected/*.jsonl.zst" if chosen else "scores/*.parquet"
     yield f"configs:\n- config_name: default\n  data_files: {files}\n---\n"
     yield "# Text selected by corpusfit\n" if selected else "# Text scored by corpusfit\n"
+    yield from _what_from_what(manifest)
+    if chosen:
+        yield (
+            "These texts were not compared with held-out texts of a task; "
+            "`corpusfit contamination --task TASK --data out/` does that.\n"
+        )
+    yield from _repeat(manifest)
+
+
+def _what_from_what(manifest: Manifest) -> Iterator[str]:
+    """How much was selected, by which method, from which sources, for which target."""
+    selected, counts = manifest["selected"], manifest["counts"]
     if selected:
         yield (
             f"{selected['segments']:,} of {counts['segments']:,} segments, {selected['tokens']:,} "
@@ -63,7 +78,6 @@ def _selection(manifest: Manifest) -> Iterator[str]:
     if selected:
         yield from _by_source(selected["by_source"])
     yield f"Target: {_names(manifest['target'])}.\n"
-    yield from _repeat(manifest)
 
 
 def _by_source(by_source: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -84,7 +98,12 @@ def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]
     yield f"base_model: {json.dumps(base, ensure_ascii=False)}\n---\n"  # YAML can hold JSON
     yield f"# {in_markdown(base)}, adapted by corpusfit\n"
     yield in_markdown(f"{manifest['words'][:1].upper()}{manifest['words'][1:]}") + "\n"
-    yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
+    selection = manifest.get("selection")  # not in a model of an earlier version
+    if selection:
+        yield "Trained on text that was selected from a corpus:\n"
+        yield from _what_from_what(selection)
+    else:
+        yield f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n"
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
     unit = loss_unit(plan["objective"]["name"])
     yield f"| held-out loss, nats per {unit} | before | after |\n|---|---|---|"

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import ModelPlan
 from corpusfit.adapt.special_tokens import backend_tokenizer
-from corpusfit.errors import MissingDependencyError, ModelError, StorageError, UsageError
+from corpusfit.errors import ModelError, StorageError, UsageError
 
 WORDS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "b", "the", "."]
 SIZES = {
@@ -272,12 +272,6 @@ def test_a_hub_id_is_downloaded_without_pickles(bert, monkeypatch):
     assert [name for name, _ in requests] == ["someone/some-model"]
     assert "*.safetensors" in requests[0][1]
     assert not [p for p in requests[0][1] if p in ("*", "*.bin", "*.py", "*.pt", "*.pkl")]
-
-
-def test_a_missing_library_names_its_extra(bert, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingDependencyError, match=r"corpusfit\[train\]"):
-        opening(bert)
 
 
 def test_the_fingerprint_is_of_the_files(bert, tmp_path):

@@ -173,3 +173,12 @@ def test_what_is_no_text_is_refused(machine, given):
 def test_a_row_that_is_no_unicode_is_one_reject(machine):
     (name,) = inputs(["A text.", "half of a \ud83d pair"], "corpus", machine)
     assert Path(name).read_bytes().splitlines()[1] == b'"\xff"'
+
+
+def test_a_data_frame_and_a_column_of_polars(machine):
+    polars = pytest.importorskip("polars")
+    assert read(inputs(polars.DataFrame(ROWS), "corpus", machine)[0]) == ROWS
+    texts = [{"text": text} for text in TEXTS]
+    assert read(inputs(polars.Series(TEXTS), "corpus", machine)[0]) == texts
+    missing = polars.DataFrame({"text": [TEXTS[0], None]})
+    assert read(inputs(missing, "corpus", machine)[0])[1] == {"text": None}

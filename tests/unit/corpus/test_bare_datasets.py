@@ -15,6 +15,7 @@ from corpusfit.plan import ReadPlan
 from fake_hub import Hub
 
 pytest.importorskip("datasets", reason="the extra hub is not installed")
+huggingface_hub = pytest.importorskip("huggingface_hub")
 
 
 def sources(given, tmp_path):
@@ -39,6 +40,15 @@ def test_the_same_source_as_with_its_prefix(read, dataset, tmp_path, split):
     assert bare == full
     assert bare[0].url == f"hub:me/chosen{split or '@train'}"
     assert [row.text for row in read(f"me/chosen{split}")][:2] == ["row 0", "row 1"]
+
+
+@pytest.mark.parametrize("place", ["/train.jsonl", "", "/*.jsonl", "@main/test.jsonl"])
+def test_files_of_a_repository(read, dataset, place):
+    """By the hub's own file system of fsspec, which keeps what it listed."""
+    huggingface_hub.HfFileSystem.clear_instance_cache()
+    texts = [row.text for row in read(f"hf://datasets/me/chosen{place}")]
+    assert len(texts) == {"/train.jsonl": 20, "@main/test.jsonl": 6}.get(place, 26)
+    assert texts[0] == "row 0"
 
 
 def test_a_task(dataset):

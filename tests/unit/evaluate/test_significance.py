@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate import resampling
 from corpusfit.evaluate.metrics import accuracy, from_counts
 from corpusfit.evaluate.registry import load
@@ -353,9 +351,3 @@ def test_too_few_or_constant_values_have_no_correlation(x):
     y = [1.0, 2.0, 3.0][: len(x)]
     assert correlation(x, y) is None
     assert correlation(y, x) is None
-
-
-def test_without_scipy_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(MissingDependencyError, match="train"):
-        correlation([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])

@@ -143,7 +143,6 @@ class Consensus(Method[Paired]):
     learns: ClassVar[Reads | None] = "both"
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = ConsensusScorer
-    needs: ClassVar[str] = "models"
 
     share: float = 0.0
     c: float = 0.1
@@ -155,11 +154,7 @@ class Consensus(Method[Paired]):
             raise bad_setting("<method.c>", "above 0", self.c)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
-        """Rank the background with all members, and fit on the units on which they agree.
-
-        Raises:
-            MissingDependencyError: a member's library is not installed.
-        """
+        """Rank the background with all members, and fit on the units on which they agree."""
         fitted = [self._fitted(*m, target, background, seed) for m in MEMBERS]
         trusted, order, count = self._agreed([ranks for _, ranks in fitted])
         n = len(order)

@@ -81,14 +81,9 @@ class DomainMooreLewis(Method[Paired]):
     reads: ClassVar[Reads] = "both"
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = DomainMooreLewisScorer
-    needs: ClassVar[str] = "models"
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> DomainMooreLewisScorer:
-        """Fit both.
-
-        Raises:
-            MissingDependencyError: a member's library is not installed.
-        """
+        """Fit both."""
         domain = registry.unit_method(_DOMAIN, {}).fit(target, background, seed=seed)
         words = registry.unit_method(_WORDS, {}).fit(target.texts, background.texts, seed=seed)
         return DomainMooreLewisScorer(

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import bad_setting, importing
+from corpusfit.errors import bad_setting
 from corpusfit.kernels.forest import complete_heap, walk
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -77,7 +77,6 @@ class IsolationForest(Method[Vectors]):
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = IsolationForestScorer
     cost: ClassVar[str] = "1,300,000/s"
-    needs: ClassVar[str] = "models"
 
     trees: int = 100
     subsample: int = 256
@@ -92,13 +91,9 @@ class IsolationForest(Method[Vectors]):
             raise bad_setting("<method.background>", "from 0 to 10", self.background)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> IsolationForestScorer:
-        """Grow the trees on the target and, unless the share is 0, one background text or more.
+        """Grow the trees on the target and, unless the share is 0, one background text or more."""
+        from sklearn.ensemble import IsolationForest as Grower
 
-        Raises:
-            MissingDependencyError: scikit-learn is not installed.
-        """
-        with importing("isolation_forest", "models"):
-            from sklearn.ensemble import IsolationForest as Grower
         asked = max(1, round(self.background * len(target))) if self.background else 0
         count = min(len(background), asked)
         chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import bad_setting, importing
+from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -62,7 +62,6 @@ class OneClassSvm(Method[Vectors]):
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = OneClassSvmScorer
     cost: ClassVar[str] = "38,000/s"
-    needs: ClassVar[str] = "models"
 
     nu: float = 0.5
 
@@ -74,12 +73,9 @@ class OneClassSvm(Method[Vectors]):
         """Fit the boundary on the target; background and seed are not used.
 
         gamma is 1 / (d var), scikit-learn's "scale", or 1 for a target without variance.
-
-        Raises:
-            MissingDependencyError: scikit-learn is not installed.
         """
-        with importing("one_class_svm", "models"):
-            from sklearn.svm import OneClassSVM
+        from sklearn.svm import OneClassSVM
+
         x = plain_rows(target).astype(np.float64)
         variance = float(x.var())
         gamma = 1.0 / (x.shape[1] * variance) if variance > 0.0 else 1.0

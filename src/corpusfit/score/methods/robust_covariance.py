@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import bad_setting, importing
+from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -69,7 +69,6 @@ class RobustCovariance(Method[Vectors]):
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = RobustCovarianceScorer
     cost: ClassVar[str] = "490,000/s"
-    needs: ClassVar[str] = "models"
 
     components: int = 50
 
@@ -78,11 +77,7 @@ class RobustCovariance(Method[Vectors]):
             raise bad_setting("<method.components>", "at least 1", self.components)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
-        """Fit mean and covariance on the distinct target texts, in components of both sets.
-
-        Raises:
-            MissingDependencyError: scikit-learn is not installed.
-        """
+        """Fit mean and covariance on the distinct target texts, in components of both sets."""
         x = np.unique(plain_rows(target), axis=0).astype(np.float64)
         mean = x.mean(axis=0, keepdims=True)
         drawn = np.random.default_rng(seed).permutation(len(background))[: len(x)]
@@ -118,8 +113,8 @@ def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
     With more than half of the texts in a flat subspace the determinant is zero; scikit-learn then
     warns and divides by zero, which is caught here.
     """
-    with importing("robust_covariance", "models"):
-        from sklearn.covariance import MinCovDet
+    from sklearn.covariance import MinCovDet
+
     scale = float(np.sqrt((x**2).mean()))  # its rank check is absolute: scale the data to size 1
     try:
         with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):

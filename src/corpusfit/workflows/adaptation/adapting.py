@@ -26,6 +26,7 @@ from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.embed.minilm import require_extras
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions
@@ -35,7 +36,7 @@ from corpusfit.workflows.adaptation.tokenizer_sample import sample_pairs, sample
 from corpusfit.workflows.adaptation.training_data import sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
-from corpusfit.workflows.cards import write_model_card
+from corpusfit.workflows.cards import SELECTED, write_model_card
 from corpusfit.workflows.contamination.filter import find_contaminated
 from corpusfit.workflows.contamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.workflows.context import HERE, Machine
@@ -114,6 +115,7 @@ def adapt(
     """
     began = time.perf_counter()
     plan = plan.check()
+    require_extras("Adapting a model", "train", plan.model.name)
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
@@ -143,6 +145,8 @@ def adapt(
             texts = {"data": list(data) if on_task else absolute(data), **texts}
             named = plan.with_value("model.name", named_model(plan.model.name))
             settings = named.overrides(all_of_them=on_task)
+            if ready.texts.selection:
+                facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
             facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
             if accelerator.is_main_process and trial is None:
                 facts["seconds"] = round(time.perf_counter() - began, 1)

@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corpusfit.embed.hardware import resolve, resolve_device
+from corpusfit.embed.minilm import require_extras
 from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.answering import answering_hardware
@@ -93,6 +94,7 @@ def evaluate(
         CorpusfitError: see `errors.py`; finished fine-tunings are kept.
     """
     plan = plan.check()
+    require_extras("Evaluating a model", "models", plan.model.name, base)
     if seeds < 1:
         raise bad_setting("<.seeds>", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)

@@ -21,6 +21,7 @@ from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.embed.hardware import resolve
+from corpusfit.embed.minilm import require_extras
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.forecast import (
     FEATURES,
@@ -88,6 +89,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     if plan.objective.name not in LANGUAGE_MODELS:
         cure = "Leave out <objective.name>: the predictors are of language models."
         raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", plan.objective.name, cure)
+    require_extras("corpusfit forecast", "models", plan.model.name)
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
             if "://" not in name:

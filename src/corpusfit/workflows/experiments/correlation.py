@@ -82,9 +82,6 @@ def correlations_of(
         graph: the steps.
         scored: the results.
         predictors: those to read; a failed one has left no file.
-
-    Raises:
-        MissingDependencyError: scipy is not installed.
     """
     means = {r.cell: r.mean for r in scored.results if r.mean is not None}
     read = {cell: _read_predictor(predictor) for cell, predictor in predictors.items()}
@@ -104,11 +101,7 @@ def correlations_of(
 
 
 def correlate(rows: list[CorrelationRow]) -> Correlations:
-    """The correlations over some cells.
-
-    Raises:
-        MissingDependencyError: scipy is not installed.
-    """
+    """The correlations over some cells."""
     loss = [(row.row, row.falls, row.gain) for row in rows]
     kl = [(row.row, row.kl, row.gain) for row in rows if row.kl is not None]
     return Correlations(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
-from corpusfit.errors import MissingDependencyError, bad_setting, called_by
+from corpusfit.embed.minilm import require_extras
+from corpusfit.errors import bad_setting, called_by
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan
 from corpusfit.plan import Plan
 from corpusfit.workflows.experiments.config import INIT, ORACLE, Recipe, Selector
@@ -104,9 +104,7 @@ def check_plans(recipe: Recipe) -> None:
         UsageError: a cell's settings are not allowed.
         MissingDependencyError: a library for training or evaluation is not installed.
     """
-    for needed in ("torch", "transformers", "accelerate", "scipy", "sacrebleu"):
-        if find_spec(needed) is None:
-            raise MissingDependencyError("corpusfit run", "train")
+    require_extras("corpusfit run", "train", *recipe.models)
     selectors = {s.name: s for s in recipe.selectors}
     tasks = {t.name: t for t in recipe.tasks}
     cells = grid(recipe, {t.name: (0,) for t in recipe.tasks})

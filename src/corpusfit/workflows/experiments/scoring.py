@@ -44,9 +44,6 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
         inputs: the recipe with its tasks.
         graph: the steps; all but the failed ones are finished.
         failed: by digest, the error of a failed step.
-
-    Raises:
-        MissingDependencyError: scipy is not installed.
     """
     recipe = inputs.recipe
     results: list[Result] = []

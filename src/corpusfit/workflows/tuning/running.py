@@ -13,6 +13,7 @@ from typing import Any
 from corpusfit.adapt.models import MODEL, fingerprint
 from corpusfit.artifacts import is_local
 from corpusfit.embed.folders import find
+from corpusfit.embed.minilm import require_extras
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
@@ -87,6 +88,7 @@ def tune(
     """
     began = time.perf_counter()
     plan = plan.check()
+    require_extras("Adapting a model", "train", plan.model.name)
     _require_usable(inputs, out)
     folder = TuneFolder(out)
     folder.claim()

@@ -1,0 +1,243 @@
+"""Every command where no extra, or one alone, is installed: it works, or names what is missing.
+
+An environment is imitated in a process of its own: every library is hidden but those that pip
+installs with the core and the extra, by the requirements of what is installed here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from journeys import prose
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from corpusfit.cli.app import COMMANDS
+
+openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
+pytestmark = pytest.mark.slow
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+EXTRAS = ("", *(e for e in PROJECT["optional-dependencies"] if e != "all"))
+
+HIDE = """
+import os, sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    def find_spec(name, path=None, target=None):
+        hidden = name.split(".")[0] in os.environ["HIDDEN"].split()
+        return None if hidden else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
+"""`sitecustomize.py`, which every process reads first, workers too."""
+
+CHILD = """
+import contextlib, io, json, sys
+from corpusfit.cli import main
+
+if __name__ == "__main__":  # not in a worker
+    for words in json.load(sys.stdin):
+        sys.argv, out, err = ["corpusfit", *words], io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as e:
+                code = e.code
+            except BaseException as e:
+                code, _ = repr(e), err.write(repr(e))
+        print(json.dumps([code, err.getvalue()]), flush=True)
+"""
+
+INLINE = "--engine inline"
+SELECT = f"select --target target.jsonl --corpus pile --fraction 0.2 {INLINE} --out"
+TRAIN = "--set train.steps=1 --length 32 --set mix.heldout=8 --set train.device=cpu"
+TUNE = (
+    "--set train.device=cpu --budget 40 --methods dsir,tfidf --fractions 0.2 --batch 4 --length 32"
+)
+FINETUNE = "--seeds 1 --epochs 1 --set finetune.device=cpu"
+
+LINES = [  # in this order; the extras that a line needs, and what it is
+    ((), "methods"),
+    ((), "doctor --speed"),
+    ((), "cache"),
+    ((), f"{SELECT} words --method dsir"),
+    ((), f"{SELECT} vectors --method consensus"),
+    (("minilm",), f"{SELECT} minilm --method knn --embedder minilm"),
+    (("models",), f"{SELECT} network --method knn --embedder lm"),
+    (("minilm",), f"{SELECT} tuned --method domain_finetune --set method.epochs=1"),
+    (("pyod",), f"{SELECT} pyod --method pyod:ECOD"),
+    (("ray",), f"{SELECT} ray --method dsir --engine ray"),
+    (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
+    (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),
+    ((), f"score --target target.jsonl --corpus pile --method tfidf --out scored {INLINE}"),
+    ((), "choose scored --fraction 0.1 --out chosen"),
+    ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
+    ((), "explain words --text kinase"),
+    ((), "audit words --truth source"),
+    ((), f"clusters --corpus pile --k 2,3 --baselines --out domains {INLINE}"),
+    (("languages",), "compose compose.toml --out composed"),
+    ((), "split --data target.jsonl --dev 10 --test 10 --near --out splits"),
+    ((), "contamination --task splits --data words"),
+    (("xlsx",), "contamination --task sheets --data words"),
+    (("train",), f"tune --model lm --target target.jsonl --corpus pile --out best {TUNE}"),
+    (("train",), f"adapt --model lm --data words --out adapted {TRAIN}"),
+    (("train",), f"adapt --init tiny --data words --out new {TRAIN}"),
+    (("minilm", "train"), f"adapt --model minilm --objective tsdae --data words --out e {TRAIN}"),
+    (("models",), f"evaluate --model lm --task task --out scores {FINETUNE}"),
+    (("minilm",), f"evaluate --model minilm --task task --out other {FINETUNE}"),
+    (("models",), "evaluate --frozen --model lm --task task --seeds 1 --out frozen"),
+    (("train",), "run run.toml --out table"),
+    (("models",), "forecast --data words --model lm"),
+    (("minilm",), "forecast --data words --model minilm"),
+    ((), "retrieval --model static --pairs pair:en.txt,de.txt"),
+    (("models",), "retrieval --model lm --pairs pair:en.txt,de.txt"),
+    (("models",), "tokenizers --tokenizer lm --specific target.jsonl --general pile"),
+    (("minilm",), "tokenizers --tokenizer minilm --specific target.jsonl --general pile"),
+    (("report",), "report words"),
+    (("hub",), "push words me/words"),
+    (("hub",), f"{SELECT} pushed --push-to-hub me/words"),
+    ((), "demo"),
+]
+ELSEWHERE = ("hub", "ray", "demo")
+"""What has tests of its own with the hub, a cluster, or minutes: not run where it would work."""
+
+RUN = """
+name = "small"
+model = "lm"
+corpus = ["pile"]
+fractions = [0.3]
+seeds = 1
+selectors = ["base", "dsir"]
+adapt.train = {steps = 1, batch = 4, length = 32, device = "cpu", precision = "fp32"}
+adapt.mix = {heldout = 8}
+evaluate.finetune = {epochs = 1, length = 32, device = "cpu", precision = "fp32"}
+tasks = [{name = "science", path = "task"}]
+"""
+COMPOSE = """
+composition = "E_D"
+budget = 10
+sources = [{name = "task", kind = "specific", language = "en", path = "target.jsonl"}]
+"""
+
+
+def installed_with(extras):
+    """Names of the distributions that pip installs with the core and some extras."""
+    found, todo = set(), [Requirement(r) for r in PROJECT["dependencies"]]
+    todo += [Requirement(f"corpusfit[{','.join(extras)}]")] if extras else []
+    seen = set()
+    while todo:
+        wanted = todo.pop()
+        name = canonicalize_name(wanted.name)
+        if (name, *sorted(wanted.extras)) in seen:
+            continue
+        seen.add((name, *sorted(wanted.extras)))
+        if name == "corpusfit":
+            more = [r for e in wanted.extras for r in PROJECT["optional-dependencies"][e]]
+            todo += map(Requirement, more)
+            continue
+        found.add(name)
+        for line in importlib.metadata.requires(name) or ():
+            needed = Requirement(line)
+            asked = [{"extra": extra} for extra in wanted.extras or [""]]
+            if needed.marker is None or any(map(needed.marker.evaluate, asked)):
+                todo.append(needed)
+    return found
+
+
+def hidden_without(found):
+    """Top-level modules of every other distribution."""
+    owners = importlib.metadata.packages_distributions().items()
+    kept = {*found, "corpusfit", "setuptools", "pip"}
+    return sorted(m for m, own in owners if not kept & set(map(canonicalize_name, own)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_lm):
+    """A folder with all that the lines name."""
+    folder = tmp_path_factory.mktemp("extras")
+    rows = {topic: prose(topic, 60, most=30) for topic in ("task", "market", "kitchen")}
+
+    def write(name, rows):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+    for topic, texts in rows.items():
+        write(f"pile/{topic}.jsonl", [{"text": t} for t in texts])
+    write("target.jsonl", [{"text": t} for t in prose("task", 40, seed=1)])
+    for split in ("train", "dev", "test"):
+        labelled = [(t, topic) for topic in rows for t in prose(topic, 8, seed=split)]
+        write(f"task/{split}.jsonl", [{"text": t, "label": x} for t, x in labelled])
+        sheet = openpyxl.Workbook()
+        for row in [("word", "tag"), *[("kinase", "B-X"), (".", "O")] * 20]:
+            sheet.active.append(row)
+        (folder / "sheets").mkdir(exist_ok=True)
+        sheet.save(folder / f"sheets/{split}.xlsx")
+    for side in ("en", "de"):
+        (folder / f"{side}.txt").write_text("\n".join(rows["task"]) + "\n")
+    (folder / "run.toml").write_text(RUN)
+    (folder / "sitecustomize.py").write_text(HIDE)
+    (folder / "child.py").write_text(CHILD)
+    (folder / "compose.toml").write_text(COMPOSE)
+    (folder / "lm").symlink_to(tiny_lm)
+    return folder
+
+
+@pytest.mark.parametrize("extra", EXTRAS, ids=lambda e: e or "none")
+def test_a_command_works_or_names_the_extra_that_is_missing(extra, folder, tmp_path):
+    have = installed_with([extra] if extra else [])
+    lacking = [{e for e in needs if not installed_with([e]) <= have} for needs, _ in LINES]
+    lines = [
+        (missing, words)
+        for missing, (needs, words) in zip(lacking, LINES, strict=True)
+        if missing or not {*needs, words} & {*ELSEWHERE}
+        if not (re.search("push|hf://", words) and "huggingface-hub" in have)  # asks the hub
+    ]
+    done = subprocess.run(
+        [sys.executable, "child.py"],
+        cwd=shutil.copytree(folder, tmp_path / "work", symlinks=True),
+        env={
+            **os.environ,
+            "HIDDEN": " ".join(hidden_without(have)),
+            "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
+            "CORPUSFIT_CACHE": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": "1",
+        },
+        input=json.dumps([words.split() for _, words in lines]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == len(lines), done.stderr
+    wrong = [
+        (words, missing, code, said)
+        for (missing, words), (code, said) in zip(lines, found, strict=True)
+        if (code == 0) == bool(missing) or named(said if missing else "") != missing
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def named(said):
+    """The extras in the command that the last line of a message names."""
+    last = (said.strip().splitlines() or [""])[-1]
+    return {
+        e
+        for names in re.findall(r"pip install 'corpusfit\[([\w,]+)\]'", last)
+        for e in names.split(",")
+    }
+
+
+def test_every_command_has_a_line():
+    assert {words.split()[0] for _, words in LINES} == {*COMMANDS}
