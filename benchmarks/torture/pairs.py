@@ -38,7 +38,7 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
     name, world = drawn(chance, root, None if only in KINDS else only, WORLDS)
     here, outcome = root / "two", Outcome(Counter({kind: 1, "resumed": 1}), name)
     shutil.rmtree(here, ignore_errors=True)
-    run = _Run(root, world, here / "cache")
+    run = _Run(world, here / "cache")
     if kind == "one folder":
         outcome.broken += _one_folder(run, name, here / name, chance)
     elif kind == "one cache":
@@ -56,8 +56,8 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
 class _Run:
     """Runs of commands on one world with one cache."""
 
-    def __init__(self, root: Path, world: Path, cache: Path) -> None:
-        self._root, self._world = root, world
+    def __init__(self, world: Path, cache: Path) -> None:
+        self._world = world
         self._used = {"CORPUSFIT_CACHE": str(cache)}
 
     def start(self, name: str, out: Path, workers: int) -> subprocess.Popen[str]:
@@ -68,7 +68,7 @@ class _Run:
         subprocess.run(words, env={**os.environ, **self._used}, capture_output=True, check=True)
 
     def whole(self, name: str) -> tuple[dict[str, str], float]:
-        return whole(self._root / "whole" / self._world.name / name, self._world, name)
+        return whole(self._world, name)
 
     def right(self, name: str, out: Path) -> bool:
         """Whether a finished run has the files of a whole one."""
