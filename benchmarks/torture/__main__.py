@@ -23,6 +23,7 @@ from foes import foe
 from fuzz import fuzz
 from kills import kill
 from ledger import Ledger
+from mistakes import mistake
 from pairs import two
 from stores import store
 
@@ -33,6 +34,7 @@ CAMPAIGNS = {
     "stores": store,
     "floods": flood,
     "foes": foe,
+    "mistakes": mistake,
     "fuzz": fuzz,
 }
 LEDGER = Path(__file__).parents[1] / "results/torture.json"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
+import importlib.util
+import io
 import json
 import os
 import random
@@ -23,6 +26,25 @@ _TOPICS = {
     "court": "appeal judge evidence order statute claim counsel hearing costs relief",
 }
 
+_RECIPE = """
+name = "small"
+model = "{w}/model"
+corpus = ["{w}/corpus"]
+seeds = 1
+fractions = [0.3]
+selectors = ["random", "dsir"]
+compare = "random"
+pairs = [["dsir", "random"]]
+[adapt]
+train = {{steps = 6, batch = 4, length = 32, evaluations = 1, device = "cpu", precision = "fp32"}}
+mix = {{heldout = 8}}
+[evaluate]
+finetune = {{epochs = 1, length = 32, device = "cpu", precision = "fp32"}}
+[[tasks]]
+name = "task"
+path = "{w}/split"
+"""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -30,19 +52,29 @@ class Command:
 
     Attributes:
         words: its arguments; `{w}` is the folder of inputs, `{out}` its own folder.
-        kept: files and folders in `{out}` that are the same after any interruption.
+        kept: patterns of the files and folders in `{out}` that are the same after any interruption.
+        before: commands whose whole runs it reads, as `{w}/whole/NAME`.
+        copied: one of them, of whose folder `{out}` begins as a copy.
+        workers: whether it has the option --workers.
     """
 
     words: str
     kept: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    copied: str = ""
+    workers: bool = True
 
     def line(self, world: Path | str, out: Path | str, workers: int) -> list[str]:
         """The arguments, with their folders."""
         given = [w.format(w=world, out=out) for w in self.words.split()]
-        return [sys.executable, "-m", "corpusfit", *given, "--workers", str(workers)]
+        more = ["--workers", str(workers)] if self.workers else []
+        return [sys.executable, "-m", "corpusfit", *given, *more]
 
 
-_TIMES = ("seconds", "cpu_seconds", "examples_per_second")
+_TIMES = {
+    *("seconds", "cpu_seconds", "examples_per_second", "training"),
+    *("select_s", "adapt_s", "tune_s", "look_s", "cpu_s", "watt_hours"),
+}
 _SELECT = "select --target {w}/target.jsonl --corpus {w}/corpus --out {out} --no-report"
 _SCORED = ("scores", "selected", "examples.parquet", "rejects.jsonl")
 _TRAINED = ("model.safetensors", "losses.jsonl", "config.json")
@@ -80,7 +112,43 @@ COMMANDS = {
         "--length 32 --out {out}",
         ("outcomes",),
     ),
+    "score": Command(
+        "score --target {w}/target.jsonl --corpus {w}/corpus --out {out} --method tfidf",
+        ("scores", "rejects.jsonl"),
+    ),
+    "choose": Command(
+        "choose {w}/whole/dsir --weights resample --fraction 0.3 --out {out} --no-report",
+        _SCORED,
+        before=("dsir",),
+    ),
+    "choose_in_place": Command(
+        "choose {out} --fraction 0.05 --dedup near --no-report",
+        _SCORED,
+        before=("dsir",),
+        copied="dsir",
+    ),
+    "tune": Command(
+        "tune --model {w}/model --target {w}/target.jsonl --corpus {w}/corpus --out {out} "
+        "--methods dsir,random --fractions 0.2 --weights off --budget 30 --no-report "
+        "--set search.least=10 --set train.length=32 --set train.batch=4",
+        ("trials", "selection/scores", "selection/selected"),
+    ),
+    "run": Command(
+        "run {w}/recipe.toml --out {out} --no-report",
+        (
+            *("table.csv", "tasks", "scores", "forecasts"),
+            *("selections/*/scores", "selections/*/selected", "models/*/model.safetensors"),
+        ),
+    ),
+    "report": Command(
+        "report {w}/whole/dsir {w}/whole/adapt --out {out}/page.html --figures {out}/figures",
+        ("page.html", "figures"),
+        before=("dsir", "adapt"),
+        workers=False,
+    ),
 }
+if importlib.util.find_spec("ray"):
+    COMMANDS["ray"] = Command(f"{_SELECT} --fraction 0.2 --method dsir --engine ray", _SCORED)
 
 
 def make_world(folder: Path, seed: int, model: Path) -> None:
@@ -110,6 +178,7 @@ def make_world(folder: Path, seed: int, model: Path) -> None:
         f'language = "en"\npath = "{folder}/corpus"\n',
         "utf-8",
     )
+    (folder / "recipe.toml").write_text(_RECIPE.format(w=folder), "utf-8")
 
 
 def make_model(folder: Path) -> None:
@@ -127,25 +196,37 @@ def make_model(folder: Path) -> None:
 
 
 def digests(out: Path, kept: tuple[str, ...]) -> dict[str, str]:
-    """SHA-256 of the files that are kept, by name; of JSON files without their times."""
+    """SHA-256 of the files that are kept, by name; of JSON and CSV files without their times."""
     return {
         str(file.relative_to(out)): hashlib.sha256(_timeless(file)).hexdigest()
-        for name in kept
-        for file in [out / name, *sorted((out / name).rglob("*"))]
+        for pattern in kept
+        for found in out.glob(pattern)
+        for file in [found, *sorted(found.rglob("*"))]
         if file.is_file()
     }
 
 
 def _timeless(file: Path) -> bytes:
     data = file.read_bytes()
-    if file.suffix != ".json":
+    if file.suffix == ".json":
+        found = json.loads(data, object_hook=_without_times)
+    elif file.suffix == ".csv":
+        found = [_without_times(row) for row in csv.DictReader(io.StringIO(data.decode()))]
+    else:
         return data
-    return json.dumps({k: v for k, v in json.loads(data).items() if k not in _TIMES}).encode()
+    return json.dumps(found).encode()
+
+
+def _without_times(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name not in _TIMES}
 
 
 def environment() -> dict[str, str]:
-    """One compute thread, and warnings as a user sees them."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default", "NO_COLOR": "1"}
+    """One compute thread, warnings as a user sees them, and a Ray cluster for each command."""
+    return {
+        **os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default", "NO_COLOR": "1",
+        "RAY_ADDRESS": "local",
+    }  # fmt: skip
 
 
 def _texts(chance: random.Random, topic: str, n: int) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from commands import COMMANDS, digests
 from ledger import Outcome
-from running import broken, drawn, end, start
+from running import broken, drawn, end, prepare, start
 
 WORLDS = 3
 """Inputs that are drawn; each command's whole run on one of them is made once."""
@@ -166,6 +166,7 @@ def _try(
         "SECONDS": chance.choice((-86_400, 86_400)),
     }  # fmt: skip
     workers = chance.choice((1, 2))
+    prepare(COMMANDS[case.name], case.world, case.here / "out")
     with _left(case.here, room) if kind == _SMALL else contextlib.nullcontext():
         code, said, left = case.run(workers, fault)
     hit = case.tally()[0] or (kind == _SMALL and code != 0)

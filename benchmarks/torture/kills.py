@@ -10,19 +10,29 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from commands import COMMANDS, digests
 from ledger import Outcome
-from running import WORLDS, drawn, end, group, start, whole
+from running import Process, drawn, end, fork, group, start, whole, words_of
 
-KILLS = 6
+KILLS = 16
+WORLDS = 2
+"""Inputs that are drawn; each command's whole run on one of them is made once."""
+_STARTED = 0.15
+"""How likely a command is started as a user does, not forked, which is cheaper."""
+_EARLY = 0.5
+"""The part of a whole run in which signals come; what resumes has its later work there."""
+_FINISHED = "holds a selection"
+"""What `choose --out` says of a folder that it has finished."""
 
 
 def kill(seed: int, root: Path, only: str | None) -> Outcome:
-    """A case: one command on one world, interrupted `KILLS` times, then run to its end.
+    """A case: one command on one world, interrupted `KILLS` times, and run to its end in between.
 
     A signal goes to the command, to one of its workers, or to its whole group; most are SIGKILL.
+    A run that ends before its signal is compared with a whole one, and another one begins.
 
     Args:
         seed: draws command, world, workers, instants and signals.
@@ -31,34 +41,57 @@ def kill(seed: int, root: Path, only: str | None) -> Outcome:
     """
     chance = random.Random(f"kill {seed}")
     name, world = drawn(chance, root, only, WORLDS)
-    command, counts = COMMANDS[name], Counter[str]()
-    outcome = Outcome(counts, name)
-    kept, seconds = whole(root / "whole" / world.name / name, world, name)
-    out = root / "killed"
-    shutil.rmtree(out, ignore_errors=True)
-    for _ in range(KILLS):
-        workers = chance.choice((1, 2))
-        process = start(command, world, out, workers)
-        time.sleep(seconds * chance.random())
-        counts[_send(process, chance)] += 1
-        code, said, left = end(process)
-        if code is None:
-            outcome.broken.append("it hangs after a signal")
-        if left:
-            outcome.broken.append(f"{left} processes outlive it")
-        if "Traceback" in said:
-            outcome.broken.append(f"a traceback: {said[-300:]}")
-    process = start(command, world, out, chance.choice((1, 2)))
-    code, said, _ = end(process)
-    counts["resumed"] += 1
-    if code != 0:
-        outcome.broken.append(f"it does not go on: code {code}, {said[-300:]}")
-    elif digests(out, command.kept) != kept:
-        outcome.broken.append("its files are not those of a whole run")
+    command, outcome = COMMANDS[name], Outcome(Counter(), name)
+    kept, seconds = whole(world, name)
+    longest = {start: seconds, fork: seconds}
+    out, cache = root / "killed", root / "killed-cache"
+    left, begun = KILLS, False
+    while left or begun:
+        if not begun:
+            for folder in (out, cache):
+                shutil.rmtree(folder, ignore_errors=True)
+        begin = start if name == "ray" or chance.random() < _STARTED else fork
+        began = time.monotonic()
+        process = begin(command, world, out, chance.choice((1, 2)), {"CORPUSFIT_CACHE": str(cache)})
+        instant = _EARLY * longest[begin] * chance.random()
+        kind = _interrupted(process, instant, chance) if left else ""
+        if kind:
+            outcome.counts[f"signal: {kind}"] += 1
+            left -= 1
+        code, said, outlive = end(process)
+        done = code == 0 or _FINISHED in said
+        outcome.broken += _broken(code, said, outlive)
+        if done:
+            outcome.counts["resumed"] += begun
+            if digests(out, command.kept) != kept:
+                outcome.broken.append("its files are not those of a whole run")
+        elif not kind:
+            outcome.broken.append(f"it does not go on: code {code}, {said[-300:]}")
+            break
+        if not (begun or kind):
+            longest[begin] = time.monotonic() - began
+        begun = not done
     return outcome
 
 
-def _send(process: subprocess.Popen[str], chance: random.Random) -> str:
+def _broken(code: int | None, said: str, outlive: int) -> Iterator[str]:
+    if code is None:
+        yield "it hangs after a signal"
+    if outlive:
+        yield f"{outlive} processes outlive it"
+    if "Traceback" in said:
+        yield f"a traceback: {said[-300:]}"
+
+
+def _interrupted(process: Process, instant: float, chance: random.Random) -> str:
+    """Send a drawn signal to a drawn part at an instant; returns what was done, if it lived."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(instant)
+        return ""
+    return _send(process, chance)
+
+
+def _send(process: Process, chance: random.Random) -> str:
     """Send a drawn signal to a drawn part; returns the name of what was done."""
     kind = chance.choices(
         ("kill", "kill a worker", "kill all", "terminate", "interrupt twice", "hang up", "stop"),
@@ -86,11 +119,10 @@ def _send(process: subprocess.Popen[str], chance: random.Random) -> str:
             os.killpg(process.pid, signal.SIGCONT)
             time.sleep(chance.random())
             process.kill()
-    return f"signal: {kind}"
+    return kind
 
 
 def _is_worker(pid: int) -> bool:
-    """Whether a process runs jobs; Python's own resource tracker runs none."""
-    with contextlib.suppress(OSError):
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+    """Whether a process runs jobs, of this machine's engine or of Ray's."""
+    words = words_of(pid)
+    return b"spawn_main" in words or words.startswith(b"ray::")

@@ -1,4 +1,4 @@
-"""Run two commands at once, on one folder or on one cache, or one while its cache is cleaned."""
+"""Run two commands at once on one folder or cache, also of two versions, or clean the cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from running import broken, drawn, end, start, whole
 
 WORLDS = 3
 """Inputs that are drawn; each command's whole run on one of them is made once."""
-KINDS = ("one folder", "one cache", "pruned cache", "removed cache")
+KINDS = ("one folder", "one cache", "pruned cache", "removed cache", "two versions")
+_OTHER = "9.9.9"
 _OLD = 5 * 3600.0  # seconds since the last use of a cache that is pruned
 
 
@@ -26,7 +27,7 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
     """A case: two commands at once, or one and its cache's end; then the first one again.
 
     On one folder the second is told of the first, or finds it finished; on one cache both write
-    the files of a whole run.
+    the files of a whole run. Another version may refuse a folder in a sentence.
 
     Args:
         seed: draws commands, world, workers and instants.
@@ -38,17 +39,21 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
     name, world = drawn(chance, root, None if only in KINDS else only, WORLDS)
     here, outcome = root / "two", Outcome(Counter({kind: 1, "resumed": 1}), name)
     shutil.rmtree(here, ignore_errors=True)
-    run = _Run(root, world, here / "cache")
+    run = _Run(world, here / "cache")
     if kind == "one folder":
         outcome.broken += _one_folder(run, name, here / name, chance)
     elif kind == "one cache":
         outcome.broken += _one_cache(run, name, here, chance)
+    elif kind == "two versions":
+        other = _Run(world, here / "cache", _other_version(root))
+        outcome.broken += _two_versions(run, other, name, here, chance)
     else:
         outcome.broken += _cleaned(run, name, here, chance, prune=kind == "pruned cache")
     code, said, _ = end(run.start(name, here / name, 2))
-    if code != 0:
+    refused = kind == "two versions" and _OTHER in said
+    if code != 0 and not refused:
         outcome.broken.append(f"it does not go on: code {code}, {said[-600:]}")
-    elif not run.right(name, here / name):
+    elif not run.right(name, here / name) and not refused:
         outcome.broken.append("its files are not those of a whole run")
     return outcome
 
@@ -56,9 +61,10 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
 class _Run:
     """Runs of commands on one world with one cache."""
 
-    def __init__(self, root: Path, world: Path, cache: Path) -> None:
-        self._root, self._world = root, world
-        self._used = {"CORPUSFIT_CACHE": str(cache)}
+    def __init__(self, world: Path, cache: Path, packages: Path | None = None) -> None:
+        path = [str(packages or ""), os.environ.get("PYTHONPATH", "")]
+        self._world = world
+        self._used = {"CORPUSFIT_CACHE": str(cache), "PYTHONPATH": ":".join(filter(None, path))}
 
     def start(self, name: str, out: Path, workers: int) -> subprocess.Popen[str]:
         return start(COMMANDS[name], self._world, out, workers, self._used)
@@ -68,7 +74,7 @@ class _Run:
         subprocess.run(words, env={**os.environ, **self._used}, capture_output=True, check=True)
 
     def whole(self, name: str) -> tuple[dict[str, str], float]:
-        return whole(self._root / "whole" / self._world.name / name, self._world, name)
+        return whole(self._world, name)
 
     def right(self, name: str, out: Path) -> bool:
         """Whether a finished run has the files of a whole one."""
@@ -123,3 +129,35 @@ def _cleaned(
         yield f"code {code}, {said[-600:]}"
     if code == 0 and not run.right(name, here / name):
         yield "survived with other files"
+
+
+def _two_versions(
+    run: _Run, other: _Run, name: str, here: Path, chance: random.Random
+) -> Iterator[str]:
+    """A run, killed or not, then another version on its folder, and on a new one with its cache."""
+    _, seconds = run.whole(name)
+    first = run.start(name, here / name, chance.choice((1, 2)))
+    time.sleep(seconds * chance.random())
+    if killed := chance.random() < 0.5:
+        first.kill()
+    on_folder, on_cache = other.start(name, here / name, 1), other.start(name, here / "new", 1)
+    code, said, left = end(first)
+    if not killed:
+        yield from broken(code, said, left)
+    code, said, left = end(on_folder)
+    yield from (f"on its folder: {fault}" for fault in broken(code, said, left))
+    if code == 0 and not other.right(name, here / name):
+        yield "the other version went on to other files"
+    code, said, left = end(on_cache)
+    yield from (f"on its cache: {fault}" for fault in broken(code, said, left))
+    if code != 0 or not other.right(name, here / "new"):
+        yield f"on its cache: code {code}, {said[-300:]}"
+
+
+def _other_version(root: Path) -> Path:
+    """A folder that says of the package that it has another version."""
+    info = root / "version" / f"corpusfit-{_OTHER}.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    text = f"Metadata-Version: 2.1\nName: corpusfit\nVersion: {_OTHER}\n"
+    (info / "METADATA").write_text(text, "utf-8")
+    return info.parent

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from commands import COMMANDS, Command, digests, environment, make_world
+from forks import Fork
 
-WORLDS = 8
-"""Inputs that are drawn; each command's whole run on one of them is made once."""
+Process = subprocess.Popen[str] | Fork
 _LONGEST, _GRACE = 600.0, 20.0  # seconds after which a command hangs, and its workers outlive it
 _CURE = re.compile(
     r"\b(again|make room|free|choose|pass|use|raise|set|check|install|give|restore)\b", re.I
 )
+_RAYS = re.compile(rb"ray\b.*agent", re.I)
 
 
 def drawn(chance: random.Random, root: Path, only: str | None, worlds: int) -> tuple[str, Path]:
@@ -33,19 +34,20 @@ def drawn(chance: random.Random, root: Path, only: str | None, worlds: int) -> t
     return name, world
 
 
-def whole(out: Path, world: Path, name: str) -> tuple[dict[str, str], float]:
+def whole(world: Path, name: str) -> tuple[dict[str, str], float]:
     """The files of an uninterrupted run, made once, and its seconds.
 
     Args:
-        out: its folder.
-        world: folder of inputs.
+        world: folder of inputs, in which `whole/NAME` is that of the run.
         name: the command.
     """
-    command, took = COMMANDS[name], out.with_suffix(".seconds")
+    command, out = COMMANDS[name], world / "whole" / name
+    took = out.with_suffix(".seconds")
     if not took.exists():
         shutil.rmtree(out, ignore_errors=True)
         began = time.monotonic()
-        code, said, _ = end(start(command, world, out, 2))
+        cache = {"CORPUSFIT_CACHE": str(world / "cache")}
+        code, said, _ = end(start(command, world, out, 2, cache))
         if code != 0:
             raise RuntimeError(f"{name} fails on world {world.name}: {said}")
         took.write_text(str(time.monotonic() - began))
@@ -63,6 +65,7 @@ def start(
     also: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
     """Start a command in a group of its own; `also` is added to its environment."""
+    prepare(command, world, out)
     return subprocess.Popen(
         command.line(world, out, workers),
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -70,7 +73,22 @@ def start(
     )  # fmt: skip
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int | None, str, int]:
+def fork(command: Command, world: Path, out: Path, workers: int, also: Mapping[str, str]) -> Fork:
+    """Start a command as `start` does, without the seconds that its imports take."""
+    prepare(command, world, out)
+    _, _, _, *words = command.line(world, out, workers)
+    return Fork(words, {**environment(), **also}, out.with_suffix(".said"))
+
+
+def prepare(command: Command, world: Path | str, out: Path | str) -> None:
+    """Make the runs that a command reads, and the folder that it begins in."""
+    for name in command.before:
+        whole(Path(world), name)
+    if command.copied and not Path(out).exists():
+        shutil.copytree(Path(world) / "whole" / command.copied, out)
+
+
+def end(process: Process) -> tuple[int | None, str, int]:
     """The exit status, None if it hangs, what it said, and how many processes outlive it."""
     try:
         _, said = process.communicate(timeout=_LONGEST)
@@ -78,11 +96,23 @@ def end(process: subprocess.Popen[str]) -> tuple[int | None, str, int]:
         os.killpg(process.pid, signal.SIGKILL)
         return None, process.communicate()[1], 0
     until = time.monotonic() + _GRACE
-    while (left := len(group(process.pid))) and time.monotonic() < until:
+    while (left := _ours(process.pid)) and time.monotonic() < until:
         time.sleep(0.1)
-    if left:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     return process.returncode, said, left
+
+
+def _ours(leader: int) -> int:
+    """How many processes of a group live, but for Ray's agents, which end a minute after it."""
+    return sum(not _RAYS.search(words_of(pid)) for pid in group(leader))
+
+
+def words_of(pid: int) -> bytes:
+    """The command line of a process, empty if it is gone (Linux)."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def broken(code: int | None, said: str, left: int) -> Iterator[str]:

@@ -59,7 +59,7 @@ def store(seed: int, root: Path, only: str | None) -> Outcome:
     kinds = [only] if only in KINDS else list(KINDS)
     name = chance.choice(_COMMANDS) if only is None or only in KINDS else only
     name, world = drawn(chance, root, name, WORLDS)
-    kept, _ = whole(root / "whole" / world.name / name, world, name)
+    kept, _ = whole(world, name)
     outcome, here = Outcome(Counter(), name), root / "stored"
     for folder in (here, root / "stored-cache"):
         shutil.rmtree(folder, ignore_errors=True)

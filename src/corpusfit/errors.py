@@ -173,6 +173,7 @@ _CURES = {
         (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
     ),
     **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk, the network drive or the store"),
+    **dict.fromkeys((errno.EISDIR, errno.ENOTDIR), "Name another file or folder"),
     errno.ENOMEM: "Use fewer <.workers> or a machine with more memory",
 }
 """What to do about an error of the system, by its number."""
@@ -238,6 +239,8 @@ def raise_torn_file(error: Exception, what: str = "") -> None:
         error: what was raised.
         what: what could not be done (default: nothing is said of it).
     """
+    if isinstance(error, CorpusfitError):
+        return
     if isinstance(error, json.JSONDecodeError) or _TORN.search(str(error)):
         text = f"{what}: a file" if what else "A file"
         raise StorageError(

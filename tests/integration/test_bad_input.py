@@ -372,6 +372,13 @@ def test_an_output_folder_with_something_else(cli, random_run, task, pile, tmp_p
         random_run(pile, out="file/inside")
 
 
+def test_a_file_as_cache_is_told_before_the_work(cli, task, pile, tmp_path):
+    words = ("--target", task, "--corpus", pile, "--method", "random", "--out", tmp_path / "out")
+    done = cli("select", *words, "--cache", task)
+    assert (done.code, done.err.startswith("Error: --cache ")) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_empty_output_folder_is_fine(random_run, pile, tmp_path):
     (tmp_path / "out").mkdir()
     assert random_run(pile).manifest["counts"]["rejected"] == 0

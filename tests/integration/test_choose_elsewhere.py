@@ -28,6 +28,20 @@ def test_both_selections_stay(first, inline, tmp_path):
     assert corpusfit.explain(back.path, text="the selected text", machine=inline)
 
 
+def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    words = {"out": tmp_path / "second", "segments": 5, "machine": inline}
+    with monkeypatch.context() as patch:
+        patch.setattr("corpusfit.workflows.selection.commands._finish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            corpusfit.choose(first.path, **words)
+    second = corpusfit.choose(first.path, **words)
+    again = corpusfit.choose(first.path, segments=5, machine=inline)
+    assert digests(second.path) == digests(again.path)
+
+
 def test_a_folder_with_something_in_it_is_refused(first, inline, tmp_path):
     (tmp_path / "notes.txt").write_text("mine", "utf-8")
     second = corpusfit.choose(first.path, out=tmp_path / "second", segments=5, machine=inline)

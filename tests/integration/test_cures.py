@@ -8,6 +8,7 @@ import json
 import lzma
 import re
 import subprocess
+import zipfile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,12 +20,18 @@ TEXTS = [f"caf\u00e9 {text}" for text in prose("market", 30)]
 ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in TEXTS)
 TABLE = "id;text\n" + "".join(f"{i};{text}\n" for i, text in enumerate(TEXTS))
 LIST = json.dumps([{"text": text} for text in TEXTS], indent=1)
-COMMAND = re.compile(r"(?:iconv|mv|python -c) .*(?<=[ ])(\S+)$", re.M)
+COMMAND = re.compile(r"(?:iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
 OPTION = re.compile(r"--(?:set \S+|text-field|target-field \w+)")
 
 
 def parquet(path):
     pq.write_table(pa.table({"text": TEXTS}), path)
+    return path.read_bytes()
+
+
+def archive(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("rows.jsonl", ROWS)
     return path.read_bytes()
 
 
@@ -40,6 +47,7 @@ FILES = {
     "columns.jsonl": parquet,
     "list.json": lambda _: LIST.encode(),
     "list.jsonl": lambda _: LIST.replace("\n", "").encode(),
+    "rows.zip": archive,
     "tabs.csv": lambda _: TABLE.replace(";", "\t").encode(),
 }
 

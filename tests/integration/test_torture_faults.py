@@ -60,8 +60,9 @@ def test_a_command_on_a_faulty_machine_goes_on_with_the_same_bytes(campaigns, ro
 
 
 @pytest.mark.slow
-def test_two_commands_on_one_folder_do_not_mix(campaigns, root, monkeypatch):
-    monkeypatch.setattr(campaigns["pairs"], "KINDS", ("one folder",))
+@pytest.mark.parametrize("kind", ["one folder", "two versions"])
+def test_two_commands_at_once_do_not_mix(campaigns, root, monkeypatch, kind):
+    monkeypatch.setattr(campaigns["pairs"], "KINDS", (kind,))
     outcome = campaigns["pairs"].two(0, root, "dsir")
     assert outcome.broken == []
-    assert outcome.counts == {"one folder": 1, "resumed": 1}
+    assert outcome.counts == {kind: 1, "resumed": 1}

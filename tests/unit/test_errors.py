@@ -111,3 +111,15 @@ def test_an_error_of_the_network_has_a_cure_and_a_closed_pipe_none():
 @pytest.mark.parametrize("bug", [FileNotFoundError(errno.ENOENT, "x"), OSError("x"), KeyError(1)])
 def test_a_bug_is_no_fault_of_the_machine(bug):
     assert errors.machine_fault(bug) is None
+
+
+def test_an_error_of_ours_is_not_taken_for_a_damaged_file():
+    torn = "Parquet magic bytes not found in footer."
+    errors.raise_torn_file(errors.EmptyInputError(torn))
+    with pytest.raises(errors.StorageError, match="damaged"):
+        errors.raise_torn_file(ValueError(torn))
+
+
+@pytest.mark.parametrize("number", [errno.EISDIR, errno.ENOTDIR])
+def test_a_folder_in_the_place_of_a_file_is_a_fault_to_mend_by_name(number):
+    assert "another" in str(errors.machine_fault(OSError(number, "x", "a")))

@@ -24,12 +24,15 @@ _BYTES = {
 }
 _ARCHIVES = (".gz", ".zst", ".bz2", ".xz")
 _SHEETS = (".xlsx", ".xls", ".ods")
-_TO_TEXT = {
-    ".pdf": "pdftotext {} {}",
+_FIRST = {
+    ".zip": ("Unpack it", "python -m zipfile -e {} {}", ""),
+    ".pdf": ("Make text of it", "pdftotext {} {}", ".txt"),
     **dict.fromkeys(
-        (".docx", ".odt", ".rtf", ".epub", ".html", ".htm"), "pandoc -t plain {} -o {}"
+        (".docx", ".odt", ".rtf", ".epub", ".html", ".htm"),
+        ("Make text of it", "pandoc -t plain {} -o {}", ".txt"),
     ),
 }
+"""What to do first, its command and the suffix of what that makes, by suffix."""
 _AS_LINES = (
     'python -c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)]" '
     "< {} > {}"
@@ -42,8 +45,9 @@ _HEAD = 1 << 16
 def of_name(path: str) -> str:
     """What to do with a file, named itself, whose suffix is none of the readable ones."""
     suffix = PurePosixPath(path).suffix.lower()
-    if suffix in _TO_TEXT:
-        return f"Make text of it first: {_command(_TO_TEXT[suffix], path, '.txt')}"
+    if suffix in _FIRST:
+        what, command, made = _FIRST[suffix]
+        return f"{what} first: {_command(command, path, made)}"
     if suffix in _SHEETS:
         return "Save the sheet as CSV first."
     start = _start(path)

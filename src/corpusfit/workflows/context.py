@@ -99,8 +99,11 @@ class Machine:
             work: folder that the workers see (default: a temporary one, removed afterwards).
 
         Raises:
-            UsageError: there is no such engine, or the workers do not see the temporary folder.
+            UsageError: there is no such engine, the cache is a file, or the workers do not see
+                the temporary folder.
         """
+        if self.cache and Path(self.cache).is_file():
+            raise bad_setting("<.cache>", "a folder or a URL", str(self.cache))
         say = functools.cache(lambda: self.progress.note(_COMPILING))
         with self.start() as engine, noticed_by(say), contextlib.ExitStack() as stack:
             engine.on_compile = say
@@ -338,10 +341,12 @@ class Run(RunContext):
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
         read, fit = self.plan.read, self.plan.fit
-        field = "Name the text field with <read.text_field>"
-        if self.target and not fit.target_field:
-            field += f", and the target's with <fit.target_field={read.text_field}>"
-        otherwise = f"{field}, or give other files to <.{self.role}>."
+        otherwise = f"Give other files to <.{self.role}>."
+        if any(kind.startswith(("missing field", "text is")) for kind in rejected.counts):
+            field = "Name the text field with <read.text_field>"
+            if self.target and not fit.target_field:
+                field += f", and the target's with <fit.target_field={read.text_field}>"
+            otherwise = f"{field}, or give other files to <.{self.role}>."
         cure = cures.of_content(self.sources, read, rejected.counts, otherwise)
         return EmptyInputError(f"<.{self.role}> has no usable row ({rejected}). {cure}")
 

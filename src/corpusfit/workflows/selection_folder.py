@@ -55,16 +55,17 @@ class SelectionFolder(OutFolder):
         Files of this machine are linked, since none is ever changed in place.
 
         Raises:
-            OutputFolderError: the folder is neither new nor empty.
+            OutputFolderError: the folder is neither new nor empty, nor a copy whose `choose` was
+                stopped.
         """
-        self.require_scored()
+        scored = self.require_scored()
         last = self.work / "scored.json"
         kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
         kept += [self.keys, self.near]
         files = [file for folder in kept if folder.is_dir() for file in sorted(folder.rglob("*"))]
         other = SelectionFolder(into)
         other.claim()
-        if other.scored_so_far() is not None:
+        if other.finished() or other.scored_so_far() not in (None, scored):
             raise OutputFolderError(
                 f"<.out> must be a new or empty folder; {into} holds a selection. Choose another "
                 "<.out>."
