@@ -124,5 +124,6 @@ if __name__ == "__main__":
     try:
         runpy.run_module("corpusfit", run_name="__main__", alter_sys=True)
     except SystemExit as end:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         atexit._run_exitfuncs()
         os._exit(end.code or 0)  # to take down five thousand modules would take a second

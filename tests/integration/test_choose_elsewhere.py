@@ -28,17 +28,18 @@ def test_both_selections_stay(first, inline, tmp_path):
     assert corpusfit.explain(back.path, text="the selected text", machine=inline)
 
 
-def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", ["_finish", "write_selection_card"])
+def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch, step):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    words = {"out": tmp_path / "second", "segments": 5, "machine": inline}
+    words = {"weights": "resample", "segments": 5, "machine": inline}
     with monkeypatch.context() as patch:
-        patch.setattr("corpusfit.workflows.selection.commands._finish", stop)
+        patch.setattr(f"corpusfit.workflows.selection.commands.{step}", stop)
         with pytest.raises(KeyboardInterrupt):
-            corpusfit.choose(first.path, **words)
-    second = corpusfit.choose(first.path, **words)
-    again = corpusfit.choose(first.path, segments=5, machine=inline)
+            corpusfit.choose(first.path, out=tmp_path / "second", **words)
+    second = corpusfit.choose(first.path, out=tmp_path / "second", **words)
+    again = corpusfit.choose(first.path, **words)
     assert digests(second.path) == digests(again.path)
 
 
