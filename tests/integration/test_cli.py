@@ -318,7 +318,8 @@ def test_a_run_for_people(cli, inputs, pile, tmp_path):
     assert "Method: random." in done.err
     assert done.out.startswith("Selected: 226 segments, about ")
     table = [line.split() for line in done.out.splitlines() if ".jsonl" in line]
-    assert {row[0] for row in table} == {p.name for p in pile.iterdir()}
+    assert {row[0] for row in table} == {p.name for p in pile.iterdir()} - {"broken.jsonl"}
+    assert "Nothing is selected of 1 other source." in done.err
     assert sum(int(row[-4]) for row in table) == 226
 
 
@@ -338,7 +339,7 @@ def test_the_composition_of_many_sources_is_shortened(cli, task, jsonl, tmp_path
         jsonl(f"many/{i}.jsonl", prose("market", 2, seed=i))
     done = cli(
         *("select", "--target", task, "--corpus", tmp_path / "many", "--method", "random"),
-        *("--out", tmp_path / "out"),
+        *("--out", tmp_path / "out", "--fraction", 1),
     )
     assert done.out.count(".jsonl") == 30
     assert "3 more sources" in done.err
