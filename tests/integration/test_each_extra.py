@@ -75,7 +75,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "cache"),
     ((), FIRST),
     ((), f"{SELECT} vectors --method consensus"),
-    (("minilm",), f"{SELECT} minilm --method knn --embedder minilm"),
+    (("minilm",), f"{SELECT} by_minilm --method knn --embedder minilm"),
     (("models",), f"{SELECT} network --method knn --embedder lm"),
     (("minilm",), f"{SELECT} tuned --method domain_finetune --set method.epochs=1"),
     (("pyod",), f"{SELECT} pyod --method pyod:ECOD"),
@@ -101,7 +101,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("models",), "evaluate --frozen --model lm --task task --seeds 1 --out frozen"),
     (("train",), "run run.toml --out table"),
     (("models",), "forecast --data words --model lm"),
-    (("minilm",), "forecast --data words --model minilm"),
+    (("minilm",), "forecast --data words --model minilm --set model.new_head=true"),
     ((), "retrieval --model static --pairs pair:en.txt,de.txt"),
     (("models",), "retrieval --model lm --pairs pair:en.txt,de.txt"),
     (("models",), "tokenizers --tokenizer lm --specific target.jsonl --general pile"),
@@ -223,7 +223,7 @@ def test_a_command_works_or_names_the_extra_that_is_missing(extra, folder, tmp_p
         check=False,
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == len(lines), done.stderr
+    assert len(found) == len(lines), (done.returncode, done.stderr)
     wrong = [
         (words, missing, code, said)
         for (missing, words), (code, said) in zip(lines, found, strict=True)
