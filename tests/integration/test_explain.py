@@ -96,6 +96,8 @@ def test_an_explanation_prints_itself(run, inline):
     assert why.headline in str(why)
     assert [each.part in str(why) for each in why.raised] == [True] * len(why.raised)
     assert "Effect(" not in str(why)
+    hostile = corpusfit.explain(out, text="The enzyme \x1b]0;binds\x07.", machine=inline)
+    assert "\x1b" not in str(hostile)
 
 
 def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):

@@ -12,6 +12,8 @@ from corpusfit.api.logged import Logged
 from corpusfit.engine.pace import Pace
 
 _FORMAT = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}{postfix}"
+_UNKNOWN = "{desc}: {elapsed}"
+"""Of a stage whose amount of work is not known."""
 
 
 def in_notebook() -> bool:
@@ -30,7 +32,8 @@ class Bars(Logged):
         with warnings.catch_warnings(action="ignore"):  # without ipywidgets the bar is text
             from tqdm.auto import tqdm
         self._pace = Pace(total, time.monotonic())
-        self._bar: Any = tqdm(total=1.0 if total else None, desc=stage, bar_format=_FORMAT)
+        form, whole = (_FORMAT, 1.0) if total else (_UNKNOWN, None)
+        self._bar: Any = tqdm(total=whole, desc=stage, bar_format=form)
 
     def advance(self, done: float, units: int = 0) -> None:
         """Move the bar."""

@@ -54,7 +54,7 @@ def methods(
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
         say("extra: install it with pip install 'corpusfit[NAME]'")
         say("To see one method's settings: corpusfit methods NAME")
-        say("Without --method, `select` takes the one that helps most on your data (auto).")
+        say("To compare them on your data: `corpusfit rank`, or --method auto, the default.")
 
 
 def _described(name: str) -> dict[str, Any]:

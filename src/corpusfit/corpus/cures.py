@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from corpusfit.corpus import rejects
@@ -85,6 +85,18 @@ def of_content(
     if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
         return f"{source.name} is not a {archive} archive. Rename it to match its content."
     return (not source.compression and _of_text(source, plan, reason, start)) or otherwise
+
+
+def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
+    """What to do about inputs without a usable row, by why their rows are rejected.
+
+    Args:
+        reasons: the kinds of reasons.
+        field: how to name the text field, a sentence without its full stop.
+        role: the setting of the inputs.
+    """
+    files = f"ive other files to <.{role}>."
+    return f"{field}, or g{files}" if any(map(rejects.of_field, reasons)) else f"G{files}"
 
 
 def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:

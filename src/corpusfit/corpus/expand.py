@@ -181,11 +181,17 @@ def _missing(input_name: str, setting: str, what: str) -> InputError:
     )
 
 
+_COMPARED = 1000
+"""Most names of a folder that are compared with one that does not exist."""
+
+
 def _like(path: str) -> str:
     """A question after a name like this one, in the same folder."""
-    folder = Path(path).parent
-    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(Path(path).name, names, n=1)
+    try:
+        names = sorted(each.name for each in Path(path).parent.iterdir())
+    except OSError:  # there is no such folder, or it cannot be read
+        names = []
+    near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

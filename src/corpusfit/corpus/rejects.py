@@ -11,6 +11,8 @@ INVALID_UTF8 = "invalid UTF-8"
 NOT_AN_OBJECT = "row is not an object"
 NULL_TEXT = "text is null"
 EMPTY_TEXT = "text is empty"
+NOT_A_STRING = "text is not a string"
+MISSING_FIELD = "missing field"
 EMPTY_LINE = "empty line"
 NUL = "text contains NUL"
 UNCLOSED_QUOTE = "unclosed quote"
@@ -23,16 +25,21 @@ def kind(reason: str) -> str:
     return reason.partition(": ")[0]
 
 
+def of_field(reason: str) -> bool:
+    """Whether the text may stand in another field."""
+    return reason.startswith((MISSING_FIELD, NULL_TEXT, EMPTY_TEXT, NOT_A_STRING))
+
+
 def missing_field(field: str, fields: Iterable[object]) -> str:
     """The row lacks the text field; the detail lists the fields that it has (at most eight)."""
     names = [str(name)[:40] for name in fields]
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-    return f"missing field {field!r}: fields are {shown}" if names else f"missing field {field!r}"
+    return f"{MISSING_FIELD} {field!r}" + (f": fields are {shown}" if names else "")
 
 
 def not_a_string(value: object) -> str:
     """The text field does not hold a string."""
-    return f"text is not a string: {type(value).__name__}"
+    return f"{NOT_A_STRING}: {type(value).__name__}"
 
 
 def malformed_csv(detail: object) -> str:

@@ -36,7 +36,7 @@ class Overlap:
 
     def __str__(self) -> str:
         """A sentence with the counts."""
-        where = "copies of others in it" if self.split == self.within else f"also in {self.within}"
+        where = "copies of earlier ones" if self.split == self.within else f"also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
         more = f" ({self.identical:,} exact, {self.relabelled:,} with another label)"
         return f"{self.split}: {counts} are {where}{more if self.shared else ''}."

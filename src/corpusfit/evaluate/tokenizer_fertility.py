@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.contract import Progress
+from corpusfit.embed.extras import require_extras
 from corpusfit.embed.folders import Setting, find
-from corpusfit.embed.minilm import minilm_folder, require_extras
+from corpusfit.embed.minilm import minilm_folder
 from corpusfit.embed.transformer import LOCAL, quiet
 from corpusfit.errors import CorpusfitError, ModelError, raise_machine_fault
 from corpusfit.evaluate.formats.brat import WORD

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
-from corpusfit.embed.minilm import MINILM, require_extras
+from corpusfit.embed.extras import require_extras
+from corpusfit.embed.minilm import MINILM
 from corpusfit.errors import ModelError, UsageError, bad_setting
 from corpusfit.options import KINDS
 from corpusfit.plan import AUTO, MethodPlan

@@ -341,12 +341,10 @@ class Run(RunContext):
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
         read, fit = self.plan.read, self.plan.fit
-        otherwise = f"Give other files to <.{self.role}>."
-        if any(kind.startswith(("missing field", "text is")) for kind in rejected.counts):
-            field = "Name the text field with <read.text_field>"
-            if self.target and not fit.target_field:
-                field += f", and the target's with <fit.target_field={read.text_field}>"
-            otherwise = f"{field}, or give other files to <.{self.role}>."
+        field = "Name the text field with <read.text_field>"
+        if self.target and not fit.target_field:
+            field += f", and the target's with <fit.target_field={read.text_field}>"
+        otherwise = cures.of_reasons(rejected.counts, field, self.role)
         cure = cures.of_content(self.sources, read, rejected.counts, otherwise)
         return EmptyInputError(f"<.{self.role}> has no usable row ({rejected}). {cure}")
 

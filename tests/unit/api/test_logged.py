@@ -10,6 +10,7 @@ import types
 import pytest
 
 import corpusfit
+from corpusfit.api.bars import Bars
 from corpusfit.engine.progress import Progress
 
 
@@ -66,3 +67,19 @@ def test_a_notebook_shows_a_bar_for_each_stage(select, monkeypatch, capsys):
     assert shown.out == ""
     full = [line for line in shown.err.splitlines() if ": 100 %|" in line]
     assert {line.split(":")[0] for line in full} >= {"score", "write"}
+
+
+def test_a_bar_of_unknown_length_claims_no_share(capsys):
+    bars = Bars()
+    with bars.showing("read", 0):
+        bars.advance(0, 10)
+    with bars.showing("score", 4):
+        bars.advance(2)
+    err = capsys.readouterr().err
+    lines = {
+        name: [x for x in err.replace("\r", "\n").splitlines() if name in x]
+        for name in ("read", "score")
+    }
+    assert lines["read"]
+    assert not any("%" in line for line in lines["read"])
+    assert any(" 100 %" in line for line in lines["score"])

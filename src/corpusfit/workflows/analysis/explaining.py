@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
+from corpusfit.escaping import harmless
 from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
@@ -96,7 +97,7 @@ class Explanation:
         return f"{where}: {self.method} score {self.score:.4g}{selected} ({notes})."
 
     def __str__(self) -> str:
-        """What there is to know, in lines."""
+        """The score, the text, the words that moved the score, and the nearest target texts."""
         lines = [self.headline, self.text, self.meaning]
         effects = {"raised": self.raised, "lowered": self.lowered}
         for how, found in effects.items():
@@ -104,7 +105,7 @@ class Explanation:
             lines.append(listed and f"Words that {how} the score: {listed}.")
         texts = [f"  {each.cosine:.3f}  {each.text}" for each in self.nearest]
         lines += ["Target texts nearest to it, by cosine:", *texts] if texts else []
-        return "\n".join(filter(None, lines))
+        return harmless("\n".join(filter(None, lines)))
 
 
 @dataclass(frozen=True)

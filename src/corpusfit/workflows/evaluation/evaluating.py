@@ -12,8 +12,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import resolve, resolve_device
-from corpusfit.embed.minilm import require_extras
 from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.answering import answering_hardware
@@ -318,7 +318,7 @@ class _Evaluation:
         for size, comparison, p, each in zip(self.sizes, compared, adjusted, own, strict=True):
             words = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)
             if all(o.one_answer for role in self.models for o in self.outcomes(role, size)):
-                words += "; neither model learned the task, each gives one answer to every text"
+                words += "; both models give one answer to every test text: nothing is compared"
             figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
             figures |= {"paired_tests": each} if any(each) else {}
             found.append({"size": size or self._learned, **figures})

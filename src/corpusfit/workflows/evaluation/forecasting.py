@@ -20,8 +20,8 @@ from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import resolve
-from corpusfit.embed.minilm import require_extras
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.forecast import (
     FEATURES,

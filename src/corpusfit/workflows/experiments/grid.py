@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
-from corpusfit.embed.minilm import require_extras
+from corpusfit.embed.extras import require_extras
 from corpusfit.errors import bad_setting, called_by
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan
 from corpusfit.plan import Plan

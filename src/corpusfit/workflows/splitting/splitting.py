@@ -110,7 +110,8 @@ class _Task:
         """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
         rows = key_rows(self.sources, self.plan.read, self.context, "read")
         if not len(rows):
-            reasons, otherwise = rows.rejected, "Name the text field with <read.text_field>."
+            reasons, field = rows.rejected, "Name the text field with <read.text_field>"
+            otherwise = cures.of_reasons(reasons.counts, field, "data")
             cure = cures.of_content(self.sources, self.plan.read, reasons.counts, otherwise)
             raise EmptyInputError(f"<.data> has no usable row ({reasons}). {cure}")
         side = np.full(len(rows), KEPT, np.int8)

@@ -12,8 +12,8 @@ from typing import Any
 
 from corpusfit.adapt.models import MODEL, fingerprint
 from corpusfit.artifacts import is_local
+from corpusfit.embed.extras import require_extras
 from corpusfit.embed.folders import find
-from corpusfit.embed.minilm import require_extras
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
