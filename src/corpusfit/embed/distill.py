@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from corpusfit.artifacts import is_local, user_cache, write_bytes
 from corpusfit.embed.contract import digest
@@ -21,6 +22,7 @@ from corpusfit.plan import EmbedPlan
 DIMENSIONS = 256
 SIF = 1e-4  # the a of Arora et al., as in model2vec
 RECIPE = "distil 1"
+_THREADS = 2  # LAPACK's last bits depend on the number of threads, so it is the same everywhere
 _FILES = ("model.safetensors", "tokenizer.json", "config.json")  # in the order they are written
 UNUSED = re.compile(r"\[unused\d+\]")
 
@@ -141,12 +143,14 @@ def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.
         most: largest number of components; never more than d or n.
 
     Returns:
-        float32 [n, min(most, d, n)]; each column's largest entry by magnitude is positive.
+        float32 [n, min(most, d, n)], the same for any number of cores and threads; each column's
+            largest entry by magnitude is positive.
     """
     centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-    _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-    kept = axes[:, ::-1][:, : min(most, *vectors.shape)]
-    turned: NDArray[np.float32] = centred @ kept.astype(np.float32)
+    with threadpool_limits(_THREADS, user_api="blas"):
+        _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+        kept = axes[:, ::-1][:, : min(most, *vectors.shape)]
+        turned: NDArray[np.float32] = centred @ kept.astype(np.float32)
     largest = np.abs(turned).argmax(axis=0)
     turned *= np.where(turned[largest, np.arange(turned.shape[1])] < 0, -1, 1)
     return turned

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from corpusfit.artifacts import place
@@ -187,6 +188,16 @@ def test_principal_components_keep_no_more_than_there_are():
     assert kept.shape == (50, 3)
     assert principal_components(vectors, 256).shape == (50, 8)
     assert (np.diff(kept.var(0)) <= 0).all()
+
+
+def test_principal_components_are_the_same_for_any_number_of_threads():
+    wide = np.random.default_rng(0).standard_normal((2000, 384))
+    vectors = np.linalg.qr(wide)[0].astype(np.float32)  # no direction stands out: rounding decides
+    found = set()
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            found.add(principal_components(vectors, 256).tobytes())
+    assert len(found) == 1
 
 
 def test_a_decoder_can_be_distilled(tiny_gpt2, texts, tmp_path):
