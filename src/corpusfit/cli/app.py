@@ -61,6 +61,20 @@ class _Command(TyperCommand):
                 say(f"Warning: {option.opts[0]} is given {len(given)} times; the last one counts.")
         return super().parse_args(ctx, args)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the options by what they are about: the command's own first, how it runs last."""
+        from corpusfit.cli.options import RUN
+
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            own = "Arguments" if param.param_type_name == "argument" else "Options"
+            title = RUN if param.name == "help" else getattr(param, "rich_help_panel", "") or own
+            name, about = param.get_help_record(ctx) or ("", "")
+            groups.setdefault(title, []).append((name.partition(" <")[0], about))  # no "<str>"
+        for title in sorted(groups, key=RUN.__eq__):
+            with formatter.section(title):
+                formatter.write_dl(groups[title])
+
 
 class _Commands(TyperGroup):
     """Imports the module of a command when that command is called; its docstring is the help."""

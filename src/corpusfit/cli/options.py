@@ -37,9 +37,23 @@ number = _parser(float, "a number")
 share = _parser(lambda text: text if text == "auto" else float(text), "a number or auto")
 
 
-def option(metavar: str, text: str, *words: str, parser: Any = None) -> Any:
+def option(
+    metavar: str, text: str, *words: str, parser: Any = None, heading: str | None = None
+) -> Any:
     """An option that is named like its parameter, or by `words`; its help says the default."""
-    return typer.Option(*words, metavar=metavar, help=text, parser=parser, show_default=False)
+    return typer.Option(
+        *words,
+        metavar=metavar,
+        help=text,
+        parser=parser,
+        show_default=False,
+        rich_help_panel=heading,
+    )
+
+
+def flag(word: str, text: str) -> Any:
+    """A switch that says how a command runs."""
+    return typer.Option(word, help=text, rich_help_panel=RUN)
 
 
 def guard(texts: str) -> Any:
@@ -47,6 +61,21 @@ def guard(texts: str) -> Any:
     held = "a task's folder (its dev and test splits) or files; repeatable (default: none)"
     return option("INPUT", f"Held-out texts to decontaminate {texts} against: {held}")
 
+
+RUN = "Run"
+"""The heading in `--help` of how a command runs, and of what it does beside its result."""
+
+_HEADINGS = {
+    "Scoring": ("method", "embed", "auto", "cascade"),
+    "Selection": ("choose", "search", "split"),
+    "Clusters": ("mixture", "draw"),
+    "Model": ("model", "adapter"),
+    "Task": ("task", "augment", "decode", "likelihood"),
+    "Training": ("train", "finetune", "objective", "weights", "mix", "then_task"),
+    "Text": ("read", "cut", "fit"),
+    RUN: ("seed",),
+}
+"""The headings in `--help`, each with groups of settings."""
 
 _CODE = re.compile(r"`([^`]*)`")
 
@@ -110,8 +139,9 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
     hints = {word: _option(offer, word) for word in offer.settings}
     if example:
         text = f"Any other setting, such as {example}; repeatable (default: none)"
-        declared = option("KEY=VALUE", text, "--set")
-        file = option("FILE", "TOML file with settings; options override them (default: none)")
+        declared = option("KEY=VALUE", text, "--set", heading=RUN)
+        text = "TOML file with settings; options override them (default: none)"
+        file = option("FILE", text, heading=RUN)
         hints["plan"] = Annotated[Path | None, file]
         hints["settings"] = Annotated[list[str] | None, declared]
     for word, hint in hints.items():
@@ -136,8 +166,13 @@ def _option(offer: Offer[Any], word: str) -> Any:
         spelled(text, CommandLine(offer)),
     )
     kind = str | None if setting.metavar else bool | None
+    group = setting.path.partition(".")[0]
     declared = typer.Option(
-        f"--{word.replace('_', '-')}", metavar=setting.metavar, parser=parser, help=text
+        f"--{word.replace('_', '-')}",
+        metavar=setting.metavar,
+        parser=parser,
+        help=text,
+        rich_help_panel=next(title for title, groups in _HEADINGS.items() if group in groups),
     )
     return Annotated[kind if word not in offer.required else str, declared]
 
@@ -156,6 +191,7 @@ Workers = Annotated[
         "N",
         "Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
         parser=whole_number,
+        heading=RUN,
     ),
 ]
 EngineName = Annotated[
@@ -164,6 +200,7 @@ EngineName = Annotated[
         "[local|inline|ray]",
         "Where to run: local (processes of this machine), inline (this process, for small inputs) "
         "or ray (the running Ray cluster, or a new one on this machine) (default: local)",
+        heading=RUN,
     ),
 ]
 Cache = Annotated[
@@ -172,15 +209,14 @@ Cache = Annotated[
         "FOLDER",
         "Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
         "user's cache folder)",
+        heading=RUN,
     ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a different run in --out")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output")]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace a different run in --out")]
+Json = Annotated[bool, flag("--json", "Print one JSON object on standard output")]
 DryRun = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", help="Print what would be read and the expected time and space; write nothing"
-    ),
+    flag("--dry-run", "Print what would be read and the expected time and space; write nothing"),
 ]
 PushToHub = Annotated[
     str | None,
@@ -188,17 +224,14 @@ PushToHub = Annotated[
         "OWNER/NAME",
         "Publish the result on the Hugging Face hub, as `corpusfit push` does; the login is "
         "checked first (default: none)",
+        heading=RUN,
     ),
 ]
 Public = Annotated[
     bool,
-    typer.Option(
-        "--public", help="Everybody can see what is published on the hub, not only its owner"
-    ),
+    flag("--public", "Everybody can see what is published on the hub, not only its owner"),
 ]
 NoReport = Annotated[
     bool,
-    typer.Option(
-        "--no-report", help="Do not write report.html; `corpusfit report` can write one later"
-    ),
+    flag("--no-report", "Do not write report.html; `corpusfit report` can write one later"),
 ]
