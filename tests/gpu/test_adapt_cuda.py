@@ -33,7 +33,7 @@ class Stopping(Progress):
         self.stage = stage
 
     def advance(self, done, units=0):
-        self.made += done if self.stage == "adapt" else 0
+        self.made += self.stage == "adapt" and bool(units)  # a measurement has no tokens
         if self.made == self.after:
             raise InterruptedError
 

@@ -96,7 +96,7 @@ class Listening(Progress):
 
     def advance(self, done, units=0):
         if self.stage == "adapt":
-            self.made += done
+            self.made += bool(units)  # a step; a measurement has no tokens
             if self.made == self.after:
                 raise InterruptedError
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     import torch
 
 RECORDS = 200
+_PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory
 
 
@@ -106,6 +107,12 @@ class Training:
     seed: int
     done: int = 0
     bleu: HeldoutBleu | None = None
+
+    @property
+    def measurement(self) -> float:
+        """The work of measuring the held-out losses once, in steps."""
+        tokens = sum(m.ids.numel() for micros in self.heldout.micros.values() for m in micros)
+        return tokens / (_PASSES * (self.plan.batch or 1) * (self.plan.length or 1))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,16 @@ from corpusfit.engine import Progress
 
 
 class TrainingProgress(TrainerCallback):
-    """Passes a training's steps and losses on to a progress display."""
+    """Passes a training's steps and losses on to a progress display.
 
-    def __init__(self, progress: Progress, steps: int) -> None:
-        self._progress, self._steps = progress, steps
+    Args:
+        progress: the display.
+        steps: number of steps.
+        measurement: the work of measuring the held-out losses once, in steps.
+    """
+
+    def __init__(self, progress: Progress, steps: int, measurement: float = 0.0) -> None:
+        self._progress, self._steps, self._measurement = progress, steps, measurement
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
 
@@ -24,8 +30,9 @@ class TrainingProgress(TrainerCallback):
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Note the step; later losses are compared with those before the first step."""
-        self._before = next((r["heldout"] for r in history if "heldout" in r), {})
-        self._progress.skip(step)
+        measured = [r["heldout"] for r in history if "heldout" in r]
+        self._before = next(iter(measured), {})
+        self._progress.skip(step + len(measured) * self._measurement)
         self._progress.note(f"Resume after step {step:,} of {self._steps:,}.")
 
     def record(self, record: Mapping[str, Any]) -> None:
@@ -33,6 +40,7 @@ class TrainingProgress(TrainerCallback):
         if "heldout" not in record:
             self._recent.append(record["loss"])
             return
+        self._progress.advance(self._measurement)
         now = record["heldout"]
         self._before = self._before or now
         parts = [

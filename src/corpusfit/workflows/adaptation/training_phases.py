@@ -11,7 +11,7 @@ from typing import Any
 from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import EMBEDDINGS, TASK, ModelPlan
-from corpusfit.adapt.schedule import minimised
+from corpusfit.adapt.schedule import evaluations, minimised
 from corpusfit.adapt.trainer import TrainerCallback, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
@@ -91,9 +91,11 @@ class PhaseRunner:
         _check_settled(folder, facts, main=main)
         if self.track and not self.accelerator.trackers:
             self.accelerator.init_trackers("corpusfit", config=_flat(facts))
-        steps = training.plan.steps or 0
-        with self.progress.showing("adapt", steps, "tokens"):
-            history = train(training, self.trial or TrainingProgress(self.progress, steps))
+        steps, measurement = training.plan.steps or 0, training.measurement
+        work = steps + measurement * (1 + len(evaluations(training.plan)))
+        with self.progress.showing("adapt", work, "tokens"):
+            shown = TrainingProgress(self.progress, steps, measurement)
+            history = train(training, self.trial or shown)
         facts["losses"] = _summary(history, training.plan.keep)
         if worse := _worse(facts["losses"]):
             self.progress.warn(worse)
