@@ -52,6 +52,22 @@ def test_wrong_usage_is_found_before_anything_heavy_is_imported(args, code, name
     assert named in err
 
 
+def test_an_interrupt_during_the_imports_ends_without_a_traceback():
+    """As a shell expects after Ctrl-C: 128 + SIGINT."""
+    program = """
+import builtins
+plain = builtins.__import__
+def interrupted(name, *args, **words):
+    if name == "typer":
+        raise KeyboardInterrupt
+    return plain(name, *args, **words)
+builtins.__import__ = interrupted
+from corpusfit.cli import main; main()
+"""
+    code, err, _ = loaded(program, "methods")
+    assert (code, err) == (130, "")
+
+
 def test_functions_keep_their_names_beside_subpackages():
     """`corpusfit.select` is the function, also once the subpackage `select` is imported."""
     program = """

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
+from corpusfit.cli import STOPPED
 from corpusfit.cli.show import say
 from corpusfit.errors import (
     CorpusfitError,
@@ -36,9 +37,6 @@ JOURNEY = {
 
 COMMANDS = tuple(name for names in JOURNEY.values() for name in names)
 """The commands, each a module of this package."""
-
-STOPPED = 130
-"""What Typer exits with after Ctrl-C."""
 
 SETTINGS: dict[str, Any] = {
     "add_completion": False,  # the application's own completes its commands
@@ -159,7 +157,7 @@ def _corpusfit(
     """Typer builds a group only of an app that has a callback or commands."""
 
 
-def main() -> None:
+def run() -> None:
     """Run a command line and exit with its code; wrong usage is worded by Typer, with code 2."""
     try:
         app()

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import corpusfit
-from corpusfit.cli.app import COMMANDS, JOURNEY, app, main
+from corpusfit.cli import main
+from corpusfit.cli.app import COMMANDS, JOURNEY, app
 from corpusfit.errors import StorageError
 
 CLI = Path(corpusfit.__file__).parent / "cli"
