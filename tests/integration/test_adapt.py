@@ -89,12 +89,14 @@ class Listening(Progress):
     def __init__(self, after=None):
         self.after, self.stage, self.made = after, "", 0
         self.stages, self.notes, self.warnings = [], [], []
+        self.total, self.done = 0.0, 0.0  # of the last stage
 
     def begin(self, stage, total, unit="units"):
-        self.stage = stage
+        self.stage, self.total, self.done = stage, total, 0.0
         self.stages.append(stage)
 
     def advance(self, done, units=0):
+        self.done += done
         if self.stage == "adapt":
             self.made += bool(units)  # a step; a measurement has no tokens
             if self.made == self.after:
@@ -123,6 +125,16 @@ def test_a_loss_that_rises_is_named(adapt, selections, inline):
     losses = adapt("fine", data=selections / "top", steps=12, machine=machine).manifest["losses"]
     figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
     assert not any(all(f in w for f in figures) for w in machine.progress.warnings)
+
+
+def test_the_bar_of_a_training_counts_its_measurements(adapt, selections, inline):
+    """Three measurements, the first of them before the first step."""
+    machine = listening(inline)
+    adapt(data=selections / "top", settings=["train.evaluations=2"], machine=machine)
+    shown = machine.progress
+    assert shown.stage == "adapt"
+    assert shown.total > shown.made
+    assert shown.done == pytest.approx(shown.total)
 
 
 def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny_lm):

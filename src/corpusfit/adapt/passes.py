@@ -85,7 +85,7 @@ class Passes:
     ) -> None:
         _require_usable(chunks, replay)
         self._own, self._draw, self._pack = len(chunks), draw, pack
-        self._length, self._batch, self._seed = length, batch, seed
+        self.length, self._batch, self._seed = length, batch, seed
         w, n = chunks.weight.astype(np.float64), chunks.length.astype(np.float64)
         tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
         of_loss = np.ones(len(w)) if draw else w / ((w @ n) / n.sum())
@@ -110,7 +110,7 @@ class Passes:
         rows = self.rows(number)
         taken = self._taken[rows.order]
         if self._pack:
-            return int(taken.sum()) / (len(rows) * self._length)
+            return int(taken.sum()) / (len(rows) * self.length)
         starts = np.union1d([0], np.arange(self._head(number), len(rows), self._batch))
         longest = np.maximum.reduceat(taken, starts).astype(np.int64)
         return int(taken.sum()) / int(longest @ np.diff(starts, append=len(rows)))
@@ -134,7 +134,7 @@ class Passes:
     def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
         """The rows of a pass, from its chunks in random order."""
         if self._pack:
-            return Rows(*fill_rows(order, self._taken, self._length))
+            return Rows(*fill_rows(order, self._taken, self.length))
         order = self._by_length(order, self._head(number), rng)
         return Rows(order, np.arange(len(order) + 1))
 
@@ -178,9 +178,9 @@ class PairPasses(Passes):
         del number
         target = self.chunks.length.astype(np.int64)
         longer = np.maximum(self.chunks.begin, target)
-        windows = np.cumsum(longer[order]) // (_WINDOW * self._length)
+        windows = np.cumsum(longer[order]) // (_WINDOW * self.length)
         order = order[np.lexsort((target[order], longer[order], windows))]
-        begins = cut_batches(longer[order], self._length)
+        begins = cut_batches(longer[order], self.length)
         mixed = rng.permutation(len(begins) - 1)
         sizes = np.diff(begins)[mixed]
         ends = np.cumsum(sizes)

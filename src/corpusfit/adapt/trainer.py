@@ -112,7 +112,7 @@ class Training:
     def measurement(self) -> float:
         """The work of measuring the held-out losses once, in steps."""
         tokens = sum(m.ids.numel() for micros in self.heldout.micros.values() for m in micros)
-        return tokens / (_PASSES * (self.plan.batch or 1) * (self.plan.length or 1))
+        return tokens / (_PASSES * (self.plan.batch or 1) * self.passes.length)
 
 
 @dataclass(frozen=True)

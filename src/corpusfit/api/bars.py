@@ -37,7 +37,8 @@ class Bars(Logged):
 
     def advance(self, done: float, units: int = 0) -> None:
         """Move the bar."""
-        self._pace.add(done, time.monotonic())
+        if done or not units:
+            self._pace.add(done, time.monotonic())
         self._draw()
 
     def skip(self, done: float) -> None:
