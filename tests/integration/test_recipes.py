@@ -238,6 +238,8 @@ def test_cells_that_are_kept_need_no_models_elsewhere(recipe, run, done, tmp_pat
     second = run(path, "elsewhere", cells=cells)
     assert second.judged == first.judged
     assert not (second.path / "models").exists()
+    for name in ("table.md", "table.csv"):
+        assert (second.path / name).read_bytes() == (first.path / name).read_bytes()
     run(recipe('["base"]', pairs="", seeds=3), "more", cells=cells)
     after = {f.relative_to(cells): f.read_bytes() for f in cells.rglob("*.json")}
     assert kept.items() < after.items()

@@ -42,7 +42,8 @@ class RecipeFolder(OutFolder):
     def exchange(self, cells: Path) -> None:
         """Copy the small files of finished steps from and to a folder, where one has none.
 
-        Those are scores, predictions, losses, forecasts and times, but no selection and no model.
+        Those are scores, predictions, losses, forecasts, times and how each model was trained, but
+        no selection and no model.
         """
         for ours in (self.scores, self.forecasts, self.costs):
             theirs = cells / ours.name

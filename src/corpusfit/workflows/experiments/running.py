@@ -174,21 +174,23 @@ def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
 
 
 def adapted_of(graph: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
-    """How each adapted model was trained, its losses, and the texts that were left out."""
+    """How each adapted model was trained, its losses, and the texts that were left out.
+
+    They come from the records of the steps, which last where a model was not kept.
+    """
     for key, step in graph.adaptations.items():
-        manifest = folder.models / key / "manifest.json"
-        if not manifest.exists():
+        path = folder.costs / f"{key}.json"
+        record = json.loads(path.read_bytes()) if path.exists() else {}
+        if "adapted" not in record:
             continue
-        found = json.loads(manifest.read_text("utf-8"))
-        losses = found["losses"]
+        losses = record["adapted"]["losses"]
         if step.shared:  # its loss on the task is that of one task of many
             losses = {when: {k: v for k, v in s.items() if k != TASK} for when, s in losses.items()}
         yield {
             "key": key,
             "label": step.label,
             "seed": step.plan.seed,
-            "training": found["training"],
-            **{name: found[name] for name in ("tokens", "rows", "precision", "device")},
+            **{name: record[name] for name in ("precision", "device")},
+            **record["adapted"],
             "losses": losses,
-            "guard": found["counts"].get("guard"),
         }

@@ -152,7 +152,12 @@ class AdaptJob(PlainJob[AdaptNode, Report]):
                 machine=machine,
                 overwrite=True,  # its name is the digest of everything that decides it
             ).manifest
-            return {"device": found["device"], "precision": found["precision"]}
+            facts = {name: found[name] for name in ("training", "tokens", "rows", "losses")}
+            return {
+                "device": found["device"],
+                "precision": found["precision"],
+                "adapted": {**facts, "guard": found["counts"].get("guard")},
+            }
 
         def step() -> dict[str, Any]:
             try:
