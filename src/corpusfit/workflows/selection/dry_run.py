@@ -25,7 +25,9 @@ from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.parallel_files import whole_lines
 
 _FIXED_S = 15.0
-"""Seconds to start workers, fit and rank, roughly the same for any corpus."""
+"""Seconds to start workers and fit, roughly the same for any corpus."""
+_COMPARED_S = 15.0
+"""Seconds in which `auto` compares methods, on samples of the same size for any corpus."""
 _PASSED = 1.5
 """Assumed amount that earlier stages pass on, per selected amount, before a sample sets it."""
 _ROW_BYTES = 40
@@ -96,7 +98,7 @@ def estimate(
             "stored_mb": stored / 1e6,
             "text_mb": text_mb,
             "units": total,
-            "seconds": round(seconds + _FIXED_S),
+            "seconds": round(seconds + _FIXED_S + _COMPARED_S * (plan.method.name == "auto")),
             "workers": engine.workers,
             "memory_mb": round(
                 peak()
