@@ -9,7 +9,7 @@ BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all install lint types quick slow docs bench torture clean
+.PHONY: demo test test-all install lint types quick slow coverage docs bench torture clean
 
 demo: install
 	$(BIN)/corpusfit demo
@@ -40,6 +40,13 @@ quick: install
 
 slow: install
 	$(PYTEST) --dist worksteal -m "slow or hypothesis" --hypothesis-profile many
+
+# Lines and branches of the readers and artifacts that the quick tests reach, as a table.
+coverage: install
+	mkdir -p build/coverage
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -q -n $(CORES) -m "not slow"
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
 
 docs: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt

@@ -101,7 +101,8 @@ def test_an_adaptation_that_cannot_be_resumed_starts_over(tmp_path, monkeypatch)
     def adapt(plan, data, out, **_):
         if half.exists():
             raise ChangedInputError("device was cuda, is cpu")
-        return Adapted(out, {"device": "cpu", "precision": "fp32"})
+        facts = {"training": {}, "tokens": 1, "rows": 1, "losses": {}, "counts": {}}
+        return Adapted(out, {"device": "cpu", "precision": "fp32", **facts})
 
     monkeypatch.setattr(workers, "adapt", adapt)
     job = workers.AdaptJob(tmp_path / "models", tmp_path / "costs", None)
