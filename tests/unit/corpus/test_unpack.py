@@ -143,6 +143,19 @@ def test_a_200_mb_line_is_never_held(tmp_path, read, name, end):
         assert rows[-1].byte == len(begin) + (200 << 20) + (4 if name.startswith("a.csv") else 3)
 
 
+@archives
+def test_truncated_within_a_row_over_the_limit(read, write, suffix):
+    """The long row is one reject, and what is missing after it another."""
+    noise = random.Random(0).randbytes(200_000).hex().encode()
+    packed = PACK[suffix](b'{"text": "a"}\n{"text": "' + noise + b'"}\n')
+    rows = read(write(f"a.jsonl.{suffix}", packed[: len(packed) * 2 // 3]), max_row_mb=0.002)
+    said = ["row longer than", f"truncated .{suffix} archive"][-1 if suffix == "bz2" else 0 :]
+    assert [row.row for row in rows] == list(range(len(rows)))
+    assert [kind(row.reason)[:15] for row in rows if isinstance(row, Reject)] == [
+        words[:15] for words in said
+    ]
+
+
 def test_long_rows_in_the_middle(read, write):
     long = '{"text": "' + "x" * 3000 + '"}\n'
     path = write("a.jsonl", ('{"text": "a"}\n' + long) * 3 + '{"text": "b"}')

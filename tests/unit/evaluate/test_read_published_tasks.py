@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusfit.errors import InputError, UsageError
+from corpusfit.errors import EmptyInputError, InputError, UsageError
 from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.evaluate.reading import read_task
 
@@ -96,6 +96,31 @@ def test_a_line_that_is_not_conllu(write, line):
         read(write("train.conllu", f"# a comment\n{line}\n"))
 
 
+TWO_WORDS = "1\ta" + "\t_" * 7 + "\t{}\n2\tb" + "\t_" * 7 + "\t_"
+"""A sentence, with attributes of its first word, that ends with the file."""
+
+
+def test_a_last_sentence_of_conllu_needs_no_blank_line(write):
+    for split in CHUNK:
+        folder = write(f"{split}.conllu", TWO_WORDS.format("NE=B-X"))
+    assert tagged(read(folder)) == ["a/B-X b"]
+
+
+@pytest.mark.parametrize(("misc", "named"), [("NE=B-X|Other=I-Y", "NE, Other"), ("_", "none")])
+def test_an_attribute_of_conllu_that_must_be_named(write, misc, named):
+    with pytest.raises(InputError, match=rf"label_field.*train has {named}"):
+        read(write("train.conllu", TWO_WORDS.format(misc)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("train.conllu", "# a comment\n"), ("train.txt", "###1\n"), ("train.json", "[]")],
+)
+def test_a_split_without_a_sentence(write, name, content):
+    with pytest.raises(EmptyInputError, match="train split"):
+        read(write(name, content), kind="classification" if name == "train.txt" else "tagging")
+
+
 def sheet(path, rows):
     openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +158,15 @@ def test_sheets_with_a_header_and_blank_rows(tmp_path):
     for split in CHUNK:
         sheet(tmp_path / "task" / f"{split}.xlsx", rows)
     assert tagged(read(tmp_path / "task")) == ["a/B-X . b", "c/B-X"]
+
+
+def test_sheets_that_hold_no_tags(tmp_path):
+    sheet(tmp_path / "train.xlsx", [("a", "B-X"), ("b", "name"), ()])
+    with pytest.raises(InputError, match=r"train\.xlsx, row 2: the last cell must be a tag.*name"):
+        read(tmp_path / "train.xlsx")
+    sheet(tmp_path / "train.xlsx", [("word", "tag"), (" ",), ()])
+    with pytest.raises(EmptyInputError, match="train split"):
+        read(tmp_path / "train.xlsx")
 
 
 def test_a_file_that_is_no_workbook(write):
@@ -344,6 +378,19 @@ def test_tags_and_words_of_unequal_number(write):
     folder = write("train.json", json.dumps([{"tokens": ["a", "b"], "ner_tags": ["O"]}]))
     with pytest.raises(InputError, match=r"row 0: must have as many tags in 'ner_tags'"):
         read(folder, **FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("train.json", '[{"tokens": ["a"', "a JSON list of rows or JSON lines"),
+        ("train.jsonl", "3\n[1, 2]\n", "every row must be a JSON object"),
+        ("train.parquet", "PAR1 and no more", "cannot be read"),
+    ],
+)
+def test_files_of_tokens_that_are_broken(write, name, content, said):
+    with pytest.raises(InputError, match=rf"{name}.*{said}"):
+        read(write(name, content), kind="tagging", **FIELDS)
 
 
 RCT = """\

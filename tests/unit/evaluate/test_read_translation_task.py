@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -75,6 +76,23 @@ def test_rows_with_two_fields(tmp_path, field):
     task = read(tmp_path, TaskPlan(kind="translation", label_field=field))
     assert pairs_of(task.test) == PAIRS
     assert "1 of 4 rows of test" in task.notes[0]
+
+
+def test_punctuation_of_rows_is_normalised_by_language(tmp_path):
+    row = {"text": "\u201eJa\u201c", "translation": "\u201cYes\u201d"}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
+    task = read(tmp_path, TaskPlan(kind="translation", normalise="de-en"))
+    assert pairs_of(task.test) == [('"Ja"', '"Yes"')]
+
+
+def test_a_torn_archive_is_no_split(tmp_path):
+    aligned(tmp_path, "test", PAIRS * 1000)
+    packed = gzip.compress((tmp_path / "test.en").read_bytes())
+    (tmp_path / "test.en").unlink()
+    (tmp_path / "test.en.gz").write_bytes(packed[:-20])
+    both = f"pair:{tmp_path}/test.de,{tmp_path}/test.en.gz"
+    with pytest.raises(InputError, match="cannot be read completely: truncated"):
+        read(both, TaskPlan(kind="translation", direction="de-en"))
 
 
 def test_pairs_with_an_empty_side_are_left_out_and_counted_by_cause(tmp_path):
