@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from corpusfit.embed import load, prepare
+from corpusfit.embed.folders import ADAPTER
 from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.errors import ModelError, UsageError
 from corpusfit.plan import EmbedPlan
@@ -175,6 +176,13 @@ def test_broken_folders_are_named(tiny_bert, tmp_path):
     (empty / ".corpusfit/run.json").write_text('{"command": "adapt"}')
     with pytest.raises(ModelError, match="unfinished `corpusfit adapt`"):
         prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+    for command, first in (("select", "First: corpusfit adapt"), ("score", "corpusfit choose")):
+        (empty / "manifest.json").write_text(json.dumps({"command": command}))
+        with pytest.raises(ModelError, match=first):
+            prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+    (empty / "manifest.json").write_text("[]")
+    with pytest.raises(ModelError, match="JSON dict"):
+        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
     broken = shutil.copytree(tiny_bert, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"no weights at all")
     with pytest.raises(ModelError, match=r"^embed\.embedder: "):
@@ -194,6 +202,13 @@ def test_a_model_does_not_lead_out_of_its_folder(tmp_path, path):
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ModelError, match="in its folder"):
         prepare(EmbedPlan(embedder=str(tmp_path)), tmp_path)
+
+
+def test_a_model_with_an_adapter_beside_it_is_refused(tiny_bert, tmp_path):
+    folder = shutil.copytree(tiny_bert, tmp_path / "both")
+    (folder / ADAPTER).write_text("{}")
+    with pytest.raises(ModelError, match="also holds an adapter"):
+        prepare(EmbedPlan(embedder=str(folder)), tmp_path)
 
 
 def test_cuda_where_there_is_none(tiny_bert, tmp_path, monkeypatch):
