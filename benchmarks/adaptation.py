@@ -40,14 +40,6 @@ CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """By name of a cell: selection, use of the weights, and their settings."""
 
-MADE = "63cb54eb7"
-BEFORE = (
-    " The figures are older than commit 27a44d2 and were not made again: their random part is of "
-    "short segments, which `random` preferred then, and a tenth is one of the segments, not of the "
-    "words."
-)
-"""The commit of the written figures, and what has changed since; gone when they are made again."""
-
 LAST = 6
 """Cells from here on run after all seeds of the others."""
 
@@ -118,7 +110,7 @@ def write(facts: dict[str, Any]) -> None:
         f"corpus, with {' and '.join(SHARP)} where nothing else is said.",
         "",
         "`selected`, `random part` and `mask+lambda` train on a tenth of the corpus, the rest on "
-        f"all of it.{BEFORE * here['commit'].startswith(MADE)}",
+        "all of it.",
         "",
         "| trained on | seeds | task before | task after | change | general | effective chunks |",
         "|---|---|---|---|---|---|---|",
