@@ -7,10 +7,12 @@ adaptation. Every finished cell is stored at once; a later run, on any machine, 
 missing.
 
 Run: .venv/bin/python benchmarks/benefit.py DATA MODEL WORK [--seeds 3] [--steps 200]
-     [--targets acl_arc,…] [--methods random,…] [--again cynical,…] [--out FOLDER] [--tables]
-DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --again forgets the cells that some methods
-have from earlier commits; --tables only writes the tables again. Methods named peer_… are other
-tools and papers as published (peers.py; requirements-bench.txt has their packages).
+     [--targets acl_arc,…] [--methods random,…] [--check] [--again cynical,…]
+     [--out FOLDER] [--tables]
+DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --check makes the selections of cells of
+earlier commits again, and forgets the cells whose selection differs; --again forgets all that some
+methods have from earlier commits; --tables only writes the tables again. Methods named peer_… are
+other tools and papers as published (peers.py; requirements-bench.txt has their packages).
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benefit_cells import DEV, HELDOUT, SHARE, TARGETS, TRAIN, Work, measure, verdicts
+from benefit_cells import (
+    DEV,
+    HELDOUT,
+    SHARE,
+    TARGETS,
+    TRAIN,
+    Work,
+    measure,
+    selects_the_same,
+    verdicts,
+)
 from benefit_tables import tables
 from corpusfit.artifacts import write_bytes
 from corpusfit.errors import CorpusfitError
@@ -47,7 +59,9 @@ def main() -> None:
     work = Work(asked.data, asked.model, asked.work, asked.steps)
     if asked.again:
         write(asked.out, forget(read(path, protocol), asked.again, machine()["commit"][:9]))
-    for what, name, method, seed in [] if asked.tables else pieces(asked):
+    if asked.check:
+        check(asked, path, work)
+    for what, name, method, seed in [] if asked.tables or asked.check else pieces(asked):
         found = read(path, protocol)
         if done(found, what, name, method, seed, asked.methods):
             continue
@@ -71,6 +85,23 @@ def main() -> None:
         write(asked.out, found)
         print(f"{time.perf_counter() - started:.0f} s", what, name, method, seed, flush=True)
     write(asked.out, read(path, protocol))
+
+
+def check(asked: argparse.Namespace, path: Path, work: Work) -> None:
+    """Make the selections of earlier commits again; a cell whose selection differs is forgotten."""
+    commit, protocol = machine()["commit"][:9], protocol_of(asked)
+    for key, cell in read(path, protocol)["cells"].items():
+        name, method, seed = key.rsplit("/", 2)
+        if commit in (cell["commit"], cell.get("checked")) or method not in asked.methods:
+            continue
+        same = selects_the_same(work, name, method, int(seed), work.facts(int(seed)), cell)
+        print("the same" if same else "differs", key, flush=True)
+        found = read(path, protocol)
+        if same:
+            found["cells"][key]["checked"] = commit
+        else:
+            del found["cells"][key]
+        write(asked.out, found)
 
 
 def pieces(asked: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
@@ -132,6 +163,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--targets", type=lambda given: given.split(","), default=list(TARGETS))
     parser.add_argument("--methods", type=lambda given: given.split(","), default=METHODS)
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--again", type=lambda given: given.split(","), default=[])
     parser.add_argument("--out", type=lambda given: Path(given).resolve(), default=RESULTS)
     parser.add_argument("--tables", action="store_true")

@@ -187,37 +187,11 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
         seed: decides the third of the corpus, the target's texts, the fit, and the training.
         facts: of the corpus, by `Work.facts`.
     """
-    target = work.target(name, seed)
-    cell = work.folder / "cells" / target.folder.name / method
-    documents = work.documents(seed)
-    started = time.perf_counter()
-    scored = corpusfit.score(
-        target=target.train,
-        corpus=work.corpus(seed),
-        out=cell / "scores",
-        method="random" if method in PEERS else method,
-        embedder="static",
-        seed=seed,
-        overwrite=True,
-        machine=ONE,
-    )
-    peer = peer_of(method, texts_of(target.train), seed)
-    texts, sources = taken(scored, documents, SHARE * facts["words"], peer)
-    selected_s = time.perf_counter() - started
-    words = np.array([len(text.split()) for text in texts])
-    inside = np.char.startswith(sources, TARGETS[name])
-    store(cell / "selected.jsonl", texts)
-    dev = texts_of(target.dev)
-    found = {
-        "bits": bits(texts, dev, facts["vocabulary"]),
-        "precision": float(words[inside].sum() / words.sum()),
-        "words": int(words.sum()),
-        "segments": len(texts),
-    }
+    cell, found = selected(work, name, method, seed, facts)
     adapted = corpusfit.adapt(
         model=str(work.model),
         data=cell / "selected.jsonl",
-        task=target.dev,
+        task=work.target(name, seed).dev,
         out=cell / "adapted",
         steps=work.steps,
         batch=16,
@@ -231,9 +205,51 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
     for when, losses in adapted.manifest["losses"].items():
         found[f"loss_{when}"] = losses["task"]
     found["heldout"] = adapted.manifest["heldout"]["task"]
-    found |= {"selected_s": round(selected_s, 1), "adapted_s": adapted.manifest["seconds"]}
+    found["adapted_s"] = adapted.manifest["seconds"]
     shutil.rmtree(cell)
     return found
+
+
+def selects_the_same(
+    work: Work, name: str, method: str, seed: int, facts: dict[str, int], kept: dict[str, Any]
+) -> bool:
+    """Whether a cell's selection, made again, has all figures of the kept one."""
+    cell, found = selected(work, name, method, seed, facts)
+    shutil.rmtree(cell)
+    del found["selected_s"]
+    return found == {what: kept[what] for what in found}
+
+
+def selected(
+    work: Work, name: str, method: str, seed: int, facts: dict[str, int]
+) -> tuple[Path, dict[str, Any]]:
+    """Select: the cell's folder with the selected texts, and their figures."""
+    target = work.target(name, seed)
+    cell = work.folder / "cells" / target.folder.name / method
+    started = time.perf_counter()
+    scored = corpusfit.score(
+        target=target.train,
+        corpus=work.corpus(seed),
+        out=cell / "scores",
+        method="random" if method in PEERS else method,
+        embedder="static",
+        seed=seed,
+        overwrite=True,
+        machine=ONE,
+    )
+    peer = peer_of(method, texts_of(target.train), seed)
+    texts, sources = taken(scored, work.documents(seed), SHARE * facts["words"], peer)
+    seconds = time.perf_counter() - started
+    words = np.array([len(text.split()) for text in texts])
+    inside = np.char.startswith(sources, TARGETS[name])
+    store(cell / "selected.jsonl", texts)
+    return cell, {
+        "bits": bits(texts, texts_of(target.dev), facts["vocabulary"]),
+        "precision": float(words[inside].sum() / words.sum()),
+        "words": int(words.sum()),
+        "segments": len(texts),
+        "selected_s": round(seconds, 1),
+    }
 
 
 def texts_of(path: Path) -> list[str]:

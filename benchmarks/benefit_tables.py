@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -323,9 +324,14 @@ def by_target(found: Mapping[str, Any], value: Any) -> str:
 def made(found: Mapping[str, Any]) -> str:
     """The command, the commits and the machine."""
     here = found.get("machine", {})
-    commits = ", ".join(sorted({cell["commit"] for cell in found["cells"].values()}))
+    cells = found["cells"].values()
+    commits = ", ".join(sorted({cell["commit"] for cell in cells}))
+    checked = Counter(cell["checked"] for cell in cells if "checked" in cell)
+    again = ", ".join(f"{n} at commit {commit}" for commit, n in sorted(checked.items()))
+    said = f"Selections that are the same when made again (`--check`): {again}. " if again else ""
     return (
         "Made by `benchmarks/benefit.py DATA MODEL WORK --steps "
         f"{found['protocol']['steps']}`; cells at commit {commits or '–'}, the last on "
-        f"{here.get('cpu', '–')}, {here.get('date', '–')[:10]}. A later run adds what is missing."
+        f"{here.get('cpu', '–')}, {here.get('date', '–')[:10]}. {said}"
+        "A later run adds what is missing."
     )
