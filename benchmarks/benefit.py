@@ -10,9 +10,10 @@ Run: .venv/bin/python benchmarks/benefit.py DATA MODEL WORK [--seeds 3] [--steps
      [--targets acl_arc,…] [--methods random,…] [--check] [--again cynical,…]
      [--out FOLDER] [--tables]
 DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --check makes the selections of cells of
-earlier commits again, and forgets the cells whose selection differs; --again forgets all that some
-methods have from earlier commits; --tables only writes the tables again. Methods named peer_… are
-other tools and papers as published (peers.py; requirements-bench.txt has their packages).
+earlier commits again; a later run measures the cells whose selection differs. --again forgets the
+cells that some methods have from earlier commits; --tables only writes the tables again. Methods
+named peer_… are other tools and papers as published (peers.py; requirements-bench.txt has their
+packages).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def main() -> None:
 
 
 def check(asked: argparse.Namespace, path: Path, work: Work) -> None:
-    """Make the selections of earlier commits again; a cell whose selection differs is forgotten."""
+    """Make the selections of earlier commits again, and keep for each cell if it is the same."""
     commit, protocol = machine()["commit"][:9], protocol_of(asked)
     for key, cell in read(path, protocol)["cells"].items():
         name, method, seed = key.rsplit("/", 2)
@@ -97,10 +98,7 @@ def check(asked: argparse.Namespace, path: Path, work: Work) -> None:
         same = selects_the_same(work, name, method, int(seed), work.facts(int(seed)), cell)
         print("the same" if same else "differs", key, flush=True)
         found = read(path, protocol)
-        if same:
-            found["cells"][key]["checked"] = commit
-        else:
-            del found["cells"][key]
+        found["cells"][key] |= {"checked": commit, "same": same}
         write(asked.out, found)
 
 
@@ -116,7 +114,8 @@ def pieces(asked: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
 def done(found: Found, what: str, name: str, method: str, seed: int, methods: list[str]) -> bool:
     """Whether a piece is among the results."""
     if what == "cell":
-        return f"{name}/{method}/{seed}" in found["cells"]
+        cell = found["cells"].get(f"{name}/{method}/{seed}", {"same": False})
+        return bool(cell.get("same", True))
     return set(methods) - {*PEERS} <= set(found["verdicts"].get(f"{name}/{seed}", ()))
 
 

@@ -326,9 +326,12 @@ def made(found: Mapping[str, Any]) -> str:
     here = found.get("machine", {})
     cells = found["cells"].values()
     commits = ", ".join(sorted({cell["commit"] for cell in cells}))
-    checked = Counter(cell["checked"] for cell in cells if "checked" in cell)
-    again = ", ".join(f"{n} at commit {commit}" for commit, n in sorted(checked.items()))
-    said = f"Selections that are the same when made again (`--check`): {again}. " if again else ""
+    checked = Counter((cell["checked"], cell["same"]) for cell in cells if "checked" in cell)
+    again = ", ".join(
+        f"{n} {'the same' if same else 'not'} at commit {commit}"
+        for (commit, same), n in sorted(checked.items(), reverse=True)
+    )
+    said = f"Of {len(cells)} selections, made again by `--check`: {again}. " if again else ""
     return (
         "Made by `benchmarks/benefit.py DATA MODEL WORK --steps "
         f"{found['protocol']['steps']}`; cells at commit {commits or '–'}, the last on "
