@@ -331,7 +331,7 @@ def made(found: Mapping[str, Any]) -> str:
         f"{n} {'the same' if same else 'not'} at commit {commit}"
         for (commit, same), n in sorted(checked.items(), reverse=True)
     )
-    said = f"Of {len(cells)} selections, made again by `--check`: {again}. " if again else ""
+    said = f"Selections made again by `--check`: {again}. " if again else ""
     return (
         "Made by `benchmarks/benefit.py DATA MODEL WORK --steps "
         f"{found['protocol']['steps']}`; cells at commit {commits or '–'}, the last on "
