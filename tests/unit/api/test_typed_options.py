@@ -66,7 +66,8 @@ def test_mypy_finds_a_wrong_keyword_and_a_wrong_type(tmp_path):
         text=True,
     )
     errors = [line.split(": error: ") for line in done.stdout.splitlines() if ": error: " in line]
-    assert [place for place, _ in errors] == [f"{script}:3", f"{script}:14"], done.stdout
+    places = [Path(place).name for place, _ in errors]  # the cache keeps an earlier run's folder
+    assert places == ["user.py:3", "user.py:14"], done.stdout
     assert "fractoin" in errors[0][1]
     assert "steps" in errors[1][1]
 
