@@ -177,11 +177,16 @@ def _renamed(path: Path) -> Iterator[BinaryIO]:
         raise _unwritten(path, e) from e
 
 
-def sweep(folder: Path) -> None:
-    """Remove the temporary files of killed processes below a folder that no process writes to."""
+def sweep(folder: Path, files: str = "**/*") -> None:
+    """Remove the temporary files of killed processes from a folder.
+
+    Args:
+        folder: the folder, which need not exist.
+        files: pattern of the files in it that no process writes to.
+    """
     if not is_local(folder):
         return  # a store has no temporary files
-    for left in folder.rglob("*.part"):
+    for left in folder.glob(f"{files}.part"):
         if _ASIDE.search(left.name):
             left.unlink(missing_ok=True)
 

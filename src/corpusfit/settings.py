@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from corpusfit.errors import UsageError, bad_setting
+from corpusfit.errors import UsageError, bad_setting, raise_machine_fault
 from corpusfit.options import Option, settings_of
 
 RENAMED = {"pile": "corpus", "tune": "finetune", "weigh": "weights"}
@@ -219,6 +219,7 @@ def _read_toml(what: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise_machine_fault(e, f"Cannot read {path}")
         raise UsageError(f"{what} must be a readable TOML file; {path}: {e}.") from e
 
 

@@ -83,8 +83,13 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
     scorer = corpusfit.Scorer(**options, **settings).fit(TARGET, corpus)
     assert (next(run.scores())["units"].to_numpy()[-1]) > 1
     np.testing.assert_array_equal(scorer.score(corpus), stored(run))
+    opened = corpusfit.Scorer.load(run)
+    assert opened.get_params() == scorer.get_params()
+    np.testing.assert_array_equal(opened.score(corpus), stored(run))
     few, own = text_array(TARGET), run.scorer()
     if method in ("knn", "isolation_forest"):
+        with pytest.raises(TypeError, match=r"not texts.*Scorer\.load"):
+            own.score(TARGET)
         few = load(EmbedPlan(embedder), tmp_path).encode(few).astype(np.float16).astype(np.float32)
     if method != "domain_moore_lewis":
         np.testing.assert_array_equal(scorer.score(TARGET), own.score(few))

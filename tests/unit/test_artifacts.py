@@ -102,6 +102,13 @@ def test_sweeping_takes_only_what_was_left_aside(tmp_path):
     assert left == {"a.parquet", "my.part", "7.part.txt", "scores"}
 
 
+def test_sweeping_beside_a_file_takes_only_its_own(tmp_path):
+    for name in ("page.html", "page.html.12.part", "other.html.13.part"):
+        (tmp_path / name).write_bytes(b"")
+    sweep(tmp_path, "page.html.*")
+    assert {p.name for p in tmp_path.iterdir()} == {"page.html", "other.html.13.part"}
+
+
 @pytest.mark.parametrize("keep", [0, 4, 20, 200, -1])
 def test_a_truncated_file_is_a_model_error(tmp_path, keep):
     path = tmp_path / "t.safetensors"

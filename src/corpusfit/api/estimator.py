@@ -18,6 +18,7 @@ from corpusfit.score import registry
 from corpusfit.types import Texts, as_texts, taken
 from corpusfit.workflows import Machine
 from corpusfit.workflows.selection.fitted import Fitted, fit
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -151,6 +152,12 @@ class Scorer:
         """As `score`, for metrics of rankings such as `average_precision`; 0 is no threshold."""
         return self.score(texts)
 
+    def fit_transform(
+        self, texts: Strings, y: Strings | Labels | None = None
+    ) -> NDArray[np.float32]:
+        """Fit to texts and labels (or target and background), and score the texts: [n, 1]."""
+        return self.fit(texts, y).transform(texts)
+
     def transform(self, texts: Strings) -> NDArray[np.float32]:
         """The scores as one feature, float32 [n, 1]."""
         return self.score(texts)[:, None]
@@ -172,13 +179,20 @@ class Scorer:
 
     @classmethod
     def load(cls, folder: Path | str, *, machine: Machine | None = None) -> Self:
-        """Read what `save` wrote; its scores are the same.
+        """Read what `save` wrote, or what `select` or `score` fitted; its scores are the same.
+
+        Args:
+            folder: a folder or URL of `save`, or of a run.
+            machine: as for the constructor.
 
         Raises:
             ModelError: the folder does not hold a saved Scorer.
+            UsageError: the run's method cannot score a single text.
         """
-        cache = (machine or Machine()).cache_folder()
-        fitted, asked = Fitted.load(place(folder, "folder"), cache)
+        cache, path = (machine or Machine()).cache_folder(), place(folder, "folder")
+        run = SelectionFolder(path)
+        is_run = run.scored_so_far() is not None
+        fitted, asked = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
         made = cls(**asked, machine=machine)
         made.fitted_ = fitted
         return made

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
+from zipfile import BadZipFile
 
-from corpusfit.errors import bad_setting, importing
+from corpusfit.errors import StorageError, bad_setting, importing, raise_machine_fault
 
 EXTRA = "languages"
 """The extra that this module needs."""
@@ -76,4 +77,11 @@ def _model() -> Any:
     """The model, opened once per process."""
     with importing("Language identification", EXTRA):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    return LanguageIdentifier.from_model_file(MODEL_FILE)
+    try:
+        return LanguageIdentifier.from_model_file(MODEL_FILE)
+    except (OSError, BadZipFile) as e:  # zipfile calls a file that cannot be read no zip file
+        raise_machine_fault(e, f"Cannot read {MODEL_FILE}")
+        raise StorageError(
+            f"Cannot read {MODEL_FILE}: {e}. Check the disk, or install it again: "
+            "pip install --force-reinstall py3langid"
+        ) from e

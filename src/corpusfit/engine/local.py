@@ -140,6 +140,7 @@ class LocalEngine(Engine):
 
 
 _number = 0  # in a worker, of its piece
+_shares: Any = None  # in a worker, shared by all; None if nothing is shared
 _HEARD = contextlib.ExitStack()  # in a worker, to its end
 
 
@@ -148,6 +149,7 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
     global _number  # noqa: PLW0603
     try:
         _take_buffers()
+        _notice_compiling()
         work = opened(job_file.name, job_file.read_bytes)
         _number = number
         drawn()
@@ -155,6 +157,14 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
     except Exception as e:  # not every library's error can travel to the other process
         raise_machine_fault(e)
         raise
+
+
+@functools.cache
+def _notice_compiling() -> None:
+    """In a worker: say when a kernel is compiled."""
+    if _shares is not None:
+        compiles = functools.partial(_shares.__setitem__, -1, _COMPILES)
+        _HEARD.enter_context(noticed_by(compiles))
 
 
 @functools.cache
@@ -190,13 +200,14 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
         shares: shared by all workers; each writes to a place of its own.
         taken: number of places that are taken; None if nothing is shared.
     """
+    global _shares  # noqa: PLW0603
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if taken is not None:
+        _shares = shares
         with taken.get_lock():
             place = taken.value
             taken.value += 1
         heard_by(functools.partial(_share, shares, place))
-        _HEARD.enter_context(noticed_by(functools.partial(shares.__setitem__, -1, _COMPILES)))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

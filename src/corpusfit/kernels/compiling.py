@@ -6,22 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core import event
-
-
-class _Heard(event.Listener):  # type: ignore[misc]
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def on_start(self, _: Any) -> None:
-        self._call()
-
-    def on_end(self, _: Any) -> None:
-        pass
-
 
 @contextmanager
 def noticed_by(call: Callable[[], None]) -> Iterator[None]:
     """Call a function whenever this process compiles one; loading a compiled one is none."""
-    with event.install_listener("numba:compile", _Heard(call)):
+    from numba.core import event  # not before it is used: it takes 100 MB of address space
+
+    class Heard(event.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
+            call()
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Heard()):
         yield

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import sweep, write_bytes
 from corpusfit.manifest import undamaged
 from corpusfit.report.comparison import beside_part
 from corpusfit.report.evaluated import evaluated_part, recipe_part
@@ -53,6 +54,7 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
         title = f"corpusfit: {', '.join(f.name or f.resolve().name for f in folders)}"
         whole = page(title, parts).encode("utf-8", "replace")
     write_bytes(out, whole)
+    sweep(out.parent, f"{glob.escape(out.name)}.*")
     if figures is not None:
         write_figures(parts, figures)
 
@@ -94,6 +96,7 @@ def write_figures(parts: Sequence[Part], folder: Path) -> None:
         for name, sheet in {**sheets, **part.sheets}.items():  # a table, not its chart's data
             text = sheet.as_csv().encode("utf-8", "replace")
             write_bytes(folder / f"{part.name}-{name}.csv", text)
+    sweep(folder, "*")
 
 
 def _drawn(name: str, spec: Spec) -> dict[str, Sheet]:

@@ -15,7 +15,16 @@ _ROWS = 256
 
 
 def plain_rows(batch: NDArray[Any]) -> Vectors:
-    """The batch as C-contiguous float32 [n, d], copied only if needed."""
+    """The batch as C-contiguous float32 [n, d], copied only if needed.
+
+    Raises:
+        TypeError: the batch holds texts.
+    """
+    if np.asarray(batch[:1]).dtype.kind not in "fiub":
+        raise TypeError(
+            "This method's scorer takes embeddings, float32 [n, d], not texts. "
+            "`corpusfit.Scorer.load(FOLDER)` with the run's folder embeds texts itself."
+        )
     return np.ascontiguousarray(batch, dtype=np.float32)
 
 

@@ -86,9 +86,10 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         return push_to_hub(self, name, public=public)
 
     def scorer(self) -> Scorer[Any]:
-        """The fitted scorer: `score(batch)` of units, as texts or as embeddings float32 [n, d].
+        """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d].
 
-        `corpusfit.Scorer` cuts and embeds texts itself.
+        `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
+        them itself.
 
         Raises:
             ModelError: the method has no scorer.
@@ -102,7 +103,11 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             yield table.read(path)
 
     def __repr__(self) -> str:
-        facts = f"{len(self):,} of {self.manifest['counts']['segments']:,} segments"
+        segments = f"{self.manifest['counts']['segments']:,}"
+        if self.manifest["selected"]:
+            facts = f"{len(self):,} of {segments} segments"
+        else:
+            facts = f"{segments} segments scored, none selected yet"
         return f"Selection({str(self.path)!r}, {facts}, {self.manifest['method']['name']})"
 
     def _repr_html_(self) -> str:

@@ -1,13 +1,17 @@
 """Language codes, and language identification."""
 
 from pathlib import Path
+from zipfile import BadZipFile
 
 import pytest
 
 pytest.importorskip("py3langid")
 
+from py3langid.langid import LanguageIdentifier
+
+from corpusfit.compose import languages
 from corpusfit.compose.languages import code_of, identifier
-from corpusfit.errors import UsageError
+from corpusfit.errors import StorageError, UsageError
 
 TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "parallel" / "tatoeba"
 
@@ -45,3 +49,14 @@ def test_identification_against_tatoeba(language):
     identify = identifier()
     texts = ["\n".join(lines[i : i + 10]) for i in range(0, 200, 10)]
     assert sum(identify(text) == code_of(language) for text in texts) >= 19
+
+
+@pytest.mark.parametrize("error", [BadZipFile("File is not a zip file"), OSError(5, "I/O error")])
+def test_a_model_that_cannot_be_read_is_a_fault_of_the_machine(monkeypatch, error):
+    def broken(*_):
+        raise error
+
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", broken)
+    languages._model.cache_clear()
+    with pytest.raises(StorageError, match=r"Cannot read .*Check the disk"):
+        identifier()

@@ -1,10 +1,12 @@
 """Reading a recipe: its settings, and an error for each bad one."""
 
 import dataclasses
+import errno
+from pathlib import Path
 
 import pytest
 
-from corpusfit.errors import UsageError
+from corpusfit.errors import StorageError, UsageError
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.loader import read_recipe
 
@@ -43,6 +45,15 @@ def test_defaults_and_paths(recipe, tmp_path):
     assert (found.seeds, found.seed, found.adaptations, found.compare) == (8, 0, 1, "base")
     assert [s.fractions for s in found.selectors] == [(0.2,)] * 3
     assert [s.select.method.name for s in found.selectors] == ["auto", "random", "auto"]
+
+
+def test_a_recipe_that_cannot_be_opened_for_want_of_handles(recipe, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENFILE, "Too many open files in system")
+
+    monkeypatch.setattr(Path, "read_text", full)
+    with pytest.raises(StorageError, match=r"recipe\.toml: Too many open files.*ulimit -n"):
+        recipe(PLAIN)
 
 
 def test_paths_of_pairs_are_relative_to_the_recipe(recipe, tmp_path):

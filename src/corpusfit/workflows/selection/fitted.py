@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import restore, store, write_bytes
 from corpusfit.embed import Encoder, load
 from corpusfit.embed.store import rounded
-from corpusfit.errors import ModelError
-from corpusfit.manifest import versions
+from corpusfit.errors import ModelError, UsageError
+from corpusfit.manifest import undamaged, versions
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import Scorer
 from corpusfit.segments import cut_units, joined_scores
 from corpusfit.types import Documents, Paired, Texts, read_as
+from corpusfit.workflows.budget import Decision, apply_decision
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.scoring import fit_method, prepare_encoder
@@ -40,6 +41,7 @@ class Fitted:
         encoder: its fingerprint; None for a method on words.
         reason: why `auto` chose the method.
         cache: folder of distilled models.
+        cut: how a text is cut into units.
     """
 
     scorer: Scorer[Any]
@@ -48,6 +50,7 @@ class Fitted:
     encoder: str | None
     reason: str
     cache: Path
+    cut: CutPlan
 
     def score(self, texts: Texts) -> NDArray[np.float32]:
         """Score n texts, each cut into units as a document of a corpus is, of any length.
@@ -62,7 +65,7 @@ class Fitted:
         method = registry.build(self.method.name, self.method.options)
         if method.whole_segments:
             return self.scorer.score(texts)
-        units, batch = cut_units(Documents(np.arange(len(texts)), texts), CutPlan())
+        units, batch = cut_units(Documents(np.arange(len(texts)), texts), self.cut)
         if method.reads != "text":
             vectors = rounded(self._encoder.encode(batch)).astype(np.float32)
             batch = read_as(Paired(batch, vectors), method.reads)
@@ -87,7 +90,8 @@ class Fitted:
     def save(self, folder: Path, asked: dict[str, Any]) -> None:
         """Write `scorer.safetensors`, and `scorer.json` with what else was asked for and found."""
         kept = {name: value for name, value in vars(self).items() if name in _PLAIN}
-        kept["embed"], kept["method"] = map(dataclasses.asdict, (self.embed, self.method))
+        for part in ("embed", "method", "cut"):
+            kept[part] = dataclasses.asdict(getattr(self, part))
         about = {"corpusfit": versions()["corpusfit"], "asked": asked, **kept}
         store(folder / _ARRAYS, self.method.name, self.scorer)
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
@@ -103,10 +107,36 @@ class Fitted:
             about = json.loads((folder / _ABOUT).read_bytes())
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
             found = restore(folder / _ARRAYS, registry.scorer_class)
-            known = cls(found, method, embed, about["encoder"], about["reason"], cache)
+            cut = CutPlan(**about["cut"])
+            known = cls(found, method, embed, about["encoder"], about["reason"], cache, cut)
             return known, about["asked"]
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
+
+    @classmethod
+    def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
+        """The method as a run of `select` or `score` fitted it, and what was asked for.
+
+        Raises:
+            InputError: the folder holds no scored corpus.
+            UsageError: the run's method cannot score a single text.
+        """
+        manifest = folder.require_scored()
+        with undamaged(folder.path):
+            plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
+            if manifest["budget"]:
+                plan = apply_decision(plan, Decision(**manifest["budget"]))
+            encoder, reason = manifest["encoder"], manifest["reason"]
+        if registry.load(method.name).scorer is None:
+            raise UsageError(
+                f"The method of {folder.path}, {method.name}, cannot score a single text. Score a "
+                "corpus with it, or fit another method."
+            )
+        found = restore(folder.fit / _ARRAYS, registry.scorer_class)
+        embed = plan.embed
+        asked = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
+        known = cls(found, method, embed, encoder, reason, cache, plan.cut)
+        return known, asked | {"embedder": embed.embedder}
 
 
 _ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"
@@ -139,7 +169,7 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
         prepare_encoder(run)
         folder = SelectionFolder(run.work)
         used, _ = fit_method(run, folder)
-        scorer = restore(folder.fit / "scorer.safetensors", registry.scorer_class)
+        scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         encodes = registry.build(used.name, used.options).encodes
         encoder = run.encoder if encodes else None
-        return Fitted(scorer, used, run.plan.embed, encoder, run.reason, run.cache)
+        return Fitted(scorer, used, run.plan.embed, encoder, run.reason, run.cache, run.plan.cut)
