@@ -39,6 +39,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
 IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
+_PATIENCE = 10.0
 IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
 
 
@@ -71,7 +72,7 @@ def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Pat
 
 
 def _download(name: str, refresh: bool, setting: Setting) -> Path:
-    """Download a model from the hub, without pickles."""
+    """Download a model from the hub, without pickles; offline one that was downloaded before."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
@@ -84,7 +85,8 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
                 return Path(snapshot_download(name, local_files_only=True, **wanted))
             except LocalEntryNotFoundError:
                 pass
-        return Path(snapshot_download(name, **wanted))
+        only = {} if hub_answers() else {"local_files_only": True}
+        return Path(snapshot_download(name, **only, **wanted))
     except RepositoryNotFoundError as e:
         cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
         raise bad_setting(setting.flag, setting.allowed, name, cure) from e
@@ -94,6 +96,18 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
             f"and the Hugging Face hub cannot be reached ({type(e).__name__}). Name a folder that "
             f"holds the model, or {setting.otherwise}."
         ) from e
+
+
+def hub_answers() -> bool:
+    """Whether the hub answers in `_PATIENCE` seconds; its client would wait without end."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+    except Exception:  # of its HTTP library, or offline
+        return False
+    return True
 
 
 def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import is_local, place
 from corpusfit.corpus.files import first_line
+from corpusfit.embed.folders import hub_answers
 from corpusfit.embed.sentence_folders import POOLING
 from corpusfit.errors import StorageError, bad_setting, importing
 from corpusfit.manifest import Finished
@@ -42,6 +43,11 @@ def require_hub(name: str | None, out: str) -> None:
         validate_repo_id(name)
     except HFValidationError as e:
         raise bad_setting("<.push_to_hub>", "OWNER/NAME of the hub", name) from e
+    if not hub_answers():
+        raise StorageError(
+            f"<.push_to_hub={name}>: the hub does not answer. Check the network, or leave the "
+            "option out and use `corpusfit push` later."
+        )
     try:
         HfApi(library_name="corpusfit").whoami()
     except Exception as e:
@@ -83,6 +89,11 @@ def push_to_hub(
         write_selection_card(run.path, run.manifest)
     else:
         write_model_card(run.path, run.manifest, [e.manifest for e in evaluations])
+    if not hub_answers():
+        raise StorageError(
+            f"{name} cannot be written: the hub does not answer. Check the network, then run the "
+            "same command again."
+        )
     try:
         hub = HfApi(library_name="corpusfit")
         made = hub.create_repo(name, repo_type=kind, private=not public, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import sys
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_file_is_not_a_folder(tmp_path):
         prepare(EmbedPlan(embedder=str(tmp_path / "model.safetensors")), tmp_path)
 
 
-def test_a_hub_id_is_downloaded_without_pickles(tiny_bert, tmp_path, monkeypatch):
+def test_a_hub_id_is_downloaded_without_pickles(tiny_bert, tmp_path, monkeypatch, hub):
     asked = []
 
     def download(name, **options):
@@ -56,7 +57,24 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
         assert "\n" not in str(e.value)
 
 
-def test_a_worker_downloads_what_is_not_here_yet(tiny_bert, tmp_path, monkeypatch):
+def test_a_hub_that_never_answers_is_left(tiny_bert, tmp_path, monkeypatch):
+    """What was downloaded before is used."""
+    asked = []
+
+    def download(name, **options):
+        asked.append(options.get("local_files_only"))
+        return str(tiny_bert)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+        monkeypatch.setattr("corpusfit.embed.folders._PATIENCE", 0.1)
+        monkeypatch.setattr(HUB, download)
+        prepare(EmbedPlan(embedder="someone/some-model", precision="fp32"), tmp_path)
+    assert asked == [True]
+
+
+def test_a_worker_downloads_what_is_not_here_yet(tiny_bert, tmp_path, monkeypatch, hub):
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     def download(name, local_files_only=False, **options):
