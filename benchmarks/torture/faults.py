@@ -71,7 +71,7 @@ def fault(seed: int, root: Path, only: str | None) -> Outcome:
     """
     chance = random.Random(f"fault {seed}")
     kinds = [only] if only in KINDS else list(KINDS)
-    name, world = drawn(chance, root, None if only in KINDS else only, WORLDS)
+    name, world = drawn(seed, chance, root, None if only in KINDS else only, WORLDS)
     outcome = Outcome(Counter(), name)
     with _disk(root / "faulted") as mounted:
         if not mounted:

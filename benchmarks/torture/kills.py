@@ -35,12 +35,12 @@ def kill(seed: int, root: Path, only: str | None) -> Outcome:
     A run that ends before its signal is compared with a whole one, and another one begins.
 
     Args:
-        seed: draws command, world, workers, instants and signals.
+        seed: number of the command; draws world, workers, instants and signals.
         root: folder with `base/model`, where whole runs are kept.
         only: name of the command, instead of a drawn one.
     """
     chance = random.Random(f"kill {seed}")
-    name, world = drawn(chance, root, only, WORLDS)
+    name, world = drawn(seed, chance, root, only, WORLDS)
     command, outcome = COMMANDS[name], Outcome(Counter(), name)
     kept, seconds = whole(world, name)
     longest = {start: seconds, fork: seconds}
@@ -108,17 +108,18 @@ def _send(process: Process, chance: random.Random) -> str:
         elif kind == "terminate":
             process.terminate()
         elif kind == "hang up":
-            process.send_signal(signal.SIGHUP)
+            os.killpg(process.pid, signal.SIGHUP)  # as a terminal that is closed does
         elif kind == "interrupt twice":
             for _ in range(2):
                 os.killpg(process.pid, signal.SIGINT)  # as a terminal does
                 time.sleep(chance.random() / 5)
         else:
             os.killpg(process.pid, signal.SIGSTOP)
-            time.sleep(3)
+            time.sleep(chance.choice((3, 3, 60)))
             os.killpg(process.pid, signal.SIGCONT)
-            time.sleep(chance.random())
-            process.kill()
+            if chance.random() < 0.5:  # else it goes on to its end
+                time.sleep(chance.random())
+                process.kill()
     return kind
 
 

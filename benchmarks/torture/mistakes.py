@@ -303,7 +303,7 @@ def mistake(seed: int, root: Path, only: str | None) -> Outcome:
     names = list(MISTAKES)
     first = seed * AT_ONCE
     some = [only] if only else [names[i % len(names)] for i in range(first, first + AT_ONCE)]
-    _, world = drawn(random.Random(0), root, "dsir", 1)
+    _, world = drawn(0, random.Random(0), root, "dsir", 1)
     whole(world, "dsir")
     outcome = Outcome(Counter(mistakes=len(some)), only or "kinds in turn")
     for name in some:

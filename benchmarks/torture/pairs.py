@@ -35,8 +35,8 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
         only: name of the command or of a kind, instead of a drawn one.
     """
     chance = random.Random(f"two {seed}")
-    kind = only if only in KINDS else chance.choice(KINDS)
-    name, world = drawn(chance, root, None if only in KINDS else only, WORLDS)
+    kind = only if only in KINDS else KINDS[seed % len(KINDS)]
+    name, world = drawn(seed // len(KINDS), chance, root, None if only in KINDS else only, WORLDS)
     here, outcome = root / "two", Outcome(Counter({kind: 1, "resumed": 1}), name)
     shutil.rmtree(here, ignore_errors=True)
     run = _Run(world, here / "cache")

@@ -24,13 +24,15 @@ _CURE = re.compile(
 _RAYS = re.compile(rb"ray\b.*agent", re.I)
 
 
-def drawn(chance: random.Random, root: Path, only: str | None, worlds: int) -> tuple[str, Path]:
-    """Draw a command, unless one is given, and a folder of inputs, made if it is not there."""
-    name = only or chance.choice(sorted(COMMANDS))
-    seed = chance.randrange(worlds)
-    world = root / "worlds" / str(seed)
+def drawn(
+    seed: int, chance: random.Random, root: Path, only: str | None, worlds: int
+) -> tuple[str, Path]:
+    """The next command unless one is given, and a drawn folder of inputs, made if it is new."""
+    name = only or sorted(COMMANDS)[seed % len(COMMANDS)]
+    number = chance.randrange(worlds)
+    world = root / "worlds" / str(number)
     if not world.exists():
-        make_world(world, seed, root / "base/model")
+        make_world(world, number, root / "base/model")
     return name, world
 
 

@@ -57,8 +57,8 @@ def store(seed: int, root: Path, only: str | None) -> Outcome:
         return Outcome(Counter({"not installed": 1}), "s3fs, moto")
     chance = random.Random(f"store {seed}")
     kinds = [only] if only in KINDS else list(KINDS)
-    name = chance.choice(_COMMANDS) if only is None or only in KINDS else only
-    name, world = drawn(chance, root, name, WORLDS)
+    name = _COMMANDS[seed % len(_COMMANDS)] if only is None or only in KINDS else only
+    name, world = drawn(seed, chance, root, name, WORLDS)
     kept, _ = whole(world, name)
     outcome, here = Outcome(Counter(), name), root / "stored"
     for folder in (here, root / "stored-cache"):
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "no answers":
             self.connection.shutdown(socket.SHUT_RDWR)
         elif fault in ("server errors", "gone"):
-            self._answer(503, [], b"", 0)
+            self._answer(self.server.chance.choice((500, 503)), [], b"", 0)
         elif fault == "late listings":
             self._answer(*self.server.listings[self.path])
         else:
