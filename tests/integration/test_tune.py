@@ -155,6 +155,17 @@ def test_guarded_texts_are_neither_selected_by_nor_measured_nor_trained_on(tune,
     assert 0 < run.model.manifest["counts"]["guard"]["data"]["held"] <= 6
 
 
+def test_a_target_with_a_field_of_its_own(tune, jsonl):
+    """Also a guard, which has the target's field unless it is named."""
+    rows = [{"abstract": text, "text": "of no use"} for text in prose("task", 40)]
+    words = {"guard": jsonl("dev.jsonl", rows[:6]), "train": True, "steps": 2, **ONE}
+    run = tune(target=jsonl("own.jsonl", rows), target_field="abstract", **words)
+    plain = tune("plain", guard=jsonl("d.jsonl", prose("task", 6)), train=True, steps=2, **ONE)
+    assert outcome(run)[0] == outcome(plain)[0]
+    assert run.manifest["counts"] == plain.manifest["counts"]
+    assert digests(run.path, *KEPT) == digests(plain.path, *KEPT)
+
+
 def test_a_held_out_text_in_the_corpus_is_not_trained_on(tune, pile, task, monkeypatch):
     """A corpus that has the target itself."""
     (pile / "copy.jsonl").write_bytes(task.read_bytes())

@@ -6,6 +6,7 @@ read it as they read a file, the same data resumes the same run, and an iterator
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import math
 import os
@@ -32,6 +33,7 @@ Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 _LOOKED_AT = 100
 _FEW = 10
 """Strings from which on they may be words, or texts of a script without spaces."""
+_SHOWN = 3
 _WHITE = re.compile(r"\s")
 
 
@@ -57,6 +59,7 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
     """
     found = _named(given)
     if found is not None:
+        _require_names(given, role)
         return found
     cache, several = (machine or Machine()).cache_folder(), isinstance(given, Mapping)
     parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
@@ -113,7 +116,26 @@ def _are_texts(strings: Sequence[str]) -> bool:
     first = strings[:_LOOKED_AT]
     if any(map(_exists, first)):
         return False
-    return not all(format_of(name) or named(name) or "://" in name for name in first)
+    return not all(map(_is_input, first))
+
+
+def _require_names(given: Any, role: str) -> None:
+    """In Python, refuse strings that name nothing and may be texts."""
+    strings = [given] if _is_name(given) else given
+    if not (isinstance(CALLER.get(), Keywords) and all(isinstance(s, str) for s in strings)):
+        return
+    may_be_texts = len(strings) > 1 or any(map(_WHITE.search, strings))
+    if may_be_texts and not any(_exists(s) or _is_input(s) for s in strings):
+        shown = given if isinstance(given, str) else list(given[:_SHOWN])
+        cure = "For texts, give a list of dicts, such as [{'text': …}]."
+        raise bad_setting(
+            f"<.{role}>", "names of files or folders that exist, or texts", shown, cure
+        )
+
+
+def _is_input(name: str) -> bool:
+    """Whether it is the name of an input by its form."""
+    return bool(format_of(name) or named(name) or "://" in name or glob.has_magic(name))
 
 
 def _exists(name: str) -> bool:

@@ -13,7 +13,7 @@ def doctor(*, speed: bool = False, warm: bool = False, machine: Machine | None =
 
     Args:
         speed: also measure the encoders that can be loaded here, a few seconds each.
-        warm: also compile the kernels, once per environment, so that no other command waits for it.
+        warm: also compile the kernels, once per environment, so that the next `select` does not.
         machine: whose cache, engine and workers.
 
     Returns:

@@ -228,7 +228,7 @@ TUNE = Offer(
     TunePlan,
     (
         *("model.name", "search", "mix", "train", "objective.name", "adapter", "embed", "cut"),
-        *("read.text_field", "seed"),
+        *("read.text_field", "fit.target_field", "seed"),
     ),
     required=("model",),
     differs={

@@ -58,10 +58,10 @@ def tune(
     return workflows.tune(
         built,
         workflows.TuneInputs(
-            inputs(target, "target", machine, built.read.text_field),
+            inputs(target, "target", machine, built.target_read.text_field),
             inputs(corpus, "corpus", machine, built.read.text_field),
             inputs(replay, "replay", machine, built.read.text_field),
-            inputs(guard, "guard", machine, guard_field or built.read.text_field),
+            inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
             guard_field,
         ),
         place(out, "<.out>"),
@@ -93,10 +93,10 @@ def estimate_tuning(
     return workflows.estimate_tuning(
         built,
         workflows.TuneInputs(
-            inputs(target, "target", machine, built.read.text_field),
+            inputs(target, "target", machine, built.target_read.text_field),
             inputs(corpus, "corpus", machine, built.read.text_field),
             inputs(replay, "replay", machine, built.read.text_field),
-            inputs(guard, "guard", machine, guard_field or built.read.text_field),
+            inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
             guard_field,
         ),
         machine=machine or Machine(),

@@ -198,4 +198,5 @@ class TuneOptions(TypedDict, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
+    target_field: str | None
     seed: int | None

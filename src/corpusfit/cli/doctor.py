@@ -21,7 +21,8 @@ def doctor(
     warm: Annotated[
         bool,
         typer.Option(
-            "--warm", help="Compile the kernels now, once per environment, instead of at first use"
+            "--warm",
+            help="Compile the kernels of `select` now, once per environment",
         ),
     ] = False,
     workers: o.Workers = None,

@@ -38,7 +38,7 @@ ENGINES: dict[str, type[Engine]] = {
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 _COMPILING = (
     "Kernels that run here for the first time are compiled, once, which takes a while. "
-    "To compile all in advance: `corpusfit doctor --warm`."
+    "To compile those of `select` in advance: `corpusfit doctor --warm`."
 )
 P = TypeVar("P")
 R = TypeVar("R")

@@ -106,9 +106,8 @@ def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Heal
 
     Args:
         machine: its cache and workers are looked at.
-        speed: whether to measure the encoders, which takes seconds; `static` is distilled first if
-            it is not in the cache.
-        warm: whether to compile the kernels of a selection, so that the next command does not.
+        speed: whether to measure the encoders, which takes seconds.
+        warm: whether to compile the kernels of a selection, so that the next `select` does not.
 
     Raises:
         UsageError: the cache is a URL of an unknown kind.

@@ -140,7 +140,12 @@ def test_many_texts_without_white_space_are_texts(machine, text):
     many = [f"{text}{n}" for n in range(10)]
     (name,) = inputs(many, "target", machine)
     assert read(name) == [{"text": each} for each in many]
-    assert inputs(many[:9], "target", machine) == many[:9]
+
+
+@pytest.mark.parametrize("given", [["kinase", "protein"], "A sentence in no list."])
+def test_strings_that_name_nothing_are_refused_with_the_form_for_texts(machine, given):
+    with pytest.raises(UsageError, match=r"target must be names .*or texts; got .*list of dicts"):
+        inputs(given, "target", machine)
 
 
 def test_folders_are_names_whatever_they_are_called(machine):

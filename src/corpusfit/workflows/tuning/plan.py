@@ -246,6 +246,11 @@ class TunePlan(Settings):
             del settings[group][name]
         return without_newer(settings)
 
+    @property
+    def target_read(self) -> ReadPlan:
+        """How rows of the target become texts."""
+        return Plan(read=self.read, fit=self.fit).target_read
+
     def selection(self, method: str, fraction: float = 0.1, weights: str = "off") -> Plan:
         """The plan of a selection.
 

@@ -141,7 +141,8 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
 
 
 def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> _Found:
-    read = dataclasses.replace(plan.read, text_field=inputs.guard_field or plan.read.text_field)
+    read = plan.target_read
+    read = dataclasses.replace(read, text_field=inputs.guard_field or read.text_field)
     with machine.running(folder.work) as context:
         asked = {role: getattr(inputs, role) for role in _ROLES}
         found = {role: context.find(own, plan.read, role) for role, own in asked.items() if own}
@@ -163,11 +164,11 @@ def _search(
 ) -> dict[str, Any]:
     """Search, select by the winner; the manifest."""
     guarded = [text for texts in found.guarded.values() for text in texts]
-    parts = divide(read_texts(found.target, plan.read, machine.progress), guarded, plan)
+    parts = divide(read_texts(found.target, plan.target_read, machine.progress), guarded, plan)
     _note_parts(parts, machine)
-    field = plan.read.text_field
+    fields = {plan.read.text_field, plan.target_read.text_field}  # select and adapt read them
     fit, heldout, guard, clean = (
-        write_texts(folder.texts / f"{name}.jsonl", texts, field)
+        write_texts(folder.texts / f"{name}.jsonl", texts, sorted(fields))
         for name, texts in (
             ("fit", parts.fit),
             ("heldout", parts.heldout),
@@ -275,6 +276,6 @@ def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Mach
         task=[str(folder.texts / "target.jsonl")],
         replay=inputs.replay,
         guard=inputs.guard,
-        guard_field=inputs.guard_field,
+        guard_field=inputs.guard_field or plan.fit.target_field,
         machine=machine,
     )

@@ -124,7 +124,8 @@ def read_texts(sources: list[Source], read: ReadPlan, progress: Progress) -> lis
     return texts
 
 
-def write_texts(path: Path, texts: Sequence[str], field: str) -> str:
-    """Write texts as JSON lines with one field; returns the path as an input."""
-    write_bytes(path, b"".join(orjson.dumps({field: text}) + b"\n" for text in texts))
+def write_texts(path: Path, texts: Sequence[str], fields: Sequence[str]) -> str:
+    """Write texts as JSON lines, each under every field; returns the path as an input."""
+    rows = (orjson.dumps(dict.fromkeys(fields, text)) for text in texts)
+    write_bytes(path, b"".join(row + b"\n" for row in rows))
     return str(path)
