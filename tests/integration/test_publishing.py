@@ -54,6 +54,21 @@ def test_the_command_prints_the_url(run, hub, cli):
     assert not hub["me/chosen"]["private"]
 
 
+def test_a_selections_card_says_which_held_out_texts_are_in_it(run, hub, cli, tmp_path):
+    held_out = [next(iter(run))["text"], "Nobody has ever written this sentence before today."]
+    task = tmp_path / "test.jsonl"
+    task.write_text("".join(json.dumps({"text": text}) + "\n" for text in held_out), "utf-8")
+    cli("push", run.path, "me/chosen", "--task", task)
+    card = hub["me/chosen"]["files"]["README.md"].decode()
+    assert "Held-out texts of `test.jsonl` in these texts: 1 of 2 of test.jsonl. 1 of 10" in card
+    assert "were not compared" not in card
+    compared = corpusfit.contamination(task=task, data=run)
+    run.push_to_hub("me/again", compared=compared)
+    assert hub["me/again"]["files"]["README.md"].decode() == card
+    run.push_to_hub("me/chosen")
+    assert "were not compared" in hub["me/chosen"]["files"]["README.md"].decode()
+
+
 def test_a_command_pushes_what_it_made(run, hub, cli, tmp_path):
     again = "choose", run.path, "--fraction", "0.5", "--out", tmp_path / "half", "--no-report"
     cli(*again, "--push-to-hub", "me/half")

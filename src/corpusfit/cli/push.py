@@ -8,6 +8,7 @@ import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say
 
 if TYPE_CHECKING:
@@ -28,20 +29,31 @@ def push(
             "(default: none)",
         ),
     ] = None,
+    task: Annotated[
+        list[str] | None,
+        o.option(
+            "INPUT",
+            "Held-out texts to look for in a selection, for its card: a task's folder or files, as "
+            "in `contamination`; may be repeated (default: none)",
+        ),
+    ] = None,
     public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Publish a selection or a model on the Hugging Face hub.
 
     Example:
+      corpusfit push out/ me/text-for-my-task --task imdb/
       corpusfit push adapted/ me/bert-of-my-task --evaluations eval/
 
-    The card says what was selected from what, which held-out texts were left out, the verdict with
-    its interval, and the command that repeats it.
+    The card says what was selected from what, which held-out texts are in it or were left out, the
+    verdict with its interval, and the command that repeats it.
     """
     run = api.open(folder)
     found = [api.open(each) for each in evaluations or ()]
-    url = workflows.push_to_hub(run, name, public=public, evaluations=found)
+    machine = workflows.Machine(progress=Bar())
+    compared = api.contamination(task=task, data=folder, machine=machine) if task else None
+    url = workflows.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)
 
 

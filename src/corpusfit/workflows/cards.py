@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from corpusfit.adapt.plan import EMBEDDINGS, loss_unit
@@ -28,9 +28,31 @@ SELECTED = ("target", "method", "reason", "selected", "counts")
 Manifest = Mapping[str, Any]
 
 
-def write_selection_card(folder: Path, manifest: Manifest) -> None:
+class Compared(Protocol):
+    """What `contamination` finds in a selection."""
+
+    @property
+    def task(self) -> Sequence[str]:
+        """Names of the held-out texts."""
+
+    @property
+    def texts(self) -> int:
+        """Number of selected texts."""
+
+    @property
+    def holders(self) -> int:
+        """Number of those that contain a held-out text."""
+
+    @property
+    def splits(self) -> Mapping[str, Any]:
+        """By split, the number of held-out `texts` and of those that are `found`."""
+
+
+def write_selection_card(
+    folder: Path, manifest: Manifest, compared: Compared | None = None
+) -> None:
     """Write the card of a selection: the file pattern for `datasets.load_dataset`, the facts."""
-    _write(folder, _selection(manifest))
+    _write(folder, _selection(manifest, compared))
 
 
 def write_model_card(
@@ -47,19 +69,31 @@ def _write(folder: Path, lines: Iterator[str]) -> None:
         write_bytes(path, "\n".join([_BEGINS, *lines]).encode(errors="replace"))
 
 
-def _selection(manifest: Manifest) -> Iterator[str]:
+def _selection(manifest: Manifest, compared: Compared | None) -> Iterator[str]:
     selected = manifest["selected"]
     chosen = selected and selected["segments"]
     files = "selected/*.jsonl.zst" if chosen else "scores/*.parquet"
     yield f"configs:\n- config_name: default\n  data_files: {files}\n---\n"
     yield "# Text selected by corpusfit\n" if selected else "# Text scored by corpusfit\n"
     yield from _what_from_what(manifest)
-    if chosen:
+    if chosen and compared:
+        yield from _found_in(compared)
+    elif chosen:
         yield (
             "These texts were not compared with held-out texts of a task; "
             "`corpusfit contamination --task TASK --data out/` does that.\n"
         )
     yield from _repeat(manifest)
+
+
+def _found_in(compared: Compared) -> Iterator[str]:
+    """How many held-out texts the selected ones contain."""
+    counts = [f"{s.found:,} of {s.texts:,} of {name}" for name, s in compared.splits.items()]
+    yield (
+        f"Held-out texts of {', '.join(_code(_public(name)) for name in compared.task)} in these "
+        f"texts: {in_markdown(', '.join(counts))}. {compared.holders:,} of {compared.texts:,} "
+        "texts contain one.\n"
+    )
 
 
 def _what_from_what(manifest: Manifest) -> Iterator[str]:

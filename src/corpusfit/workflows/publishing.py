@@ -11,7 +11,7 @@ from corpusfit.embed.folders import hub_answers
 from corpusfit.embed.sentence_folders import POOLING
 from corpusfit.errors import StorageError, bad_setting, importing
 from corpusfit.manifest import Finished
-from corpusfit.workflows.cards import write_model_card, write_selection_card
+from corpusfit.workflows.cards import Compared, write_model_card, write_selection_card
 
 _FILES = {
     "dataset": ["README.md", "selected/*"],
@@ -58,7 +58,12 @@ def require_hub(name: str | None, out: str) -> None:
 
 
 def push_to_hub(
-    run: Finished, name: str, *, public: bool = False, evaluations: Sequence[Finished] = ()
+    run: Finished,
+    name: str,
+    *,
+    public: bool = False,
+    evaluations: Sequence[Finished] = (),
+    compared: Compared | None = None,
 ) -> str:
     """Write a run's card, and upload its selected text or its model.
 
@@ -67,6 +72,7 @@ def push_to_hub(
         name: `owner/name` on the hub; made if there is none.
         public: whether a new one can be seen by everybody.
         evaluations: runs of `evaluate` on the model, for its card.
+        compared: what `contamination` finds in the selection, for its card.
 
     Returns:
         Its URL.
@@ -86,7 +92,7 @@ def push_to_hub(
     with importing("Publishing", "hub"):
         from huggingface_hub import HfApi, get_token
     if kind == "dataset":
-        write_selection_card(run.path, run.manifest)
+        write_selection_card(run.path, run.manifest, compared)
     else:
         write_model_card(run.path, run.manifest, [e.manifest for e in evaluations])
     if not hub_answers():

@@ -15,6 +15,7 @@ from corpusfit.jobs.write import read_selected
 from corpusfit.manifest import Finished
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
+from corpusfit.workflows.cards import Compared
 from corpusfit.workflows.publishing import push_to_hub
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -81,9 +82,14 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             import datasets
         return datasets.Dataset(self.to_arrow())
 
-    def push_to_hub(self, name: str, *, public: bool = False) -> str:
-        """Publish the selected text as a dataset, as `publishing.push_to_hub`."""
-        return push_to_hub(self, name, public=public)
+    def push_to_hub(
+        self, name: str, *, public: bool = False, compared: Compared | None = None
+    ) -> str:
+        """Publish the selected text as a dataset, as `publishing.push_to_hub`.
+
+        `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.
+        """
+        return push_to_hub(self, name, public=public, compared=compared)
 
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d].

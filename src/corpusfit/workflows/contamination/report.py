@@ -72,6 +72,7 @@ class Contamination:
     """Contamination of text to train on by a task's held-out texts.
 
     Attributes:
+        task: what was looked for, as it was named.
         texts: number of texts to train on.
         size: their size in bytes.
         holders: number of those that contain a held-out text.
@@ -82,6 +83,7 @@ class Contamination:
         seconds: time of reading and matching.
     """
 
+    task: tuple[str, ...]
     texts: int
     size: int
     holders: int
@@ -132,7 +134,7 @@ def report_contamination(
             "the text."
         )
     place = _in_corpus(texts.data) if texts.selection is not None else _in_data(texts.data)
-    return _reported(splits, watched, leaks, place, seconds)
+    return _reported(tuple(task), splits, watched, leaks, place, seconds)
 
 
 def _in_data(sources: Sequence[Source]) -> Place:
@@ -151,6 +153,7 @@ def _in_corpus(parts: Sequence[Source]) -> Place:
 
 
 def _reported(
+    task: tuple[str, ...],
     splits: Mapping[str, list[str]],
     watched: HeldoutIndex,
     leaks: Leaks,
@@ -171,6 +174,7 @@ def _reported(
     for name, row in sorted({place(*found) for found in different.tolist()}):
         rows.setdefault(name, []).append(row)
     return Contamination(
+        task,
         leaks.texts,
         leaks.size,
         len(different),
