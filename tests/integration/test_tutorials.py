@@ -2,7 +2,7 @@
 
 `unit/test_docs.py` compares them with the tutorials. `…` stands for lines that are left out.
 Numbers depend on the machine and on Python's version, whose docstrings are the data, so they are
-compared as numbers of any value.
+compared as numbers of any value; `CLAIMS` has those whose order a tutorial speaks of.
 """
 
 from __future__ import annotations
@@ -19,6 +19,20 @@ from nbclient import NotebookClient
 pytestmark = pytest.mark.slow
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs/notebooks").glob("*.ipynb"))
+CLAIMS = {
+    "bert": [
+        r"network\.jsonl \* +[\d,]+ +(?P<less>[\d.]+) %.* (?P<more>[\d.]+) %",
+        r"task +(?P<more>[\d.]+) +(?P<less>[\d.]+)",
+    ],
+    "dsir": [
+        r"precision (?P<less>[\d.]+) %(.|\n)*?precision (?P<more>[\d.]+) %",
+        r"dsir +lexical +(?P<less>[\d.]+)(.|\n)*?random +baseline +(?P<more>[\d.]+)",
+    ],
+    "encoder": [r"body +base +(?P<less>[\d.]+)(.|\n)*?body +encoder +(?P<more>[\d.]+)"],
+    "large": [r"network\.jsonl +[\d,]+ +(?P<less>[\d.]+) %.* (?P<more>[\d.]+) %"],
+    "multilingual": [r"task +(?P<more>[\d.]+) +(?P<less>[\d.]+)"],
+}
+"""By notebook, patterns of two numbers of its output: the first match must have less < more."""
 
 
 def masked(text):
@@ -53,3 +67,9 @@ def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
     NotebookClient(notebook, resources={"metadata": {"path": tmp_path}}, timeout=None).execute()
     for found, lines in zip(printed(notebook), shown, strict=True):
         assert [line for line in lines if line not in found] == [], found
+    whole = "\n".join(
+        out.get("text", "") for cell in notebook.cells for out in cell.get("outputs", ())
+    )
+    for claim in CLAIMS.get(path.stem, ()):
+        numbers = re.search(claim, re.sub(r"\x1b\[[\d;]*m", "", whole))
+        assert float(numbers["less"]) < float(numbers["more"]), claim
