@@ -6,7 +6,8 @@ import pytest
 from journeys import digests
 
 import corpusfit
-from corpusfit.errors import OutputFolderError
+from corpusfit.artifacts import copy
+from corpusfit.errors import OutputFolderError, StorageError
 
 
 @pytest.fixture
@@ -41,6 +42,24 @@ def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch, step):
     second = corpusfit.choose(first.path, out=tmp_path / "second", **words)
     again = corpusfit.choose(first.path, **words)
     assert digests(second.path) == digests(again.path)
+
+
+@pytest.mark.parametrize("copied", range(4))
+def test_a_stopped_copy_is_resumed(first, inline, tmp_path, monkeypatch, copied):
+    left = iter(range(copied))
+
+    def full(file, to):
+        if next(left, None) is None:
+            raise StorageError("No space left on device")
+        copy(file, to)
+
+    words = {"segments": 5, "machine": inline}
+    with monkeypatch.context() as patch:
+        patch.setattr("corpusfit.workflows.selection_folder.copy", full)
+        with pytest.raises(StorageError):
+            corpusfit.choose(first.path, out=tmp_path / "second", **words)
+    second = corpusfit.choose(first.path, out=tmp_path / "second", **words)
+    assert digests(second.path) == digests(corpusfit.choose(first.path, **words).path)
 
 
 def test_a_folder_with_something_in_it_is_refused(first, inline, tmp_path):

@@ -70,8 +70,8 @@ class SelectionFolder(OutFolder):
                 f"<.out> must be a new or empty folder; {into} holds a selection. Choose another "
                 "<.out>."
             )
-        rejects = self.path / "rejects.jsonl"
-        for file in [*files, rejects, self.work / "run.json", last]:
+        begun = self.work / "run.json"  # first, so that a copy that was stopped goes on
+        for file in [begun, *files, self.path / "rejects.jsonl", last]:
             if file.is_file():
                 copy(file, into / file.relative_to(self.path))
         return other
