@@ -38,8 +38,9 @@ types: install
 quick: install
 	$(PYTEST) -m "not slow"
 
+# Slow tests often wait for a process, so one more of them runs than there are cores.
 slow: install
-	$(PYTEST) --dist worksteal -m "slow or hypothesis" --hypothesis-profile many
+	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "slow or hypothesis" --hypothesis-profile many
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install

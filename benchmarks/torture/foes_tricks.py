@@ -343,6 +343,13 @@ def _content(at: str, data: bytes) -> Callable[[Path], None]:
     return change
 
 
+def _source_elsewhere(run: Path) -> None:
+    for name in ("manifest.json", ".corpusfit/scored.json"):
+        found = json.loads((run / name).read_bytes())
+        found["corpus"][0]["url"] = str(run.parents[1] / "outside/secret.jsonl")
+        (run / name).write_text(json.dumps(found))
+
+
 _NPY = io.BytesIO()
 np.save(_NPY, np.array([_Payload()], dtype=object), allow_pickle=True)
 _MARK = b'{"format": 1, "command": "select"}'
@@ -357,6 +364,7 @@ RUNS: dict[str, tuple[str, Callable[[Path], object]]] = {
             json.dumps([str(run.parents[1] / "outside/secret.jsonl")])
         ),
     ),
+    "a source elsewhere": ("select", _source_elsewhere),
     "files to delete that are none": ("select", _content(".corpusfit/files.json", b'{"a": [1]}')),
     **{
         f"{at} that links elsewhere": ("select", _link(at, to))
