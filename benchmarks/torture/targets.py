@@ -35,11 +35,11 @@ with _measured:
     from corpusfit.embed.static import load_static
     from corpusfit.embed.store import VectorStore
     from corpusfit.errors import CorpusfitError
-    from corpusfit.evaluate.formats import brat, conll, conllu, rct, rows, tokens, xlsx
+    from corpusfit.evaluate.formats import brat, conll, conllu, pairs, rct, rows, tokens, xlsx
     from corpusfit.evaluate.plan import TaskPlan
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
-    from corpusfit.plan import CutPlan, ReadPlan
+    from corpusfit.plan import CutPlan, Plan, ReadPlan
     from corpusfit.score.arpa import read_arpa
     from corpusfit.segments.units import cut_units
     from corpusfit.types import Document, Documents, Reject, text_array
@@ -48,6 +48,7 @@ with _measured:
     registry.formats()
 
 _PLAN, _TASK = ReadPlan(), TaskPlan()
+_PAIRS = TaskPlan(kind="translation", direction="de-en")
 _TAGGED = TaskPlan(text_field="tokens", label_field="tags")
 _MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 _UNITS = ("window", "sentence", "paragraph", "fixed", "document")
@@ -98,6 +99,17 @@ def _brat(data: bytes) -> None:
         (folder / "a.ann").write_bytes(notes)
         found = brat.read_brat([str(folder / "a.txt"), str(folder / "a.ann")], "train")
         assert all(map(lambda a, b: len(a) == len(b), found.pieces, found.labels))
+
+
+def _moses(data: bytes) -> None:
+    """Two line-aligned files, with a zero byte between them: every pair comes once, in order."""
+    with _folder() as folder:
+        for side, text in zip(("de", "en"), data.split(b"\0", 1), strict=False):
+            (folder / f"a.{side}").write_bytes(text)
+        sources = corpus.find([f"pair:{folder}/a.de,{folder}/a.en"], _PLAN, spool=folder, role="c")
+        for shard in corpus.shards(sources, _PLAN):
+            places = [row.row for row in corpus.rows(shard, _PLAN)]
+            assert places == sorted(set(places))
 
 
 def _cut(data: bytes) -> None:
@@ -164,10 +176,15 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "json": partial(
         _task, lambda places, split: tokens.read_tokens(places, split, _TAGGED), "a.json"
     ),
+    "pairs": partial(
+        _task, lambda places, split: pairs.read_translations(places, split, _PAIRS), "a.tsv"
+    ),
+    "moses": _moses,
     "xlsx": partial(_task, xlsx.read_xlsx, "a.xlsx"),
     "brat": _brat,
     "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
     "recipe": partial(_file, read_recipe, "recipe.toml"),
+    "plan": partial(_file, Plan.from_toml, "plan.toml"),
     "composition": partial(_file, composition.read_recipe, "compose.toml"),
     "manifest": partial(_file, lambda path: open_run(path.parent), "manifest.json"),
     "arrays": partial(_file, read_arrays, "a.safetensors"),
