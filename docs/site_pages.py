@@ -47,6 +47,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return "\n## ".join([first, *(other.replace("\n## ", "\n### ") for other in others)])
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Where a line of text may break in code: not in an option, but after `.`, `_` and `|`."""
+
+    def broken(code: re.Match[str]) -> str:
+        text = re.sub(r"(?<=\w)[._|](?=\w)", r"\g<0><wbr>", code[0])
+        return re.sub(r"--[\w-]+", r'<span class="option">\g<0></span>', text)
+
+    return re.sub(r"<code>[^<]*</code>", broken, html)
+
+
 def _below(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 

@@ -150,12 +150,12 @@ class MissingDependencyError(CorpusfitError):
 
 
 @contextlib.contextmanager
-def importing(feature: str, extra: str) -> Iterator[None]:
+def importing(feature: str, extra: str, otherwise: str = "") -> Iterator[None]:
     """Import optional libraries; raises `MissingDependencyError` if one is not installed."""
     try:
         yield
     except ImportError as e:
-        raise MissingDependencyError(feature, extra) from e
+        raise MissingDependencyError(feature, extra, otherwise) from e
 
 
 class ModelError(CorpusfitError):

@@ -1,11 +1,13 @@
 """Texts in memory go in, and a sequence of segments, a table or a data set comes out."""
 
+import sys
+
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import corpusfit
-from corpusfit.errors import InputError
+from corpusfit.errors import InputError, MissingDependencyError
 
 TARGET = [f"The protein binds receptor {n} in the cells of mice." for n in range(30)]
 CORPUS = [
@@ -84,6 +86,12 @@ def test_a_selection_is_a_table_a_data_frame_and_a_data_set(run):
     assert run.to_pandas().to_dict("records") == rows
     assert isinstance(run.to_dataset(), datasets.Dataset)
     assert list(run.to_dataset()) == rows
+
+
+def test_without_pandas_a_message_names_it(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[hub\].*pip install pandas"):
+        run.to_pandas()
 
 
 def test_ids_of_64_bits_without_sign_are_kept_as_text(tmp_path, machine):

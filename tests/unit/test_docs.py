@@ -65,6 +65,13 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
     assert [n for n in site.INCLUDED if "](docs/" in (ROOT / n).read_text("utf-8")] == []
 
 
+def test_code_in_a_line_breaks_after_a_dot_or_underscore_and_never_in_an_option():
+    site = script("site_pages")
+    shown = site.on_page_content("<p><code>--set a.b_c</code> a.b</p><code><b>x.y</b></code>")
+    line = '<span class="option">--set</span> a.<wbr>b_<wbr>c'
+    assert shown == f"<p><code>{line}</code> a.b</p><code><b>x.y</b></code>"
+
+
 def test_the_page_of_commands_has_every_option_with_its_meaning():
     page = script("site_pages").commands()
     for command in COMMANDS:

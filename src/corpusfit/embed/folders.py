@@ -20,12 +20,14 @@ class Setting(NamedTuple):
         allowed: its allowed values.
         otherwise: the cure if no hub can be reached.
         extra: the extra of corpusfit that installs the libraries.
+        lighter: which models need less than that extra, a sentence.
     """
 
     flag: str
     allowed: str
     otherwise: str
     extra: str
+    lighter: str = ""
 
 
 EMBEDDER = Setting(
@@ -33,6 +35,7 @@ EMBEDDER = Setting(
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
     otherwise="use <embed.embedder=static>",
     extra="models",
+    lighter="A static model (model2vec) needs only pip install 'corpusfit[hub]'.",
 )
 ADAPTER = "adapter.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -77,7 +80,7 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
     except ImportError as e:
-        raise MissingDependencyError("A model from the hub", setting.extra) from e
+        raise MissingDependencyError("A model from the hub", setting.extra, setting.lighter) from e
     wanted: dict[str, Any] = {"allow_patterns": list(WANTED), "ignore_patterns": list(UNWANTED)}
     try:
         if not refresh:

@@ -72,7 +72,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
 
     def to_pandas(self) -> Any:
         """The selected segments as a `pandas.DataFrame`."""
-        with importing("to_pandas", "hub"):
+        with importing("to_pandas", "hub", "Or pandas alone: pip install pandas"):
             import pandas as pd  # noqa: F401 (pyarrow's own error names no cure)
         return self.to_arrow().to_pandas()
 

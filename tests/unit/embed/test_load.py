@@ -74,6 +74,13 @@ def test_a_hub_that_never_answers_is_left(tiny_bert, tmp_path, monkeypatch):
     assert asked == [True]
 
 
+def test_without_the_hubs_client_a_message_names_both_extras(tmp_path, monkeypatch):
+    """A static model needs the one without PyTorch."""
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[models\].*corpusfit\[hub\]"):
+        prepare(EmbedPlan(embedder="someone/some-model"), tmp_path)
+
+
 def test_a_worker_downloads_what_is_not_here_yet(tiny_bert, tmp_path, monkeypatch, hub):
     from huggingface_hub.errors import LocalEntryNotFoundError
 

@@ -13,9 +13,11 @@ Reference: Zhao, Nasrullah and Li (2019), PyOD; Li et al. (2022), ECOD.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
+import io
 import json
 import re
 import warnings
@@ -49,9 +51,23 @@ def _detectors() -> dict[str, str]:
     return found
 
 
+def _lacking(name: str, error: ImportError) -> UsageError:
+    """The error for a detector that needs a library that PyOD does not bring."""
+    library = (error.name or name.lower()).partition(".")[0]
+    return UsageError(
+        f"pyod:{name} needs the library {library}, which the extra 'pyod' does not bring: "
+        f"pip install {library}, or name another detector."
+    )
+
+
 def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
     """Fit a detector by its arguments alone, without PyOD's warnings about its internals."""
-    cls = getattr(importlib.import_module(f"pyod.models.{_detectors()[name]}"), name)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # PyOD prints what is missing
+            module = importlib.import_module(f"pyod.models.{_detectors()[name]}")
+    except ImportError as e:
+        raise _lacking(name, e) from e
+    cls = getattr(module, name)
     known = inspect.signature(cls).parameters
     settings = json.loads(parameters)
     if "n_neighbors" in known:
@@ -66,6 +82,8 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return cls(**settings).fit(x)
+    except ImportError as e:
+        raise _lacking(name, e) from e
     except TypeError as e:
         allowed = ", ".join(k for k in known if k != "self")
         raise UsageError(f"<method.parameters> must suit {name}: {e}. Allowed: {allowed}.") from e

@@ -193,6 +193,16 @@ def test_pyod_is_pyod(data, detector):
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
+def test_a_detector_names_the_library_that_it_needs(monkeypatch, capsys):
+    """The extra `pyod` does not bring it, and PyOD prints what is missing."""
+    monkeypatch.delitem(sys.modules, "pyod.models.xgbod", raising=False)
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    rows = np.eye(8, dtype=np.float32)
+    with pytest.raises(UsageError, match=r"^pyod:XGBOD .*pip install xgboost\b"):
+        ours("pyod:XGBOD", (rows, rows, rows))
+    assert capsys.readouterr().out == ""
+
+
 def test_pyod_detectors_that_rank_a_batch_are_asked_about_one_text_at_a_time():
     from pyod.models.ecod import ECOD
 
