@@ -64,9 +64,14 @@ def place(given: str | os.PathLike[str], setting: str) -> Path:
     return cast("Path", path)
 
 
+def user_path(name: str) -> Path:
+    """A path as people write it, with `~` for a home folder; an unknown `~NAME` stays a name."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (Path's own raises)
+
+
 def user_cache() -> Path:
     """The user's local folder for what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+    return user_path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "corpusfit"
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from corpusfit.artifacts import (
     restore,
     store,
     sweep,
+    user_path,
     write_arrays,
     write_bytes,
     writing,
@@ -85,6 +86,12 @@ def test_a_place_that_cannot_hold_files_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match=r"below: File exists"):
         write_bytes(tmp_path / "file" / "below", b"")
+
+
+def test_the_home_of_nobody_is_a_name_and_no_error(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert user_path("~/models") == Path("/home/me/models")
+    assert user_path("~nobody-here/x") == Path("~nobody-here/x")
 
 
 def test_sweeping_takes_only_what_was_left_aside(tmp_path):

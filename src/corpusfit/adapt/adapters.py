@@ -11,7 +11,7 @@ from corpusfit.adapt import lora, pfeiffer
 from corpusfit.adapt.checkpoints import save_weights
 from corpusfit.adapt.models import fingerprint, save_model
 from corpusfit.adapt.plan import AdapterPlan
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import user_path, write_bytes
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.transformer import LOCAL, loading
@@ -89,7 +89,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
     if plan.kind == "lora" and plan.save == "merged":
         save_model(model, tokenizer, folder, lora.merged_state(model))
         return
-    at = Path(base.name).expanduser()
+    at = user_path(base.name)
     name = str(at.resolve()) if at.is_dir() else base.name
     note: dict[str, Any] = {"kind": plan.kind, "base": base._replace(name=name)._asdict()}
     if plan.kind == "pfeiffer":

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from corpusfit.artifacts import user_path
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import SIDES, Named
 from corpusfit.corpus.cutting import BOM, Lines, cut, lines_of
@@ -78,7 +79,7 @@ def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
 
 def _absolute(file: str, home: Path) -> str:
     """A file's absolute path, or its URL."""
-    return file if is_url(file) else str((home / Path(file).expanduser()).absolute())
+    return file if is_url(file) else str((home / user_path(file)).absolute())
 
 
 class LineReader:

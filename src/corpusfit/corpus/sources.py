@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpusfit.artifacts import no_collection
+from corpusfit.artifacts import no_collection, user_path
 from corpusfit.corpus.contract import SIDES, Format
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.files import is_url
@@ -174,7 +174,7 @@ def located(input_name: str, home: Path) -> str:
     form = named(input_name)
     if form:
         return form.located(input_name, home)
-    return input_name if is_url(input_name) else str(home / Path(input_name).expanduser())
+    return input_name if is_url(input_name) else str(home / user_path(input_name))
 
 
 def _is_pipe(input_name: str) -> bool:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from corpusfit.artifacts import user_path
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.minilm import MINILM, minilm_folder
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting, raise_machine_fault
@@ -62,7 +63,7 @@ def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Pat
         ModelError: the hub does not know the model or cannot be reached.
         MissingDependencyError: the wheel of `minilm`, or the hub's client, is not installed.
     """
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if name and folder.is_dir():
         return folder
     if name == MINILM:

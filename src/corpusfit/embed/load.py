@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from corpusfit.artifacts import user_path
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
 from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
@@ -69,7 +70,7 @@ def wants_gpu(plan: EmbedPlan) -> bool:
 
 def has_network(embedder: str) -> bool:
     """Whether an embedder is a transformer, not static, by its name or folder (unopened)."""
-    named = Path(embedder).expanduser()
+    named = user_path(embedder)
     static = embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
     return not static
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit import corpus
+from corpusfit.artifacts import user_path
 from corpusfit.corpus.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
@@ -78,8 +79,8 @@ def _as_corpus(value: str) -> str:
     """The value as a corpus input."""
     if corpus.is_pair(value):
         return value
-    path, parts = Path(value).expanduser(), value.split(",")
-    if path.is_file() or (len(parts) == 2 and all(Path(p).expanduser().is_file() for p in parts)):
+    path, parts = user_path(value), value.split(",")
+    if path.is_file() or (len(parts) == 2 and all(user_path(p).is_file() for p in parts)):
         return f"pair:{value}"
     return "pair:{},{}".format(*_two(value, path))
 

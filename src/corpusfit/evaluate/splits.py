@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from corpusfit.artifacts import user_path
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
 from corpusfit.corpus.sources import is_pair
@@ -73,7 +74,7 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     elif "://" in place:
         raise bad_setting(setting, "a local folder or file, or hub:NAME", place)
     else:
-        found = search.local(Path(place).expanduser())
+        found = search.local(user_path(place))
     if found.form not in forms:
         fitting = " or ".join(name for name in names() if found.form in load(name).forms)
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
@@ -94,7 +95,7 @@ def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
     Raises:
         InputError: there is no test split, or the files of a split are not one or two.
     """
-    path = Path(place).expanduser()
+    path = user_path(place)
     if is_pair(place) or (only and path.is_file()):
         return TaskFiles(_stem(Path(place.partition(",")[0])), "pairs", {"test": [place]})
     if not path.is_dir():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.artifacts import user_path
 from corpusfit.embed.contract import Progress
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.folders import Setting, find
@@ -45,7 +46,7 @@ def open_tokenizer(name: str) -> Any:
     require_extras("corpusfit tokenizers", TOKENIZER.extra, name)
     from tokenizers import Tokenizer
 
-    path = Path(name).expanduser()
+    path = user_path(name)
     try:
         if path.is_file():
             found = Tokenizer.from_file(str(path)) if path.suffix == ".json" else _word_pieces(path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from corpusfit import corpus
+from corpusfit.artifacts import user_path
 
 
 def command_words(
@@ -40,6 +41,6 @@ def absolute(inputs: Sequence[str]) -> list[str]:
 
 def named_model(name: str) -> str:
     """A model's folder, or a pattern of folders, as an absolute path; a hub id as it is."""
-    path = Path(name).expanduser()
+    path = user_path(name)
     known = "{seed}" in name or path.exists()  # a pattern stands for folders
     return str(path.absolute()) if name and known else name

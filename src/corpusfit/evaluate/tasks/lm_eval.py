@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.failures import naming_memory_errors
+from corpusfit.artifacts import user_path
 from corpusfit.corpus.files import first_line
 from corpusfit.embed.hardware import Hardware
 from corpusfit.errors import CorpusfitError, InputError, TrainingError, bad_setting
@@ -57,7 +58,7 @@ class LmEval(TaskType):
             UsageError: lm-eval is not installed, or the task has no such metric.
             InputError: lm-eval cannot load the task.
         """
-        file = Path(place).expanduser().absolute()
+        file = user_path(place).absolute()
         name, place = (file.stem, str(file)) if file.is_file() else (place, place)
         try:
             asked = _evaluated(place, "dummy")

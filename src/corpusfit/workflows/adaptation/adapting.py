@@ -24,7 +24,7 @@ from corpusfit.adapt.scratch_translator import new_translator
 from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
-from corpusfit.artifacts import remove, write_bytes
+from corpusfit.artifacts import remove, user_path, write_bytes
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
@@ -230,7 +230,7 @@ def _prepare(
 def _require_outside(out: Path, inputs: Iterable[str]) -> None:
     """Make sure that no input is inside `out`, where --overwrite would delete it."""
     for name in filter(None, inputs):
-        path = Path(name).expanduser()
+        path = user_path(name)
         if path.exists() and path.resolve().is_relative_to(out.resolve()):
             allowed = "a folder that does not contain the model or the texts"
             raise bad_setting("<.out>", allowed, str(out), "Choose another folder.")

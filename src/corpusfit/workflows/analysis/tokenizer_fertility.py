@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.artifacts import user_path
 from corpusfit.corpus.registry import format_of
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.formats.conll import read_conll
@@ -169,7 +169,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
 
 
 def _is_conll(name: str) -> bool:
-    path = Path(name).expanduser()
+    path = user_path(name)
     conll = form_of_name(path.name) == "conll" and not format_of(path.name)
     return conll and path.is_file()
 

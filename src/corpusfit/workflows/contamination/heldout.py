@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit import corpus
+from corpusfit.artifacts import user_path
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of
 from corpusfit.corpus.rejects import EMPTY_LINE
@@ -111,7 +112,7 @@ def training_splits(
     train: list[str] = []
     held: list[str] = []
     for place in task:
-        if not _has_splits(place, Path(place).expanduser()):
+        if not _has_splits(place, user_path(place)):
             train.append(place)
             continue
         found = find_splits(place, "auto", "<.task>")
@@ -145,7 +146,7 @@ def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[
     """The parts of the inputs; those that are read like a corpus form one part, the last."""
     plain: list[str] = []
     for place in inputs:
-        path = Path(place).expanduser()
+        path = user_path(place)
         is_file = path.is_file()
         if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
             plain.append(place)

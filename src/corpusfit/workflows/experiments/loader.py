@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.adapt.presets import preset
+from corpusfit.artifacts import user_path
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting, called_by
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
@@ -108,7 +109,7 @@ def _model(named: str, home: Path) -> str:
     """The path of a model's folder or file, if it exists; else a hub id or an embedder."""
     if named.startswith("static:"):
         return f"static:{_model(named.removeprefix('static:'), home)}"
-    return located(named, home) if named and (home / Path(named).expanduser()).exists() else named
+    return located(named, home) if named and (home / user_path(named)).exists() else named
 
 
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:

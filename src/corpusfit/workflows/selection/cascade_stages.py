@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from corpusfit.artifacts import user_path
 from corpusfit.embed import wants_gpu
 from corpusfit.errors import UnknownMethodError, bad_setting
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan, StageText
@@ -154,7 +154,7 @@ def _is_method(name: str) -> bool:
                 name,
             )
         return True
-    if base in EMBEDDERS or name == "auto" or "/" in name or Path(name).expanduser().is_dir():
+    if base in EMBEDDERS or name == "auto" or "/" in name or user_path(name).is_dir():
         return False
     known = [*EMBEDDERS, *method_names()]
     closest = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
+from corpusfit.artifacts import user_path
 from corpusfit.corpus.registry import format_of
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import HeldoutIndex
@@ -79,8 +80,8 @@ def overlaps(
     found = []
     with machine.running() as context:
         for folder in folders:
-            places, as_read = _places(Path(folder).expanduser(), read)
-            name = Path(folder).expanduser().absolute().name
+            places, as_read = _places(user_path(folder), read)
+            name = user_path(folder).absolute().name
             found += overlaps_in(name, places, as_read, context, near=near)
     return found
 
