@@ -2,7 +2,8 @@
 
 What: each block is the header and whole records, so that it can be parsed alone; `row` counts
 records from 0 without the header. `read.separator` and `read.quote` replace the suffix's, and
-`read.columns` names the columns of a file without a header.
+`read.columns` names the columns of a file without a header. Without `read.separator`, a header that
+is one name by the suffix's separator, and several by one other, says that the file has this other.
 Why: quotes decide where a record ends, so borders are found while reading, by the rule of the
 standard library's parser: a quote opens a field only at the field's beginning.
 Trade-off: a record with more fields than the header is rejected; fewer fields are fine as long as
@@ -26,10 +27,14 @@ import numpy as np
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import BOM, MIB, Block, Scan, cut
-from corpusfit.corpus.fields import Row, from_mapping, from_value
+from corpusfit.corpus.fields import Row, fields_in, from_mapping, from_value
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
+
+_SEPARATORS = ",;|\t"
+_SEEN = 1 << 16
+"""Bytes of a header that decide on the separator: less than a chunk, so that all readers agree."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,13 @@ class _Dialect:
         """The same for the library `csv`."""
         quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         return {"delimiter": self.separator, "quotechar": self.quote or None, "quoting": quoting}
+
+    def names(self, header: str) -> list[str]:
+        """The names in a header; none if it cannot be parsed."""
+        try:
+            return next(csv.reader((header,), **self.words), [])
+        except csv.Error:
+            return []
 
     def line(self, values: list[str]) -> bytes:
         """A record of values, with its line end."""
@@ -61,8 +73,10 @@ class Csv(Format):
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of the header and whole records."""
-        stream, dialect = Stream(source, plan), self._dialect(plan)
+        stream = Stream(source, plan)
         chunks = iter(stream)
+        start = next(chunks, b"")
+        dialect, chunks = self._dialect(plan, start), itertools.chain([start], chunks)
         names, parts, begin = columns_in(plan), chunks, 0
         if names:
             header = dialect.line(names)
@@ -83,14 +97,11 @@ class Csv(Format):
         if not shard.data:
             return
         csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
-        dialect = self._dialect(plan)
+        dialect = self._dialect(plan, shard.data)
         scanner = _Records(dialect)
         ends = scanner(shard.data)[0].tolist()
         header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
-        try:
-            names = next(csv.reader((header,), **dialect.words), [])
-        except csv.Error:
-            names = []  # every record has too many fields
+        names = dialect.names(header)  # without any, every record has too many fields
         text_index, id_index = (
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
@@ -114,7 +125,7 @@ class Csv(Format):
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes of the header, with its line end."""
-        ends = _Records(self._dialect(plan))(data)[0]
+        ends = _Records(self._dialect(plan, data))(data)[0]
         return int(ends[0]) if len(ends) else len(data)
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:
@@ -124,8 +135,18 @@ class Csv(Format):
             return b""
         return first.data[: self.head(first.data, plan)].removeprefix(BOM).rstrip(b"\r\n")
 
-    def _dialect(self, plan: ReadPlan) -> _Dialect:
-        return _Dialect(plan.separator or self.delimiter, plan.quote)
+    def _dialect(self, plan: ReadPlan, data: bytes) -> _Dialect:
+        """The characters of a file that begins with some bytes, or of its block."""
+        dialect = _Dialect(plan.separator or self.delimiter, plan.quote)
+        if plan.separator or plan.columns:
+            return dialect
+        header = data[:_SEEN].removeprefix(BOM).partition(b"\n")[0].decode(errors="replace")
+        names = dialect.names(header)
+        if len(names) != 1 or names[0] in (plan.text_field, *fields_in(plan.text_field)):
+            return dialect
+        others = [_Dialect(mark, plan.quote) for mark in _SEPARATORS]
+        fitting = [other for other in others if len(other.names(header)) > 1]
+        return fitting[0] if len(fitting) == 1 else dialect
 
 
 class Tsv(Csv):
