@@ -20,7 +20,8 @@ TEXTS = [f"caf\u00e9 {text}" for text in prose("market", 30)]
 ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in TEXTS)
 TABLE = "id;text\n" + "".join(f"{i};{text}\n" for i, text in enumerate(TEXTS))
 LIST = json.dumps([{"text": text} for text in TEXTS], indent=1)
-COMMAND = re.compile(r"(?:iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
+DATA = json.dumps({"n": [1, {"n": [{}]}], "my data": json.loads(LIST)}, indent=1)
+COMMAND = re.compile(r"(?:gzip -dk|iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
 OPTION = re.compile(r"--(?:set \S+|text-field|target-field \w+)")
 
 
@@ -47,8 +48,16 @@ FILES = {
     "columns.jsonl": parquet,
     "list.json": lambda _: LIST.encode(),
     "list.jsonl": lambda _: LIST.replace("\n", "").encode(),
+    "indented.jsonl": lambda _: LIST.encode(),
+    "list.jsonl.gz": lambda _: gzip.compress(LIST.encode()),
+    "list.json.gz": lambda _: gzip.compress(LIST.encode()),
+    "data.json": lambda _: DATA.encode(),
+    "one line.json": lambda _: DATA.replace("\n", "").encode(),
+    "data.jsonl": lambda _: DATA.encode(),
+    "latin.jsonl.gz": lambda _: gzip.compress(ROWS.encode("cp1252")),
+    "zstd.jsonl.gz": lambda _: zstandard.compress(ROWS.encode()),
     "rows.zip": archive,
-    "tabs.csv": lambda _: TABLE.replace(";", "\t").encode(),
+    "tabs.csv": lambda _: TABLE.replace(";", "\t").replace("text", "text\tn;", 1).encode(),
 }
 
 
@@ -63,7 +72,8 @@ def test_the_command_in_the_message_makes_the_file_readable(name, cli, task, tmp
     command = COMMAND.search(failed.err)
     assert command, failed.err
     subprocess.run(command[0], shell=True, check=True)
-    made = [file for file in path.parent.iterdir() if file != path]
+    before = (name, name.removesuffix(".gz"))
+    made = [file for file in path.parent.iterdir() if file.name not in before]
     done = cli(*words, *made, "--out", tmp_path / "out", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["counts"]["documents"] == (1 if name == "zstd.csv" else 30)
@@ -71,7 +81,7 @@ def test_the_command_in_the_message_makes_the_file_readable(name, cli, task, tmp
 
 @pytest.mark.parametrize("separator", [";", "|"])
 def test_the_separator_in_the_message_is_that_of_the_file(separator, cli, task, tmp_path):
-    (tmp_path / "a.csv").write_text(TABLE.replace(";", separator))
+    (tmp_path / "a.csv").write_text(TABLE.replace(";", separator).replace("id", "i\td"))
     words = ("--corpus", tmp_path / "a.csv", "--method", "random", "--out", tmp_path / "out")
     failed = cli("select", "--target", task, *words, "--fraction", "0.5")
     (option,) = OPTION.findall(failed.err)

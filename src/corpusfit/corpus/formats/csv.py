@@ -32,13 +32,14 @@ from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-_SEPARATORS = ",;|\t"
+SEPARATORS = ",;|\t"
+"""What a header may be divided at, if `read.separator` says nothing."""
 _SEEN = 1 << 16
 """Bytes of a header that decide on the separator: less than a chunk, so that all readers agree."""
 
 
 @dataclass(frozen=True)
-class _Dialect:
+class Dialect:
     """The characters of a file: what separates its values, and what quotes them (empty: none)."""
 
     separator: str
@@ -76,8 +77,9 @@ class Csv(Format):
         stream = Stream(source, plan)
         chunks = iter(stream)
         start = next(chunks, b"")
-        dialect, chunks = self._dialect(plan, start), itertools.chain([start], chunks)
-        names, parts, begin = columns_in(plan), chunks, 0
+        dialect, chunks = self.dialect(plan, start), itertools.chain([start], chunks)
+        parts: Iterator[bytes] = chunks
+        names, begin = columns_in(plan), 0
         if names:
             header = dialect.line(names)
         else:
@@ -97,7 +99,7 @@ class Csv(Format):
         if not shard.data:
             return
         csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
-        dialect = self._dialect(plan, shard.data)
+        dialect = self.dialect(plan, shard.data)
         scanner = _Records(dialect)
         ends = scanner(shard.data)[0].tolist()
         header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
@@ -125,7 +127,7 @@ class Csv(Format):
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes of the header, with its line end."""
-        ends = _Records(self._dialect(plan, data))(data)[0]
+        ends = _Records(self.dialect(plan, data))(data)[0]
         return int(ends[0]) if len(ends) else len(data)
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:
@@ -135,16 +137,16 @@ class Csv(Format):
             return b""
         return first.data[: self.head(first.data, plan)].removeprefix(BOM).rstrip(b"\r\n")
 
-    def _dialect(self, plan: ReadPlan, data: bytes) -> _Dialect:
+    def dialect(self, plan: ReadPlan, data: bytes) -> Dialect:
         """The characters of a file that begins with some bytes, or of its block."""
-        dialect = _Dialect(plan.separator or self.delimiter, plan.quote)
+        dialect = Dialect(plan.separator or self.delimiter, plan.quote)
         if plan.separator or plan.columns:
             return dialect
         header = data[:_SEEN].removeprefix(BOM).partition(b"\n")[0].decode(errors="replace")
         names = dialect.names(header)
         if len(names) != 1 or names[0] in (plan.text_field, *fields_in(plan.text_field)):
             return dialect
-        others = [_Dialect(mark, plan.quote) for mark in _SEPARATORS]
+        others = [Dialect(mark, plan.quote) for mark in SEPARATORS]
         fitting = [other for other in others if len(other.names(header)) > 1]
         return fitting[0] if len(fitting) == 1 else dialect
 
@@ -157,7 +159,7 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-def _values(row: int, byte: int, raw: bytes, dialect: _Dialect, most: int) -> list[str] | Reject:
+def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> list[str] | Reject:
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
@@ -178,7 +180,7 @@ def columns_in(plan: ReadPlan) -> list[str]:
     return [name.strip() for name in plan.columns.split(",") if name.strip()]
 
 
-def _header(chunks: Iterator[bytes], dialect: _Dialect, longest: int) -> tuple[bytes, bytes | None]:
+def _header(chunks: Iterator[bytes], dialect: Dialect, longest: int) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
     scanner, held = _Records(dialect), b""
     for chunk in chunks:
@@ -193,7 +195,7 @@ def _header(chunks: Iterator[bytes], dialect: _Dialect, longest: int) -> tuple[b
 
 
 class _Records:
-    def __init__(self, dialect: _Dialect) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         self._mark = dialect.quote.encode()
         stop = rb"\n" + (
             rb"|(?<=[\n%s])%s" % (re.escape(dialect.separator.encode()), re.escape(self._mark))
