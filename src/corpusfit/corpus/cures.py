@@ -144,7 +144,9 @@ def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
     if reason == rejects.INVALID_UTF8:
         recoded = _recoded("WINDOWS-1252", path)
         return f"{source.name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {recoded}"
-    if source.format == "jsonl" and (start.lstrip()[:1] == b"[" or reason == rejects.MALFORMED_JSON):
+    if source.format == "jsonl" and (
+        start.lstrip()[:1] == b"[" or reason == rejects.MALFORMED_JSON
+    ):
         lines = _as_lines(path, start)
         return lines and f"{source.name} is one value of JSON. {lines}"
     return _of_separator(source, plan, start)
