@@ -110,3 +110,38 @@ def test_a_target_in_the_corpus_is_warned_of(cli, task, tmp_path):
     words = ("--method", "random", "--fraction", "0.5", "--out", tmp_path / "out", "--json")
     done = cli("select", "--target", task, "--corpus", task, *words)
     assert len(json.loads(done.out)["warnings"]) == 1
+
+
+def latin(text):
+    return json.dumps({"text": text}, ensure_ascii=False).encode("cp1252") + b"\n"
+
+
+PARTLY = {
+    "latin.jsonl": (b"".join(map(latin, TEXTS[:10] + prose("task", 20))), "iconv"),
+    "gzip.jsonl": (gzip.compress(ROWS.encode()), "mv"),
+    "mark.csv": (TABLE.replace("id", "a|b").encode(), "read.separator=;"),
+    "few.jsonl": (b"".join(map(latin, TEXTS[:1] + prose("task", 20))), ""),
+    "own.jsonl": (b'{"body": "a"}\n' * 30, ""),
+}
+
+
+@pytest.mark.parametrize("size", ["0.0001", "4"])
+@pytest.mark.parametrize("name", PARTLY)
+def test_one_file_of_several_that_loses_rows_has_its_cure(name, size, cli, task, pile, tmp_path):
+    content, cure = PARTLY[name]
+    (pile / name).write_bytes(content)
+    words = ("--corpus", pile, "--method", "random", "--fraction", "0.5", "--json")
+    words += ("--out", tmp_path / "out", "--set", f"read.shard_mb={size}")
+    done = cli("select", "--target", task, *words)
+    warned = json.loads(done.out)["warnings"]
+    assert len(warned) == bool(cure)
+    assert all(re.search(f"{name} (is|has) .*{cure}", each) for each in warned)
+
+
+def test_a_target_that_loses_rows_has_the_cure_of_its_file(cli, pile, task, tmp_path):
+    (tmp_path / "latin.jsonl").write_bytes(PARTLY["latin.jsonl"][0])
+    words = ("--corpus", pile, "--method", "random", "--fraction", "0.5", "--out", tmp_path / "out")
+    targets = ("--target", task, "--target", tmp_path / "latin.jsonl")
+    done = cli("select", *targets, *words, "--json")
+    (warned,) = json.loads(done.out)["warnings"]
+    assert re.search(r"\b10\b.*latin.jsonl is not in UTF-8.*iconv", warned)

@@ -53,6 +53,10 @@ _AS_LINES = (
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
 _TAB = "\t"
 _HEAD = 1 << 16
+_LOST = 0.1
+"""Rows of a file that are rejected for one reason, as a fraction, above which it needs a cure."""
+_MOST = 10
+"""Most files that are opened to find a cure."""
 
 
 def kind(path: str) -> str:
@@ -124,6 +128,31 @@ def of_content(
     return _of_text(source, plan, reason, _start(path, source.compression)) or otherwise
 
 
+def of_losses(
+    sources: Sequence[Source],
+    plan: ReadPlan,
+    lost: Mapping[str, Mapping[str, int]],
+    kept: Mapping[str, int],
+) -> str:
+    """What to do about the file that lost most, of those that lost a tenth of their rows or more.
+
+    Args:
+        sources: the inputs.
+        plan: how they were read.
+        lost: by name of a source, the number of rejected rows by the kind of reason.
+        kept: by name of a source, the number of its usable rows.
+    """
+    total = {name: sum(reasons.values()) for name, reasons in lost.items()}
+    worst = {
+        name
+        for name, reasons in lost.items()
+        if max(reasons.values()) > _LOST * (total[name] + kept.get(name, 0))
+    }
+    found = sorted((s for s in sources if s.name in worst), key=lambda s: -total[s.name])
+    cures = (of_content([source], plan, lost[source.name], "") for source in found[:_MOST])
+    return next(filter(None, cures), "")
+
+
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
     """What to do about inputs without a usable row, by why their rows are rejected.
 
@@ -144,9 +173,8 @@ def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
     if reason == rejects.INVALID_UTF8:
         recoded = _recoded("WINDOWS-1252", path)
         return f"{source.name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {recoded}"
-    if source.format == "jsonl" and (
-        start.lstrip()[:1] == b"[" or reason == rejects.MALFORMED_JSON
-    ):
+    listed = start.lstrip()[:1] == b"["
+    if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
         return lines and f"{source.name} is one value of JSON. {lines}"
     return _of_separator(source, plan, start)
