@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from commands import environment
 from ledger import Outcome
 
 _SELECT = "select --target {w}/target --corpus {w}/corpus --method random --tokens 1000 --no-report"
+_OUT = " --out {w}/out"
 _LONGEST = 1800  # seconds
 _RUN = """
 import resource, subprocess, sys
@@ -47,7 +49,7 @@ class Flood:
 
     make: Callable[[Path], dict[str, int] | str]
     megabytes: int
-    words: str = _SELECT
+    words: str = _SELECT + _OUT
     largest: int = 0
 
 
@@ -120,6 +122,14 @@ def _bomb(folder: Path) -> dict[str, int]:
     return {"documents": 1}
 
 
+def _sheet(folder: Path) -> str:
+    _few(folder)
+    (folder / "task").mkdir()
+    with zipfile.ZipFile(folder / "task/train.xlsx", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("xl/sharedStrings.xml", bytes(400 << 20))
+    return r"train\.xlsx must unpack to at most 100 times"
+
+
 def _endless(folder: Path) -> str:
     return r"room|space|large"
 
@@ -131,12 +141,15 @@ FLOODS = {
     "100,000 columns": Flood(_columns, 2000),
     "10,000 targets": Flood(_targets, 1500),
     "1,000 labels": Flood(
-        _labels, 1500, "split --data {w}/labelled.jsonl --dev 1000 --test 1000 --near"
+        _labels, 1500, "split --data {w}/labelled.jsonl --dev 1000 --test 1000 --near" + _OUT
     ),
     "JSON a million deep": Flood(_deep, 1500),
     "a bomb of 10 GB": Flood(_bomb, 1500),
+    "a sheet that unpacks to 400 MB": Flood(
+        _sheet, 500, "contamination --task {w}/task --data {w}/corpus"
+    ),
     "endless standard input": Flood(
-        _endless, 1500, "select --target {w}/target --corpus - --method random", largest=200
+        _endless, 1500, "select --target {w}/target --corpus - --method random" + _OUT, largest=200
     ),
 }
 
@@ -156,7 +169,7 @@ def flood(seed: int, root: Path, only: str | None) -> Outcome:
     (folder / "target").mkdir()
     (folder / "target/a.txt").write_text("\n\n".join(f"{_TEXT} of {i}" for i in range(40)))
     wanted = given.make(folder)
-    words = [*given.words.format(w=folder).split(), "--out", str(folder / "out")]
+    words = given.words.format(w=folder).split()
 
     source = subprocess.Popen(["yes", json.dumps({"text": _TEXT})], stdout=subprocess.PIPE)
     process = subprocess.Popen(

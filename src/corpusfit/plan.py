@@ -30,7 +30,11 @@ AUTO = "auto"
 
 Device = Annotated[str, Option("Device to run on: `auto`, `cpu` or `cuda`", allowed=DEVICES)]
 Separator = Annotated[
-    str, Option("Character between the values of CSV files", default="`,`; of `.tsv` files a tab")
+    str,
+    Option(
+        "Character between the values of CSV files",
+        default="`,`, of `.tsv` files a tab; another one if only that divides the header",
+    ),
 ]
 Normalise = Annotated[
     str,

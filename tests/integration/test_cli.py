@@ -308,6 +308,18 @@ def test_how_a_text_file_is_divided_is_said(cli, pile, tmp_path, between, texts,
     assert named in done.err
 
 
+@pytest.mark.parametrize(("texts", "noted"), [(2, True), (1, False)])
+def test_many_text_files_of_several_paragraphs_may_be_a_document_each(cli, tmp_path, texts, noted):
+    for number in range(20):
+        own = prose("market", texts, seed=number)
+        (tmp_path / f"pile/{number}.txt").parent.mkdir(exist_ok=True)
+        (tmp_path / f"pile/{number}.txt").write_text("\n\n".join(own))
+    words = ("--target", tmp_path / "pile", "--corpus", tmp_path / "pile", "--method", "random")
+    done = cli("select", *words, "--out", tmp_path / "o", "--no-report")
+    assert done.code == 0
+    assert len(re.findall(r"--set read\.txt=file", done.err)) == 2 * noted
+
+
 def test_a_run_for_people(cli, inputs, pile, tmp_path):
     (pile / "broken.jsonl").write_text('{"text": "good one"}\n{"text"\n')
     out = tmp_path / "out"

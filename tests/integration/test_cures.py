@@ -20,7 +20,8 @@ TEXTS = [f"caf\u00e9 {text}" for text in prose("market", 30)]
 ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in TEXTS)
 TABLE = "id;text\n" + "".join(f"{i};{text}\n" for i, text in enumerate(TEXTS))
 LIST = json.dumps([{"text": text} for text in TEXTS], indent=1)
-COMMAND = re.compile(r"(?:iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
+DATA = json.dumps({"n": [1, {"n": [{}]}], "my data": json.loads(LIST)}, indent=1)
+COMMAND = re.compile(r"(?:gzip -dk|iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
 OPTION = re.compile(r"--(?:set \S+|text-field|target-field \w+)")
 
 
@@ -47,8 +48,16 @@ FILES = {
     "columns.jsonl": parquet,
     "list.json": lambda _: LIST.encode(),
     "list.jsonl": lambda _: LIST.replace("\n", "").encode(),
+    "indented.jsonl": lambda _: LIST.encode(),
+    "list.jsonl.gz": lambda _: gzip.compress(LIST.encode()),
+    "list.json.gz": lambda _: gzip.compress(LIST.encode()),
+    "data.json": lambda _: DATA.encode(),
+    "one line.json": lambda _: DATA.replace("\n", "").encode(),
+    "data.jsonl": lambda _: DATA.encode(),
+    "latin.jsonl.gz": lambda _: gzip.compress(ROWS.encode("cp1252")),
+    "zstd.jsonl.gz": lambda _: zstandard.compress(ROWS.encode()),
     "rows.zip": archive,
-    "tabs.csv": lambda _: TABLE.replace(";", "\t").encode(),
+    "tabs.csv": lambda _: TABLE.replace(";", "\t").replace("text", "text\tn;", 1).encode(),
 }
 
 
@@ -63,7 +72,8 @@ def test_the_command_in_the_message_makes_the_file_readable(name, cli, task, tmp
     command = COMMAND.search(failed.err)
     assert command, failed.err
     subprocess.run(command[0], shell=True, check=True)
-    made = [file for file in path.parent.iterdir() if file != path]
+    before = (name, name.removesuffix(".gz"))
+    made = [file for file in path.parent.iterdir() if file.name not in before]
     done = cli(*words, *made, "--out", tmp_path / "out", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["counts"]["documents"] == (1 if name == "zstd.csv" else 30)
@@ -71,7 +81,7 @@ def test_the_command_in_the_message_makes_the_file_readable(name, cli, task, tmp
 
 @pytest.mark.parametrize("separator", [";", "|"])
 def test_the_separator_in_the_message_is_that_of_the_file(separator, cli, task, tmp_path):
-    (tmp_path / "a.csv").write_text(TABLE.replace(";", separator))
+    (tmp_path / "a.csv").write_text(TABLE.replace(";", separator).replace("id", "i\td"))
     words = ("--corpus", tmp_path / "a.csv", "--method", "random", "--out", tmp_path / "out")
     failed = cli("select", "--target", task, *words, "--fraction", "0.5")
     (option,) = OPTION.findall(failed.err)
@@ -100,3 +110,38 @@ def test_a_target_in_the_corpus_is_warned_of(cli, task, tmp_path):
     words = ("--method", "random", "--fraction", "0.5", "--out", tmp_path / "out", "--json")
     done = cli("select", "--target", task, "--corpus", task, *words)
     assert len(json.loads(done.out)["warnings"]) == 1
+
+
+def latin(text):
+    return json.dumps({"text": text}, ensure_ascii=False).encode("cp1252") + b"\n"
+
+
+PARTLY = {
+    "latin.jsonl": (b"".join(map(latin, TEXTS[:10] + prose("task", 20))), "iconv"),
+    "gzip.jsonl": (gzip.compress(ROWS.encode()), "mv"),
+    "mark.csv": (TABLE.replace("id", "a|b").encode(), "read.separator=;"),
+    "few.jsonl": (b"".join(map(latin, TEXTS[:1] + prose("task", 20))), ""),
+    "own.jsonl": (b'{"body": "a"}\n' * 30, ""),
+}
+
+
+@pytest.mark.parametrize("size", ["0.0001", "4"])
+@pytest.mark.parametrize("name", PARTLY)
+def test_one_file_of_several_that_loses_rows_has_its_cure(name, size, cli, task, pile, tmp_path):
+    content, cure = PARTLY[name]
+    (pile / name).write_bytes(content)
+    words = ("--corpus", pile, "--method", "random", "--fraction", "0.5", "--json")
+    words += ("--out", tmp_path / "out", "--set", f"read.shard_mb={size}")
+    done = cli("select", "--target", task, *words)
+    warned = json.loads(done.out)["warnings"]
+    assert len(warned) == bool(cure)
+    assert all(re.search(f"{name} (is|has) .*{cure}", each) for each in warned)
+
+
+def test_a_target_that_loses_rows_has_the_cure_of_its_file(cli, pile, task, tmp_path):
+    (tmp_path / "latin.jsonl").write_bytes(PARTLY["latin.jsonl"][0])
+    words = ("--corpus", pile, "--method", "random", "--fraction", "0.5", "--out", tmp_path / "out")
+    targets = ("--target", task, "--target", tmp_path / "latin.jsonl")
+    done = cli("select", *targets, *words, "--json")
+    (warned,) = json.loads(done.out)["warnings"]
+    assert re.search(r"\b10\b.*latin.jsonl is not in UTF-8.*iconv", warned)

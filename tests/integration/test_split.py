@@ -342,7 +342,7 @@ def test_nothing_usable(split, jsonl):
 
 
 def test_another_separator_is_named_and_the_folder_takes_the_cure(split, tmp_path):
-    lines = ["satz;label", *(f"sentence number {n};{n % 2}" for n in range(40))]
+    lines = ["satz;label|x", *(f"sentence number {n};{n % 2}" for n in range(40))]
     (tmp_path / "semi.csv").write_text("\n".join(lines), "utf-8")
     words = {"dev": 4, "test": 4, "text_field": "satz"}
     with pytest.raises(EmptyInputError, match=r"read\.separator=;"):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+import orjson
+
 from corpusfit.corpus import rejects
-from corpusfit.corpus.files import open_stored, read_full
+from corpusfit.corpus.cutting import BOM
+from corpusfit.corpus.formats.csv import SEPARATORS, Csv
 from corpusfit.corpus.registry import load
+from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -22,41 +27,77 @@ _BYTES = {
     b"PK\3\4": ("a zip archive or an office document", ""),
     b"%PDF": ("a PDF", ""),
 }
-_ARCHIVES = (".gz", ".zst", ".bz2", ".xz")
+_ARCHIVES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
+"""The programs that unpack, by suffix."""
 _SHEETS = (".xlsx", ".xls", ".ods")
 _FIRST = {
     ".zip": ("Unpack it", "python -m zipfile -e {} {}", ""),
     ".pdf": ("Make text of it", "pdftotext {} {}", ".txt"),
+    ".doc": (
+        "Make text of it",
+        "soffice --headless --convert-to 'txt:Text (encoded):UTF8' --outdir {folder} {}",
+        ".txt",
+    ),
     **dict.fromkeys(
         (".docx", ".odt", ".rtf", ".epub", ".html", ".htm"),
         ("Make text of it", "pandoc -t plain {} -o {}", ".txt"),
     ),
 }
 """What to do first, its command and the suffix of what that makes, by suffix."""
+_BESIDE = (".html", ".htm", ".zip", ".json")
+"""Kinds of files that also lie beside texts without being texts."""
 _AS_LINES = (
-    'python -c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)]" '
+    'python -c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)%s]" '
     "< {} > {}"
 )
+_LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
 _TAB = "\t"
-_SEPARATORS = f";|{_TAB}"
 _HEAD = 1 << 16
+_LOST = 0.1
+"""Rows of a file that are rejected for one reason, as a fraction, above which it needs a cure."""
+_MOST = 10
+"""Most files that are opened to find a cure."""
+
+
+def kind(path: str) -> str:
+    """The suffix of a file that can be made readable, without that of an archive; else empty."""
+    suffix = PurePosixPath(unpacked_name(path)[0]).suffix.lower()
+    return suffix if suffix in (*_FIRST, *_SHEETS, ".json") else ""
+
+
+def of_skipped(paths: Collection[str]) -> str:
+    """What to do to read the first of some files that have a `kind`; empty without any."""
+    if not paths:
+        return ""
+    first = min(paths, key=lambda path: (kind(path) in _BESIDE, path))
+    cure = of_name(first)
+    return f"To read {PurePosixPath(first).name}, {cure[0].lower()}{cure[1:]}"
+
+
+def note_of(skipped: Iterable[str], setting: str) -> str:
+    """What to say of files with a `kind` that are skipped beside readable ones; mostly nothing."""
+    documents = {path for path in skipped if kind(path) not in _BESIDE}
+    if not documents:
+        return ""
+    kinds = ", ".join(sorted({*map(kind, documents)}))
+    files = "1 file" if len(documents) == 1 else f"{len(documents):,} files"
+    return f"Not read of {setting}: {files} ({kinds}). {of_skipped(documents)}"
 
 
 def of_name(path: str) -> str:
     """What to do with a file, named itself, whose suffix is none of the readable ones."""
-    suffix = PurePosixPath(path).suffix.lower()
+    inner, archive = unpacked_name(path)
+    suffix = PurePosixPath(inner).suffix.lower()
     if suffix in _FIRST:
         what, command, made = _FIRST[suffix]
         return f"{what} first: {_command(command, path, made)}"
     if suffix in _SHEETS:
         return "Save the sheet as CSV first."
-    start = _start(path)
-    if suffix == ".json" and start.lstrip().startswith(b"["):
-        return f"Write a line for each row first: {_command(_AS_LINES, path, '.rows.jsonl')}"
     if suffix == ".json":
-        return "If each line is a row, rename it to end in .jsonl."
-    form, own = _by_bytes(start)
-    if own:
+        lines = _as_lines(path, _start(path, archive))
+        return lines or "If each line is a row, rename it to end in .jsonl."
+    form, own = _by_bytes(_start(path))
+    if own and own != f".{archive}":
         return f"It is {form}: add {own} to its name."
     return "Rename the file to match its content; pass two line-aligned files as pair:FILE,FILE."
 
@@ -84,7 +125,32 @@ def of_content(
     archive = f".{source.compression}"
     if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
         return f"{source.name} is not a {archive} archive. Rename it to match its content."
-    return (not source.compression and _of_text(source, plan, reason, start)) or otherwise
+    return _of_text(source, plan, reason, _start(path, source.compression)) or otherwise
+
+
+def of_losses(
+    sources: Sequence[Source],
+    plan: ReadPlan,
+    lost: Mapping[str, Mapping[str, int]],
+    kept: Mapping[str, int],
+) -> str:
+    """What to do about the file that lost most, of those that lost a tenth of their rows or more.
+
+    Args:
+        sources: the inputs.
+        plan: how they were read.
+        lost: by name of a source, the number of rejected rows by the kind of reason.
+        kept: by name of a source, the number of its usable rows.
+    """
+    total = {name: sum(reasons.values()) for name, reasons in lost.items()}
+    worst = {
+        name
+        for name, reasons in lost.items()
+        if max(reasons.values()) > _LOST * (total[name] + kept.get(name, 0))
+    }
+    found = sorted((s for s in sources if s.name in worst), key=lambda s: -total[s.name])
+    cures = (of_content([source], plan, lost[source.name], "") for source in found[:_MOST])
+    return next(filter(None, cures), "")
 
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
@@ -107,16 +173,56 @@ def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
     if reason == rejects.INVALID_UTF8:
         recoded = _recoded("WINDOWS-1252", path)
         return f"{source.name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {recoded}"
-    if reason == rejects.NOT_AN_OBJECT and start.lstrip().startswith(b"["):
-        lines = _command(_AS_LINES, path, ".rows.jsonl")
-        return f"{source.name} is one list; write a line for each row first: {lines}"
+    listed = start.lstrip()[:1] == b"["
+    if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
+        lines = _as_lines(path, start)
+        return lines and f"{source.name} is one value of JSON. {lines}"
+    return _of_separator(source, plan, start)
+
+
+def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
+    """What to do about a CSV file that is not divided at the marks that its header has."""
+    form = load(source.format)
+    if not isinstance(form, Csv):
+        return ""
+    own = form.dialect(plan, start).separator
     header = start.partition(b"\n")[0].decode(errors="replace")
-    other = max(_SEPARATORS, key=header.count)
-    if source.format in ("csv", "tsv") and other in header and plan.text_field in header:
-        if other == _TAB:
-            return f"{source.name} has tabs between its values. Rename it: {_renamed(path, '.tsv')}"
-        return f"{source.name} has {other!r} between its values: <read.separator={other}>"
+    other = max((mark for mark in SEPARATORS if mark != own), key=header.count)
+    if other not in header or (own in header and plan.text_field not in header.split(other)):
+        return ""
+    has = f"{source.name} has {other!r} between its values"
+    if plan.separator:
+        return f"{has}. Leave out <read.separator>, and each file is read by its own."
+    if other == _TAB:
+        suffix = ".tsv" + source.url[len(unpacked_name(source.url)[0]) :]
+        return f"{has}. Rename it: {_renamed(source.url, suffix)}"
+    return f"{has}: <read.separator={other}>"
+
+
+def _as_lines(path: str, start: bytes) -> str:
+    """How to write the rows of one JSON value as lines; empty if each line is one, or none is."""
+    first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
+    if more and _is_json(first):
+        return ""
+    if first.startswith(b"["):
+        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
+    for found in _LIST.finditer(start):
+        opened, closed = (
+            [start.count(mark, 0, found.start()) for mark in marks] for marks in (b"{[", b"}]")
+        )
+        if opened == [closed[0] + 1, closed[1]]:
+            name = found[1].decode()
+            command = _command(_AS_LINES % f"[{name!r}]", path, ".rows.jsonl")
+            return f"Write a line for each row of {name!r} first: {command}"
     return ""
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _by_bytes(start: bytes) -> tuple[str, str]:
@@ -124,21 +230,28 @@ def _by_bytes(start: bytes) -> tuple[str, str]:
     return next((found for mark, found in _BYTES.items() if start.startswith(mark)), ("", ""))
 
 
-def _start(path: str) -> bytes:
-    with open_stored(path) as file:
-        return read_full(file, _HEAD, path)
+def _start(path: str, compression: str = "") -> bytes:
+    """The first bytes of a file, unpacked."""
+    source = Source("", path, "", compression, 0, "")
+    return next(iter(Stream(source, ReadPlan())), b"")[:_HEAD]
 
 
 def _command(words: str, path: str, suffix: str) -> str:
-    """A command that makes another file of one; an archive keeps its own suffix."""
-    made = path + suffix if suffix in _ARCHIVES else PurePosixPath(path).with_suffix(suffix)
-    return words.format(shlex.quote(path), shlex.quote(str(made)))
+    """A command that makes another file of one, which is unpacked first."""
+    inner, archive = unpacked_name(path)
+    made = PurePosixPath(inner).with_suffix(suffix)
+    unpack = f"{_ARCHIVES['.' + archive]} -dk {shlex.quote(path)} && " if archive else ""
+    folder = shlex.quote(str(made.parent))
+    return unpack + words.format(shlex.quote(inner), shlex.quote(str(made)), folder=folder)
 
 
 def _renamed(path: str, suffix: str) -> str:
-    return _command("mv {} {}", path, suffix)
+    """The command that gives a file another suffix; an archive keeps its own before that."""
+    inner = unpacked_name(path)[0]
+    made = inner + suffix if suffix in _ARCHIVES else PurePosixPath(inner).with_suffix(suffix)
+    return f"mv {shlex.quote(path)} {shlex.quote(str(made))}"
 
 
 def _recoded(encoding: str, path: str) -> str:
-    suffixes = "".join(PurePosixPath(path).suffixes[-1:])
-    return _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffixes}")
+    suffix = PurePosixPath(unpacked_name(path)[0]).suffix
+    return _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")

@@ -38,13 +38,18 @@ class Found(NamedTuple):
     translation: str = ""
 
 
-def expanded(input_name: str, setting: str) -> list[Found]:
+def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
     skipped, as are hidden files, hidden folders and linked folders. Output folders of runs below
     the named folder (those with `.corpusfit/run.json`) are skipped too, so that no run reads
     another's output.
+
+    Args:
+        input_name: the input.
+        setting: how messages call the setting.
+        skipped: takes the skipped files that can be made readable (`cures.kind`).
 
     Raises:
         EmptyInputError: a folder or a glob holds no file of a known suffix.
@@ -53,9 +58,9 @@ def expanded(input_name: str, setting: str) -> list[Found]:
     """
     try:
         found = (
-            _remote(input_name, setting)
+            _remote(input_name, setting, skipped)
             if is_url(input_name)
-            else _local(input_name, input_name, setting)
+            else _local(input_name, input_name, setting, skipped)
         )
     except OSError as e:
         raise InputError(
@@ -65,15 +70,16 @@ def expanded(input_name: str, setting: str) -> list[Found]:
     if not found:
         raise EmptyInputError(
             f"{setting} must hold at least one readable file; {input_name!r} has none. "
-            f"Readable suffixes: {allowed_suffixes()}. Output folders of runs are skipped."
+            f"Readable suffixes: {allowed_suffixes()}. Output folders of runs are skipped. "
+            f"{cures.of_skipped(skipped)}".rstrip()
         )
     return found
 
 
-def _local(path: str, input_name: str, setting: str) -> list[Found]:
+def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
     if Path(path).is_dir():
-        return sorted(_within(path, path))
+        return sorted(_within(path, path, skipped))
     if Path(path).is_file():
         folder, known = str(Path(path).parent), _known(path, input_name, setting)
         return [Found(path, _slashes(path), _slashes(folder), "", *known)]
@@ -84,22 +90,21 @@ def _local(path: str, input_name: str, setting: str) -> list[Found]:
         raise _missing(input_name, setting, ", which matches nothing")
     folder = _fixed_part(path)
     kept = [match for match in matches if not _in_output(match, folder)]
-    return list(dict.fromkeys(found for match in kept for found in _within(match, folder)))
+    return list(dict.fromkeys(found for match in kept for found in _within(match, folder, skipped)))
 
 
 def _slashes(path: str) -> str:
     return path.replace(os.sep, "/")
 
 
-def _within(path: str, named: str) -> Iterator[Found]:
+def _within(path: str, named: str, skipped: list[str]) -> Iterator[Found]:
     """The readable files at a path, found through the folder `named`.
 
     By entries of folders, because a check of each of many files takes longer than all else here.
     """
     named = _slashes(named)
     if not Path(path).is_dir():
-        if known := format_of(path):
-            yield Found(path, _slashes(path), named, "", *known)
+        yield from _taken(path, named, skipped)
         return
     waiting = [path]
     while waiting:
@@ -111,8 +116,16 @@ def _within(path: str, named: str) -> Iterator[Found]:
                 if not entry.is_symlink() and entry.is_dir():
                     if not _is_output(Path(entry.path)):
                         waiting.append(entry.path)
-                elif (known := format_of(entry.name)) and _is_file(entry):
-                    yield Found(entry.path, _slashes(entry.path), named, "", *known)
+                elif _is_file(entry):
+                    yield from _taken(entry.path, named, skipped)
+
+
+def _taken(path: str, named: str, skipped: list[str]) -> Iterator[Found]:
+    """The file, if it is readable; takes down one that can be made readable."""
+    if known := format_of(path):
+        yield Found(path, _slashes(path), named, "", *known)
+    elif cures.kind(path):
+        skipped.append(path)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -134,11 +147,11 @@ def _in_output(match: str, folder: str) -> bool:
     return any(_is_output(p) for p in (path, *path.parents) if Path(folder) in p.parents)
 
 
-def _remote(input_name: str, setting: str) -> list[Found]:
+def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     fs, path = filesystem(input_name, setting)
     store = input_name.partition("://")[0]
     if store in ("file", "local"):
-        return _local(path, input_name, setting)
+        return _local(path, input_name, setting, skipped)
     try:
         if fs.isfile(path):
             own = _known(input_name, input_name, setting)
@@ -155,6 +168,7 @@ def _remote(input_name: str, setting: str) -> list[Found]:
         raise unreadable(input_name, e) from e
     folder = folder.rstrip("/")
     visible = [p for p in paths if "/." not in p[len(folder) :]]
+    skipped += [fs.unstrip_protocol(p) for p in visible if not format_of(p) and cures.kind(p)]
     return [
         Found(fs.unstrip_protocol(path), path, folder, store, *known)
         for path in sorted(visible)

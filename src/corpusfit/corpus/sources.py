@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from corpusfit.artifacts import no_collection, user_path
+from corpusfit.corpus import cures
 from corpusfit.corpus.contract import SIDES, Format
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.files import is_url
@@ -22,7 +23,13 @@ from corpusfit.types import Cells, Source
 
 
 def find(
-    inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str, scan: ScanChunks = scan_here
+    inputs: Sequence[str],
+    plan: ReadPlan,
+    *,
+    spool: Path,
+    role: str,
+    scan: ScanChunks = scan_here,
+    note: Callable[[str], None] = lambda _: None,
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
@@ -38,6 +45,7 @@ def find(
         role: `target` or `corpus`; messages call the setting `<.target>` or `<.corpus>`. A
             role of several words is a setting of a recipe, and messages use it as it is.
         scan: scans the stored bytes (`survey`).
+        note: shows a message on documents beside the readable files, such as `.docx`.
 
     Returns:
         Sources with unique names. A file named twice is one source; an empty file is a source too.
@@ -50,15 +58,25 @@ def find(
         StorageError: standard input cannot be copied.
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
+    skipped: list[str] = []
     with no_collection():
-        return _found([with_prefix(str(each)) for each in inputs], plan, spool, role, scan)
+        names = [with_prefix(str(each)) for each in inputs]
+        found = _found(names, plan, spool, role, scan, skipped)
+    if said := cures.note_of(skipped, _setting(role)):
+        note(said)
+    return found
 
 
 def _found(
-    inputs: list[str], plan: ReadPlan, spool: Path, role: str, scan: ScanChunks
+    inputs: list[str],
+    plan: ReadPlan,
+    spool: Path,
+    role: str,
+    scan: ScanChunks,
+    skipped: list[str],
 ) -> list[Source]:
     plan.check()
-    setting = role if " " in role else f"<.{role}>"
+    setting = _setting(role)
     unlike = [name for name in inputs if not is_pair(name)]
     if unlike and len(unlike) < len(inputs):
         cure = "Use a separate command for the other inputs."
@@ -79,7 +97,7 @@ def _found(
             if input_name not in others:
                 others[input_name] = spooled(input_name, spool, role)
         else:
-            for found in expanded(input_name, setting):
+            for found in expanded(input_name, setting, skipped):
                 places.setdefault((found.url, ""), found)
     named_sources = list(_with_names(list(places.values())))
     sources = [*_surveyed(named_sources, plan, scan), *others.values()]
@@ -88,6 +106,11 @@ def _found(
     for source in sources:
         load(source.format).check(source, plan, setting)
     return _unique(sources)
+
+
+def _setting(role: str) -> str:
+    """How messages call the setting of the inputs."""
+    return role if " " in role else f"<.{role}>"
 
 
 def is_pair(input_name: str) -> bool:

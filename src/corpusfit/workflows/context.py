@@ -171,7 +171,8 @@ class RunContext:
             InputError: an input cannot be found or read.
         """
         scan = partial(scan_with, self.engine)
-        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan)
+        note = self.progress.note
+        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=note)
 
     def shards_of(
         self, sources: Sequence[Source], read: ReadPlan, cut: CutSources = corpus.shards

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +15,14 @@ from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
 from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, TextsAt, first_bound, merge
-from corpusfit.plan import Plan
+from corpusfit.plan import Plan, ReadPlan
 from corpusfit.segments import cut_units
-from corpusfit.types import Documents, taken, text_array
+from corpusfit.types import Documents, Source, taken, text_array
 from corpusfit.workflows.context import Run
 
 FEW = 20
+_PARAGRAPHS = 100
+"""Most paragraphs per file, on average, of files that may be a document each."""
 _DIVIDED = {
     "blocks": "divided by blank lines (<read.txt=lines>: one per line)",
     "lines": "one per line (<read.txt=blocks>: divided by blank lines)",
@@ -37,12 +41,17 @@ def target_texts(run: Run, sample: Sample) -> int:
     names = tuple(s.name for s in run.target)
     source_of: dict[str, int] = {}  # by text, the first source that has it
     rejected = Reasons()
+    lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    kept = Counter[str]()
     read = run.plan.target_read
     for shard in corpus.shards(run.target, read):
         found, tally = read_shard(shard, read, names)
         for text in found.texts.to_pylist():
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
+        kept[names[shard.source]] += tally.documents
+        for _, _, reason in tally.rejects:
+            lost[names[shard.source]][corpus.kind(reason)] += 1
     if not source_of:
         otherwise = (
             "Name its text field with <fit.target_field>, or give a file with texts of your task."
@@ -50,7 +59,9 @@ def target_texts(run: Run, sample: Sample) -> int:
         cure = cures.of_content(run.target, read, rejected.counts, otherwise)
         raise EmptyInputError(f"<.target> has no usable text ({rejected}). {cure}")
     if rejected.counts:
-        run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")
+        cure = cures.of_losses(run.target, read, lost, kept)
+        unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
+        run.warn(f"{unused} {cure}".rstrip())
     if run.plan.fit.normalise:
         plain: dict[str, int] = {}
         for text, source in source_of.items():
@@ -91,9 +102,17 @@ def _say_how_many(run: Run, different: int) -> None:
             f"than {FEW}, scores and comparisons of methods are unreliable. {cure}"
         )
     elif mode:
-        run.machine.progress.note(
-            f"The target has {different:,} different texts, {_DIVIDED[mode]}."
-        )
+        divided = _DIVIDED[mode]
+        if may_be_whole(run.target, run.plan.target_read, different):
+            divided = f"{divided[:-1]}, <read.txt=file>: one per file)"
+        run.machine.progress.note(f"The target has {different:,} different texts, {divided}.")
+
+
+def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
+    """Whether plain text is divided within many files that are small enough for a document."""
+    files = sum(source.format == "txt" for source in sources)
+    small = files < texts < _PARAGRAPHS * files
+    return read.txt == "blocks" and small and FEW <= files == len(sources)
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:

@@ -117,3 +117,31 @@ def test_no_quotes_and_a_byte_order_mark(read, write):
 def test_a_mark_is_one_character(read, write, mark):
     with pytest.raises(UsageError, match=r"read\.separator.*one ASCII character"):
         read(write("a.csv", "text\na\n"), separator=mark)
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("a.csv", ";"), ("a.csv", "|"), ("a.csv", "\t"), ("a.tsv", ",")]
+)
+def test_another_separator_in_the_header_is_that_of_the_file(read, write, name, mark):
+    records = [["0", f"x{mark}\ny"], *([str(i), "z"] for i in range(1, 200))]
+    out = io.StringIO()
+    csv.writer(out, delimiter=mark).writerows([["id", "body"], *records])
+    path = write(name, "\ufeff" + out.getvalue())
+    found = read(path, text_field="body", shard_mb=1e-4)
+    assert [[row.id, row.text] for row in found] == records
+    assert read(path)[0].reason == "missing field 'text': fields are id, body"
+
+
+@pytest.mark.parametrize(
+    ("header", "settings"),
+    [
+        ("id;text", {"separator": ","}),
+        ("id;text|x", {}),
+        ('"id;text"', {}),
+        ("id;text", {"columns": "a"}),
+    ],
+)
+def test_a_header_whose_separator_is_set_or_not_clear_is_one_name(read, write, header, settings):
+    assert "missing field" in read(write("a.csv", f"{header}\nx;y\n"), **settings)[0].reason
+    (whole,) = read(write("b.csv", f"{header}\nx;y\n"), text_field=header.strip('"'))
+    assert whole.text == "x;y"

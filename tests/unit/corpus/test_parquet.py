@@ -150,3 +150,14 @@ def test_a_giant_row_group_is_not_read_whole(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20 < path.stat().st_size
+
+
+def test_nested_fields_are_listed_by_the_names_that_read_them(read, tmp_path):
+    path = tmp_path / "a.parquet"
+    rows = [{"id": 1, "a": {"n": {"body": "x"}, "k": 1}, "text": {"body": "y"}}]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    (row,) = read(path, text_field="no")
+    assert row.reason == "missing field 'no': fields are id, a.n.body, a.k, text.body"
+    (row,) = read(path)
+    assert row.reason.endswith("struct<body: string>; fields are text.body")
+    assert [read(path, text_field=f)[0].text for f in ("a.n.body", "text.body")] == ["x", "y"]

@@ -16,6 +16,9 @@ from corpusfit.plan import ReadPlan
     [
         ("a.xlsx", b"PK\3\4", "Save the sheet as CSV first"),
         ("a.pdf", b"%PDF", r"pdftotext .*a\.pdf .*a\.txt"),
+        ("a.pdf.gz", b"\x1f\x8b", r"gzip -dk \S*a\.pdf\.gz && pdftotext \S*a\.pdf \S*a\.txt$"),
+        ("a.doc", b"\xd0\xcf", r"soffice --headless --convert-to .* --outdir \S+ \S*a\.doc$"),
+        ("a.json", b'{"n": 1,\n "data": {}}', r"If each line is a row"),
         ("a.json", b'{"text": "a"}\n', r"rename it to end in \.jsonl"),
         ("a.data", b"PAR1", r"It is Parquet: add \.parquet to its name"),
         ("a.data", b"\0\1", "Rename the file to match its content"),
@@ -26,11 +29,47 @@ def test_a_file_named_itself_that_has_no_reader(write, tmp_path, name, content, 
         find([str(write(name, content))], ReadPlan(), spool=tmp_path, role="corpus")
 
 
+DOCUMENTS = ["b.pdf", "a.docx", "in/a.doc.gz", "sheet.XLSX"]
+OTHERS = ["README", "LICENSE", "notes.md", "page.html", "a.json", ".hidden.pdf", "a.zip"]
+
+
+@pytest.mark.parametrize("pattern", ["", "**", "file://"])
+def test_documents_in_a_folder_are_named_with_a_cure(write, tmp_path, pattern):
+    for name in (*DOCUMENTS, *OTHERS):
+        write(f"pile/{name}", "")
+    pile = str(tmp_path / "pile") if pattern != "file://" else f"file://{tmp_path / 'pile'}"
+    given = f"{pile}/{pattern}" if pattern == "**" else pile
+    said = []
+
+    def found():
+        return find([given], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+
+    with pytest.raises(CorpusfitError, match=r"To read a\.docx, make .*: pandoc .*docx .*a\.txt$"):
+        found()
+    assert not said
+    write("pile/in/a.txt", "a")
+    assert len(found()) == 1
+    (note,) = said
+    assert re.search(r"corpus.*\b4 files \(\.doc, \.docx, \.pdf, \.xlsx\).*a\.txt$", note)
+
+
+def test_other_files_in_a_folder_are_not_named(write, tmp_path):
+    for name in (*OTHERS, "a.txt"):
+        write(f"pile/{name}", "a")
+    said = []
+    find([str(tmp_path / "pile")], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    assert not said
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason", "cure"),
     [
         ("a.jsonl.gz", b'{"text": "a"}', rejects.corrupt("gz", ""), r"is not a \.gz archive"),
         ("a.csv", b"text,id\na,1\n", "another", "otherwise"),
+        ("a.csv", b"id;body\n1;a\n", "another", "otherwise"),  # the separator is found
+        ("a.csv", b"id;body|x\n1;a\n", "another", r"has ';' .*<read\.separator=;>$"),
+        ("a.jsonl", b'["a"]\n["b"]\n', rejects.NOT_AN_OBJECT, "otherwise"),
+        ("a.jsonl", b'{"a": [{}]}\n', rejects.missing_field("text", "a"), "otherwise"),
     ],
 )
 def test_a_file_whose_rows_cannot_be_read(write, tmp_path, name, content, reason, cure):
@@ -38,3 +77,11 @@ def test_a_file_whose_rows_cannot_be_read(write, tmp_path, name, content, reason
     sources = find([str(write(name, content))], plan, spool=tmp_path, role="corpus")
     said = cures.of_content(sources, plan, {rejects.kind(reason): 1}, "otherwise")
     assert re.search(cure, said)
+
+
+def test_a_separator_that_is_not_that_of_a_file_may_be_left_out(write, tmp_path):
+    plan = ReadPlan(separator=";")
+    path = str(write("a.csv", "id,body\n1,a\n"))
+    sources = find([path], plan, spool=tmp_path, role="corpus")
+    said = cures.of_content(sources, plan, {"missing field 'text'": 1}, "otherwise")
+    assert re.search(r"a\.csv has ',' .*[Ll]eave out <read\.separator>", said)

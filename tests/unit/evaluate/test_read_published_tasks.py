@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import zipfile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -158,6 +159,15 @@ def test_sheets_with_a_header_and_blank_rows(tmp_path):
     for split in CHUNK:
         sheet(tmp_path / "task" / f"{split}.xlsx", rows)
     assert tagged(read(tmp_path / "task")) == ["a/B-X . b", "c/B-X"]
+
+
+def test_a_sheet_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
+    pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
+    path = tmp_path / "train.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("xl/sharedStrings.xml", bytes(64 << 20))
+    with pytest.raises(InputError, match=r"train\.xlsx.*64 MiB.*\.conll"):
+        read(path)
 
 
 def test_sheets_that_hold_no_tags(tmp_path):

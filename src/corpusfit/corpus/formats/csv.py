@@ -2,7 +2,8 @@
 
 What: each block is the header and whole records, so that it can be parsed alone; `row` counts
 records from 0 without the header. `read.separator` and `read.quote` replace the suffix's, and
-`read.columns` names the columns of a file without a header.
+`read.columns` names the columns of a file without a header. Without `read.separator`, a header that
+is one name by the suffix's separator, and several by one other, says that the file has this other.
 Why: quotes decide where a record ends, so borders are found while reading, by the rule of the
 standard library's parser: a quote opens a field only at the field's beginning.
 Trade-off: a record with more fields than the header is rejected; fewer fields are fine as long as
@@ -26,14 +27,19 @@ import numpy as np
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import BOM, MIB, Block, Scan, cut
-from corpusfit.corpus.fields import Row, from_mapping, from_value
+from corpusfit.corpus.fields import Row, fields_in, from_mapping, from_value
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
+SEPARATORS = ",;|\t"
+"""What a header may be divided at, if `read.separator` says nothing."""
+_SEEN = 1 << 16
+"""Bytes of a header that decide on the separator: less than a chunk, so that all readers agree."""
+
 
 @dataclass(frozen=True)
-class _Dialect:
+class Dialect:
     """The characters of a file: what separates its values, and what quotes them (empty: none)."""
 
     separator: str
@@ -44,6 +50,13 @@ class _Dialect:
         """The same for the library `csv`."""
         quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         return {"delimiter": self.separator, "quotechar": self.quote or None, "quoting": quoting}
+
+    def names(self, header: str) -> list[str]:
+        """The names in a header; none if it cannot be parsed."""
+        try:
+            return next(csv.reader((header,), **self.words), [])
+        except csv.Error:
+            return []
 
     def line(self, values: list[str]) -> bytes:
         """A record of values, with its line end."""
@@ -61,9 +74,12 @@ class Csv(Format):
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of the header and whole records."""
-        stream, dialect = Stream(source, plan), self._dialect(plan)
+        stream = Stream(source, plan)
         chunks = iter(stream)
-        names, parts, begin = columns_in(plan), chunks, 0
+        start = next(chunks, b"")
+        dialect, chunks = self.dialect(plan, start), itertools.chain([start], chunks)
+        parts: Iterator[bytes] = chunks
+        names, begin = columns_in(plan), 0
         if names:
             header = dialect.line(names)
         else:
@@ -83,14 +99,11 @@ class Csv(Format):
         if not shard.data:
             return
         csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
-        dialect = self._dialect(plan)
+        dialect = self.dialect(plan, shard.data)
         scanner = _Records(dialect)
         ends = scanner(shard.data)[0].tolist()
         header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
-        try:
-            names = next(csv.reader((header,), **dialect.words), [])
-        except csv.Error:
-            names = []  # every record has too many fields
+        names = dialect.names(header)  # without any, every record has too many fields
         text_index, id_index = (
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
@@ -114,7 +127,7 @@ class Csv(Format):
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes of the header, with its line end."""
-        ends = _Records(self._dialect(plan))(data)[0]
+        ends = _Records(self.dialect(plan, data))(data)[0]
         return int(ends[0]) if len(ends) else len(data)
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:
@@ -124,8 +137,18 @@ class Csv(Format):
             return b""
         return first.data[: self.head(first.data, plan)].removeprefix(BOM).rstrip(b"\r\n")
 
-    def _dialect(self, plan: ReadPlan) -> _Dialect:
-        return _Dialect(plan.separator or self.delimiter, plan.quote)
+    def dialect(self, plan: ReadPlan, data: bytes) -> Dialect:
+        """The characters of a file that begins with some bytes, or of its block."""
+        dialect = Dialect(plan.separator or self.delimiter, plan.quote)
+        if plan.separator or plan.columns:
+            return dialect
+        header = data[:_SEEN].removeprefix(BOM).partition(b"\n")[0].decode(errors="replace")
+        names = dialect.names(header)
+        if len(names) != 1 or names[0] in (plan.text_field, *fields_in(plan.text_field)):
+            return dialect
+        others = [Dialect(mark, plan.quote) for mark in SEPARATORS]
+        fitting = [other for other in others if len(other.names(header)) > 1]
+        return fitting[0] if len(fitting) == 1 else dialect
 
 
 class Tsv(Csv):
@@ -136,7 +159,7 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-def _values(row: int, byte: int, raw: bytes, dialect: _Dialect, most: int) -> list[str] | Reject:
+def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> list[str] | Reject:
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
@@ -157,7 +180,7 @@ def columns_in(plan: ReadPlan) -> list[str]:
     return [name.strip() for name in plan.columns.split(",") if name.strip()]
 
 
-def _header(chunks: Iterator[bytes], dialect: _Dialect, longest: int) -> tuple[bytes, bytes | None]:
+def _header(chunks: Iterator[bytes], dialect: Dialect, longest: int) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
     scanner, held = _Records(dialect), b""
     for chunk in chunks:
@@ -172,7 +195,7 @@ def _header(chunks: Iterator[bytes], dialect: _Dialect, longest: int) -> tuple[b
 
 
 class _Records:
-    def __init__(self, dialect: _Dialect) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         self._mark = dialect.quote.encode()
         stop = rb"\n" + (
             rb"|(?<=[\n%s])%s" % (re.escape(dialect.separator.encode()), re.escape(self._mark))

@@ -110,6 +110,7 @@ class _Batches:
                 parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
                 self.rows = parquet.metadata.num_rows
                 names = parquet.schema_arrow.names
+                fields = [n for own in parquet.schema_arrow for n in _names(own.name, own.type)]
                 field = self._plan.text_field
                 asked = (field, *fields_in(field), self._plan.id_field)
                 wanted = [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
@@ -118,7 +119,7 @@ class _Batches:
                     for batch in parquet.iter_batches(
                         _BATCH, row_groups=[group], columns=wanted, use_threads=False
                     ):
-                        yield _plain(_flat(batch, wanted), self._plan, names)
+                        yield _plain(_flat(batch, wanted), self._plan, fields)
         except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
@@ -138,6 +139,13 @@ class _Batches:
 
 
 _KEPT = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating, pa.types.is_list)
+
+
+def _names(name: str, kind: Any) -> list[str]:
+    """The name of a column, or those of the fields in it, `a.b`."""
+    if not pa.types.is_struct(kind):
+        return [name]
+    return [n for field in kind for n in _names(f"{name}.{field.name}", field.type)]
 
 
 def _flat(batch: Any, names: list[str]) -> Any:
@@ -167,7 +175,8 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
         elif name in fields_in(plan.text_field) and _is_date_or_decimal(kind):
             columns[name] = column.cast(pa.string()).cast(pa.large_binary())
         elif name == plan.text_field and not _is_chat(kind):
-            notes[_TYPE] = str(kind).encode()
+            inner = ", ".join(_names(name, kind)) if pa.types.is_struct(kind) else ""
+            notes[_TYPE] = f"{kind}{inner and f'; fields are {inner}'}".encode()
         elif any(is_kind(kind) for is_kind in _KEPT) or _is_chat(kind):
             columns[name] = column
     fields = [pa.field(name, column.type) for name, column in columns.items()]

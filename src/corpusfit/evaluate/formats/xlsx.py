@@ -11,6 +11,9 @@ from corpusfit.evaluate.formats.conll import TAG, with_type
 from corpusfit.evaluate.formats.labelled import Labelled
 
 _STOP = "."
+_FREE = 32 << 20
+"""Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size."""
+_MAX_RATIO = 100
 
 
 def read_xlsx(places: Sequence[str], split: str) -> Labelled:
@@ -65,6 +68,14 @@ def _rows(path: Path) -> list[list[str]]:
         import openpyxl
         from openpyxl.utils.exceptions import InvalidFileException
     try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+        if size > max(_FREE, _MAX_RATIO * path.stat().st_size):
+            raise InputError(
+                f"{path} must unpack to at most {_MAX_RATIO} times its size, and it unpacks to "
+                f"{size >> 20:,} MiB. Save its first sheet as tab-separated text that ends in "
+                ".conll."
+            )
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         cells = list(book.worksheets[0].iter_rows(values_only=True))
         book.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
-from corpusfit.corpus import cures
+from corpusfit.corpus import cures, kind
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
@@ -24,6 +24,7 @@ from corpusfit.score.groups import grouped, source_groups
 from corpusfit.select import ScoredPart, choose
 from corpusfit.types import file_of, in_file
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.samples import may_be_whole
 from corpusfit.workflows.selection.balance import Balance, balance
 from corpusfit.workflows.selection.copies import Copies
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
@@ -203,12 +204,16 @@ def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], P
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     """Write `rejects.jsonl` and sum the counts; rows = documents + rejects.
 
-    Warns if most rows are rejected.
+    Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
+    text files are divided.
     """
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
-    reasons, names, lost = Reasons(), run.names, Counter[int]()
+    reasons, names = Reasons(), run.names
+    lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    kept = Counter[str]()
+    scored = dict(table.parts(folder.scores))
     with writing(folder.path / "rejects.jsonl") as out:
-        for _, tally in tallies(folder):
+        for shard, tally in tallies(folder):
             reasons.add(tally.rejects)
             total.update(
                 rows=tally.documents + len(tally.rejects),
@@ -219,14 +224,23 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
                 characters=tally.characters,
             )
             for row, byte, reason in tally.rejects:
-                lost[tally.source + file_of(row)] += 1
                 source = names[tally.source + file_of(row)]
+                lost[source][kind(reason)] += 1
                 line = {"source": source, "row": in_file(row), "byte": byte}
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
-    if total["rejected"] > total["documents"]:
-        ((worst, _),) = lost.most_common(1)
-        listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
-        cure = cures.of_content([run.sources[worst]], run.plan.read, reasons.counts, listed)
+            if tally.files == 1:
+                kept[names[tally.source]] += tally.documents
+            elif tally.rejects:  # of small files only the segments are known
+                files, own = table.read_sources(scored[shard])
+                kept.update(files[i] for i in own)
+    cure = cures.of_losses(run.sources, run.plan.read, lost, kept)
+    if cure or total["rejected"] > total["documents"]:
         of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
-        run.warn(f"{of_all}. {cure}")
+        listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
+        run.warn(f"{of_all}. {cure or listed}")
+    if may_be_whole(run.sources, run.plan.read, total["documents"]):
+        run.progress.note(
+            f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
+            "divided by blank lines (<read.txt=file>: one per file)."
+        )
     return {**total, "reasons": dict(reasons.counts.most_common())}
