@@ -187,8 +187,10 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 """The number in the texts of errors of libraries in Rust."""
 _TORN = re.compile("parquet magic bytes|deserialize thrift", re.I)
 """Texts of Arrow's errors about Parquet files that are not whole."""
-_NO_MEMORY = re.compile("cannot allocate memory|failed to map segment|could not find/load", re.I)
-"""Texts of errors of PyTorch, of the system's loader and of llvmlite, which hides the loader's."""
+_NO_MEMORY = re.compile(
+    "cannot allocate memory|not enough memory|failed to map segment|could not find/load", re.I
+)
+"""Texts of errors of PyTorch, zstandard, the system's loader, and llvmlite, which hides those."""
 
 
 def machine_fault(error: BaseException, what: str = "") -> StorageError | None:

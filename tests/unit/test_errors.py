@@ -92,6 +92,8 @@ def test_a_block_within_a_caller_keeps_its_own_spelling():
         (ValueError("I/O error: No space left on device (os error 28)"), ("Make room",)),
         (RuntimeError("9 bytes. Error code 12 (Cannot allocate memory)"), ("workers",)),
         (ImportError("a.so: failed to map segment from shared object"), ("workers",)),
+        (RuntimeError("cannot compress: Allocation error : not enough memory"), ("workers",)),
+        (OSError("Could not find/load shared object file 'libllvmlite.so'"), ("workers",)),
     ],
 )
 def test_a_fault_of_the_machine_has_its_own_cure(error, told):
