@@ -57,7 +57,7 @@ bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	for name in encode isolation_forest mixtures memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
-# Try for some minutes whether the promises hold (needs gcc; s3fs and moto[server]): benchmarks/torture.
+# Try for some minutes whether the promises hold (needs gcc): benchmarks/torture.
 MINUTES ?= 60
 torture: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
