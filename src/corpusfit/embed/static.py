@@ -224,7 +224,10 @@ def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    try:
+        coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    except Exception as e:  # the library raises nothing narrower
+        raise ModelError(f"The model's tokenizer fails on a text: {e}. Use another.") from e
     rows = [one.ids for one in coded]
     ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
     spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)

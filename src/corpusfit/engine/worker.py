@@ -53,14 +53,15 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
 def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A job's function that raises `ModelError` where the code of `tokenizers` gives up.
 
-    Its regular expressions stop after some million steps, with an exception that is no `Exception`.
+    It raises a plain `Exception`, or, where a regular expression stops after some million steps,
+    one that is no `Exception`.
     """
 
     def run(piece: Any) -> Any:
         try:
             return work(piece)
         except BaseException as e:
-            if type(e).__name__ != "PanicException":
+            if type(e) is not Exception and type(e).__name__ != "PanicException":
                 raise
             raise ModelError(f"The model's tokenizer fails on a text: {e}. Use another.") from None
 
