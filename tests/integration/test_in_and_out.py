@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import corpusfit
-from corpusfit.errors import InputError, MissingDependencyError
+from corpusfit.errors import EmptyInputError, InputError, MissingDependencyError
 
 TARGET = [f"The protein binds receptor {n} in the cells of mice." for n in range(30)]
 CORPUS = [
@@ -86,6 +86,21 @@ def test_a_selection_is_a_table_a_data_frame_and_a_data_set(run):
     assert run.to_pandas().to_dict("records") == rows
     assert isinstance(run.to_dataset(), datasets.Dataset)
     assert list(run.to_dataset()) == rows
+
+
+def test_a_row_of_the_data_frame_is_explained(run):
+    row = run.to_pandas().iloc[1]
+    assert corpusfit.explain(run, row=row) == corpusfit.explain(run, row=run[1])
+
+
+@pytest.mark.parametrize(("role", "option"), [("target", "target_field"), ("corpus", "text_field")])
+def test_a_frame_without_the_text_field_is_refused_before_anything_is_read(
+    tmp_path, machine, monkeypatch, role, option
+):
+    monkeypatch.setattr("corpusfit.workflows.select", None)
+    given = {"target": TARGET, "corpus": CORPUS} | {role: pd.DataFrame({"sentence": TARGET})}
+    with pytest.raises(EmptyInputError, match=f"{role}.*fields are sentence.*{option}="):
+        corpusfit.select(**given, out=tmp_path, machine=machine, **SETTINGS)
 
 
 def test_without_pandas_a_message_names_it(run, monkeypatch):

@@ -22,8 +22,10 @@ import orjson
 
 from corpusfit.api.offers import Keywords
 from corpusfit.artifacts import is_local, writing
+from corpusfit.corpus.fields import fields_in
 from corpusfit.corpus.registry import format_of, named
-from corpusfit.errors import CALLER, bad_setting
+from corpusfit.corpus.rejects import missing_field
+from corpusfit.errors import CALLER, EmptyInputError, bad_setting
 from corpusfit.workflows import Machine
 
 Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
@@ -34,6 +36,8 @@ _LOOKED_AT = 100
 _FEW = 10
 """Strings from which on they may be words, or texts of a script without spaces."""
 _SHOWN = 3
+_FIELDS = {"target": "fit.target_field", "corpus": "read.text_field"}
+"""The settings of text fields, which are checked before anything is read."""
 _WHITE = re.compile(r"\s")
 
 
@@ -55,6 +59,7 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
 
     Raises:
         UsageError: a row is neither a text nor a dict; a mapping has columns, not data by name.
+        EmptyInputError: no row of the target or the corpus has the field.
         StorageError: the cache cannot be written.
     """
     found = _named(given)
@@ -67,7 +72,7 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
         came = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
         raise bad_setting(f"<.{role}>", "data by name in a dict", came, cure)
-    digest = hashlib.blake2b(digest_size=16)
+    digest, first, held = hashlib.blake2b(digest_size=16), None, False
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
         for name, data in parts.items():
             file = Path(scratch) / f"{quote(str(name), safe=' ')}.jsonl"
@@ -77,6 +82,13 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
                     line = _line(row, field, role)
                     digest.update(line)
                     out.write(line)
+                    first = row if first is None else first
+                    held = held or _has(row, field)
+        if role in _FIELDS and first is not None and not held:
+            raise EmptyInputError(
+                f"<.{role}> has no usable text ({missing_field(field, first)}). Name its text "
+                f"field with <{_FIELDS[role]}>."
+            )
         folder = cache / "data" / digest.hexdigest()
         kept = [folder / file.name for file in sorted(Path(scratch).iterdir())]
         for place in kept:
@@ -189,6 +201,12 @@ def _line(row: Any, field: str, role: str) -> bytes:
         return orjson.dumps(row, default=_foreign, option=options) + b"\n"
     except orjson.JSONEncodeError:
         return b'"\xff"\n'  # not valid Unicode: the reader rejects the row as invalid UTF-8
+
+
+def _has(row: Any, field: str) -> bool:
+    """Whether a row may have the field, which may be a template or lie within another."""
+    plain = fields_in(field) == [field] and "." not in field
+    return not plain or not isinstance(row, Mapping) or field in row
 
 
 def _missing(value: Any) -> bool:

@@ -161,7 +161,7 @@ def explain(
     Args:
         out: the folder of a `select` or `score`.
         row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first;
-            or a row of a `Selection`, such as `run[0]`.
+            or a row of a `Selection`, such as `run[0]` or `run.to_pandas().iloc[0]`.
         text: any text to explain, in place of a row.
         top: highest number of n-grams per direction, and of target texts.
         machine: as in `select`.
@@ -170,7 +170,7 @@ def explain(
         The score, the words that raised and lowered the score, and the nearest target texts.
     """
     machine = machine or Machine(workers=1)
-    if isinstance(row, Mapping):
+    if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
     return workflows.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
