@@ -162,6 +162,20 @@ class ModelError(CorpusfitError):
     """A model cannot be loaded, or is not the one expected."""
 
 
+@contextlib.contextmanager
+def tokenizing() -> Iterator[None]:
+    """Call the library of tokenizers; raises `ModelError` where it gives up.
+
+    It raises a plain `Exception`, or, where its own code panics, one that is no `Exception`.
+    """
+    try:
+        yield
+    except BaseException as e:
+        if type(e) is not Exception and type(e).__name__ != "PanicException":
+            raise
+        raise ModelError(f"The model's tokenizer fails: {e}. Use another.") from None
+
+
 class StorageError(CorpusfitError):
     """A file cannot be written, or the machine has another fault; finished files are kept."""
 

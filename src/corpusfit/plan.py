@@ -499,7 +499,7 @@ class ChoosePlan(Group, group="choose"):
             "fraction",
             default=f"{DEFAULT_FRACTION}, or 1 with <choose.policy=continuous>",
             allowed=(AUTO,),
-            cure="For a fifth of the corpus, 20 %: <choose.fraction=0.2>.",
+            cure="A share, not per cent: for 5 %, <choose.fraction=0.05>.",
             above=0,
             most=1,
         ),

@@ -57,12 +57,12 @@ def test_the_command_prints_the_url(run, hub, cli):
 def test_a_selections_card_says_which_held_out_texts_are_in_it(run, hub, cli, tmp_path):
     held_out = [next(iter(run))["text"], "Nobody has ever written this sentence before today."]
     task = tmp_path / "test.jsonl"
-    task.write_text("".join(json.dumps({"text": text}) + "\n" for text in held_out), "utf-8")
-    cli("push", run.path, "me/chosen", "--task", task)
+    task.write_text("".join(json.dumps({"words": text}) + "\n" for text in held_out), "utf-8")
+    cli("push", run.path, "me/chosen", "--task", task, "--task-field", "words")
     card = hub["me/chosen"]["files"]["README.md"].decode()
     assert "Held-out texts of `test.jsonl` in these texts: 1 of 2 of test.jsonl. 1 of 10" in card
     assert "were not compared" not in card
-    compared = corpusfit.contamination(task=task, data=run)
+    compared = corpusfit.contamination(task=task, data=run, task_field="words")
     run.push_to_hub("me/again", compared=compared)
     assert hub["me/again"]["files"]["README.md"].decode() == card
     run.push_to_hub("me/chosen")

@@ -8,6 +8,7 @@ import pytest
 from journeys import digests, prose
 
 import corpusfit
+from corpusfit import api
 from corpusfit.errors import ChangedInputError, EmptyInputError
 
 
@@ -50,6 +51,15 @@ def test_the_selection_is_that_of_one_field(select, tmp_path, fields, words):
 def test_without_its_name_the_target_is_empty(select):
     with pytest.raises(EmptyInputError, match="target_field"):
         select("out", "abstract", "text")
+
+
+def test_a_dry_run_reads_the_target_too(tmp_path, inline, jsonl):
+    target = jsonl("target.jsonl", [{"abstract": text} for text in prose("task", 40)])
+    words = {"corpus": jsonl("corpus.jsonl", prose("market", 60)), "machine": inline}
+    with pytest.raises(EmptyInputError, match=r"target= has no usable text.*target_field"):
+        api.estimate(target=target, method="dsir", **words)
+    found = api.estimate(target=target, target_field="abstract", method="dsir", **words)
+    assert found["sources"] == 1
 
 
 def test_another_field_of_the_target_is_another_run(select):

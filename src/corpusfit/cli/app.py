@@ -22,6 +22,7 @@ from corpusfit.errors import (
     called_by,
     raise_machine_fault,
     raise_torn_file,
+    tokenizing,
 )
 from corpusfit.escaping import harmless
 
@@ -110,7 +111,8 @@ class _Commands(TyperGroup):
 
         with called_by(CommandLine()), _harmless_usage():
             try:
-                return super().invoke(ctx)
+                with tokenizing():  # a model's is also opened outside the workers
+                    return super().invoke(ctx)
             except Exception as e:
                 stores = [word for word in sys.argv if "://" in word]
                 what = f"Cannot use {' or '.join(stores)}" if stores else ""

@@ -71,7 +71,9 @@ def explain(
             rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
             table(title, ["words", "effect on the score"], rows)
     if not found.raised and not found.lowered and found.dropped is None:
-        say(f"{found.method} does not score by words, or knows none of the words of this text.")
+        by_words = found.nearest_by == "words"
+        why = "knows none of the words of this text" if by_words else "does not score by words"
+        say(f"{found.method} {why}.")
     by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"
     if found.learned_from:
         title = "Corpus texts used for training, nearest by embedding"

@@ -37,6 +37,9 @@ def push(
             "in `contamination`; may be repeated (default: none)",
         ),
     ] = None,
+    task_field: Annotated[
+        str, o.option("NAME", "Text field of the files of --task (default: text)")
+    ] = "",
     public: o.Public = False,
     json: o.Json = False,
 ) -> None:
@@ -52,7 +55,9 @@ def push(
     run = api.open(folder)
     found = [api.open(each) for each in evaluations or ()]
     machine = workflows.Machine(progress=Bar())
-    compared = api.contamination(task=task, data=folder, machine=machine) if task else None
+    compared = None
+    if task:
+        compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
     url = workflows.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.word_tokens import BLOCK, WordTokens
 from corpusfit.embed.wordpiece import WordPiece
-from corpusfit.errors import CorpusfitError, ModelError, importing, raise_machine_fault
+from corpusfit.errors import CorpusfitError, ModelError, importing, raise_machine_fault, tokenizing
 from corpusfit.kernels.pieces import means
 from corpusfit.types import Texts, Vectors, buffers, taken, text_array
 
@@ -217,17 +217,16 @@ def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
     with importing(f"The tokenizer of the model in {folder}", "models"):
         from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(json.dumps(settings))
+    with tokenizing():
+        tokenizer = Tokenizer.from_str(json.dumps(settings))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return partial(_ids, tokenizer)
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    try:
+    with tokenizing():
         coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    except Exception as e:  # the library raises nothing narrower
-        raise ModelError(f"The model's tokenizer fails on a text: {e}. Use another.") from e
     rows = [one.ids for one in coded]
     ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
     spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from corpusfit.engine.contract import Job
-from corpusfit.errors import ModelError
+from corpusfit.errors import tokenizing
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -51,19 +51,11 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
 
 
 def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A job's function that raises `ModelError` where the code of `tokenizers` gives up.
-
-    It raises a plain `Exception`, or, where a regular expression stops after some million steps,
-    one that is no `Exception`.
-    """
+    """A job's function that raises `ModelError` where the library of tokenizers gives up."""
 
     def run(piece: Any) -> Any:
-        try:
+        with tokenizing():
             return work(piece)
-        except BaseException as e:
-            if type(e) is not Exception and type(e).__name__ != "PanicException":
-                raise
-            raise ModelError(f"The model's tokenizer fails on a text: {e}. Use another.") from None
 
     return run
 

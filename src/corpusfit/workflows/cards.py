@@ -101,8 +101,8 @@ def _what_from_what(manifest: Manifest) -> Iterator[str]:
     selected, counts = manifest["selected"], manifest["counts"]
     if selected:
         yield (
-            f"{selected['segments']:,} of {counts['segments']:,} segments, {selected['tokens']:,} "
-            f"word pieces, from {counts['documents']:,} documents.\n"
+            f"{selected['segments']:,} of {counts['segments']:,} segments, about "
+            f"{selected['tokens']:,} word pieces, from {counts['documents']:,} documents.\n"
         )
     copies = copies_in_words(selected.get("copies")) if selected else ""
     if copies:

@@ -13,7 +13,7 @@ def test_an_error_of_the_tokenizer_is_one_of_the_model(error):
     def work(_):
         raise error
 
-    with pytest.raises(ModelError, match=f"tokenizer fails on a text: {error}"):
+    with pytest.raises(ModelError, match=f"tokenizer fails: {error}"):
         guarded(work)(0)
 
 

@@ -103,8 +103,11 @@ class Explanation:
         for how, found in effects.items():
             listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in found)
             lines.append(listed and f"Words that {how} the score: {listed}.")
+        by = "words in common (TF-IDF)" if self.nearest_by == "words" else "embedding"
         texts = [f"  {each.cosine:.3f}  {each.text}" for each in self.nearest]
-        lines += ["Target texts nearest to it, by cosine:", *texts] if texts else []
+        lines += (
+            [f"Target texts nearest to it by {by}, with their cosine:", *texts] if texts else []
+        )
         return harmless("\n".join(filter(None, lines)))
 
 

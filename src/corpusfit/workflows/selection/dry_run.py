@@ -8,12 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from corpusfit.jobs.fit import Sample
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rounds import RoundMethod
 from corpusfit.workflows.budget import apply_decision
 from corpusfit.workflows.context import Machine, Run, peak
+from corpusfit.workflows.samples import target_texts
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
 from corpusfit.workflows.selection.cost_model import (
     UNITS,
@@ -48,20 +50,21 @@ def estimate(
         because a sample will set them; with a budget also `budget`, the decision.
 
     Raises:
-        EmptyInputError: the corpus has no usable row.
+        EmptyInputError: the target or the corpus has no usable row.
     """
     plan = whole_lines(plan.check(), corpus_inputs)
     with (
         TemporaryDirectory(prefix="corpusfit-") as scratch,
         machine.running(Path(scratch)) as context,
     ):
-        context.find(target, plan.target_read, "target")
+        found = context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
         engine = context.engine
         plan, *why = by_size(plan, sources, workers=engine.workers, cascade=True)
         plan = resolve_stages(plan)
-        run = Run.of(context, plan, [], sources)
+        run = Run.of(context, plan, found, sources)
         run.choose_embedder(plan, *why)
+        target_texts(run, Sample(context.work, "target"))
         decided: dict[str, Any] = {}
         if plan.auto.budget:
             decision = decide_by_budget(run)

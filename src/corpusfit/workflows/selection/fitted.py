@@ -135,8 +135,9 @@ class Fitted:
         found = restore(folder.fit / _ARRAYS, registry.scorer_class)
         embed = plan.embed
         asked = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
-        known = cls(found, method, embed, encoder, reason, cache, plan.cut)
-        return known, asked | {"embedder": embed.embedder}
+        if encoder:
+            asked["embedder"] = embed.embedder
+        return cls(found, method, embed, encoder, reason, cache, plan.cut), asked
 
 
 _ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"
