@@ -157,7 +157,12 @@ def _model(manifest: Manifest, evaluations: Sequence[Manifest]) -> Iterator[str]
 def _contamination(guard: Mapping[str, Any] | None) -> str:
     if guard is None:
         return "The training texts were not compared with held-out texts.\n"
-    left_out = sum(guard[role]["holders"] for role in ("data", "replay", "task") if role in guard)
+    read = [guard[role] for role in ("data", "replay", "task") if role in guard]
+    left_out, texts = (sum(counts[key] for counts in read) for key in ("holders", "texts"))
+    if not left_out:
+        return (
+            f"None of {texts:,} training texts contains one of {guard['texts']:,} held-out texts.\n"
+        )
     return (
         f"{left_out:,} training texts that contain one of {guard['texts']:,} held-out texts were "
         "left out.\n"
