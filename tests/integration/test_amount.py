@@ -61,10 +61,12 @@ def test_a_tenth_has_the_bits_by_which_auto_decided(scored, tiny_static):
 def test_the_texts_of_a_sample_of_embeddings_are_read_for_it(scored, tiny_static, inline):
     run = scored("knn", embedder=str(tiny_static))
     sample = run.path / ".corpusfit/fit/background.json"
-    assert not sample.exists()
+    before = sample.read_bytes()
+    sample.unlink()  # as in scores of an earlier version
     found = corpusfit.choose(run.path, fraction="auto", machine=inline).manifest["amount"]
     assert found["fraction"] == chosen_of(found["curve"])
-    read = json.loads(sample.read_bytes())["texts"]
+    assert sample.read_bytes() == before
+    read = json.loads(before)["texts"]
     assert len(read) == run.manifest["counts"]["units"]  # the whole corpus is the sample
     vectors = restored(sample.with_suffix(".safetensors"))[0]["vectors"]
     again = load_encoder(EmbedPlan(str(tiny_static)), run.path).encode(read)

@@ -18,8 +18,8 @@ ON_CPU = ("train.device=cpu", "train.precision=fp32")
 
 
 @pytest.fixture(scope="module")
-def selections(tmp_path_factory, inline):
-    """Folders of three selections for one task, of one pile, and the target's file."""
+def selections(tmp_path_factory, inline, tiny_static):
+    """Folders of four selections for one task, of one pile, and the target's file."""
     folder = tmp_path_factory.mktemp("forecast")
     (folder / "pile").mkdir()
     for topic in ("task", "market", "kitchen"):
@@ -31,6 +31,7 @@ def selections(tmp_path_factory, inline):
         "top": {"method": "dsir", "fraction": 0.3},
         "random": {"method": "random", "fraction": 0.3},
         "continuous": {"method": "dsir", "weights": "continuous"},
+        "near": {"method": "knn", "embedder": str(tiny_static), "fraction": 0.3},
     }.items():
         corpusfit.select(
             target=target, corpus=folder / "pile", out=folder / name, machine=inline, **words
@@ -84,6 +85,23 @@ def test_losses_are_those_before_adapting(forecast, selections, tiny_lm, inline,
     )
     assert found["task"] == pytest.approx(adapted.manifest["losses"]["before"]["task"], abs=1e-4)
     assert found["general"] > 0
+
+
+def test_a_selection_by_embeddings_has_general_text_too(
+    forecast, selections, tiny_lm, inline, tmp_path
+):
+    assert forecast("near").prospects[0].losses.keys() >= {"task", "general"}
+    adapted = corpusfit.adapt(
+        model=str(tiny_lm),
+        data=selections / "near",
+        out=tmp_path / "out",
+        settings=ON_CPU,
+        machine=inline,
+        length=32,
+        steps=1,
+        batch=2,
+    )
+    assert adapted.manifest["losses"]["before"].keys() >= {"task", "data", "general"}
 
 
 class Listening(Progress):

@@ -190,8 +190,8 @@ def _general_text(
     sample = Sample(SelectionFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
         make.context.progress.note(
-            f"General text is not measured: the method of {texts.folder} reads embeddings alone, "
-            "so no text of its corpus is kept. To measure it, add <.replay> with general text."
+            f"General text is not measured: {texts.folder} keeps no sample of its corpus. To "
+            "measure it, add <.replay> with general text."
         )
         return None
     general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)

@@ -74,7 +74,7 @@ def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
 
 def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-    if not background.texts.exists():  # the method was fitted on embeddings alone
+    if not background.texts.exists():  # scores of an earlier version
         units = ((shard, tally.units) for shard, tally in tallies(folder))
         read_background(run, background, bottom_k(units, run.plan.fit.background, run.plan.seed))
     job = EvaluateBits.of(run.plan, target, background, GRID, named=True)

@@ -89,7 +89,7 @@ def estimate(
             seconds, networks = seconds + took[0], took[1]
         elif method is None or method.encodes:
             rate, width = encoding_rate(run, plan.embed, timed)
-            seconds += units * times / rate
+            seconds = 1.5 * seconds + units * times / rate  # it is read once more for a sample
         elif whole is not None:
             seconds *= 1.5  # all workers read it once for the sample, then one worker twice
         elif in_rounds or engine.workers > 1:  # the rounds take about as long as reading twice

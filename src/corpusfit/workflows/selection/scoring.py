@@ -149,13 +149,14 @@ def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
 
 
 def _background(run: Run, store: Path, counts: list[int], background: Sample) -> None:
-    """Draw the background from the store: its vectors, and its texts if the fit needs them."""
+    """Draw the background from the store: its vectors, and its texts.
+
+    Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which measure the
+    loss on text of the corpus.
+    """
     places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
     with run.stage("sample"):
         run.one(SampleVectors(store, background.vectors), places)
-    used = run.plan.method
-    if registry.build(used.name, used.options).fits_on == "embedding":
-        return
     if not background.texts.exists():  # else a killed run has read them
         read_background(run, background, places)
 

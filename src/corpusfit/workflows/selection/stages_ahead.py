@@ -34,8 +34,7 @@ def _of_method(plan: Plan) -> list[str]:
     if isinstance(method, LabelMethod):
         return ["score"]
     if method.encodes:
-        texts = [] if method.fits_on == "embedding" else ["sample texts"]
-        sampled = ["prepare encoder", "embed", "embed target", "sample", *texts]
+        sampled = ["prepare encoder", "embed", "embed target", "sample", "sample texts"]
     else:
         sampled = ["sample"]
     if isinstance(method, RoundMethod):
