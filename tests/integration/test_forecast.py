@@ -70,38 +70,28 @@ def test_a_selection_of_everything_counts_by_weight(forecast):
     assert everything.kl.falls > 0.05  # unweighted it would be the corpus itself
 
 
-def test_losses_are_those_before_adapting(forecast, selections, tiny_lm, inline, tmp_path):
+@pytest.fixture
+def losses_before(selections, tiny_lm, inline, tmp_path):
+    """The losses before an adaptation on a selection."""
+
+    def losses(name, **words):
+        given = {"length": 32, "steps": 1, "batch": 2, "settings": ON_CPU, "machine": inline}
+        data, out = selections / name, tmp_path / "out"
+        adapted = corpusfit.adapt(model=str(tiny_lm), data=data, out=out, **given, **words)
+        return adapted.manifest["losses"]["before"]
+
+    return losses
+
+
+def test_losses_are_those_before_adapting(forecast, losses_before):
     found = forecast("top", seed=3).prospects[0].losses
-    adapted = corpusfit.adapt(
-        model=str(tiny_lm),
-        data=selections / "top",
-        out=tmp_path / "out",
-        settings=ON_CPU,
-        machine=inline,
-        length=32,
-        steps=1,
-        batch=2,
-        seed=3,
-    )
-    assert found["task"] == pytest.approx(adapted.manifest["losses"]["before"]["task"], abs=1e-4)
+    assert found["task"] == pytest.approx(losses_before("top", seed=3)["task"], abs=1e-4)
     assert found["general"] > 0
 
 
-def test_a_selection_by_embeddings_has_general_text_too(
-    forecast, selections, tiny_lm, inline, tmp_path
-):
+def test_a_selection_by_embeddings_has_general_text_too(forecast, losses_before):
     assert forecast("near").prospects[0].losses.keys() >= {"task", "general"}
-    adapted = corpusfit.adapt(
-        model=str(tiny_lm),
-        data=selections / "near",
-        out=tmp_path / "out",
-        settings=ON_CPU,
-        machine=inline,
-        length=32,
-        steps=1,
-        batch=2,
-    )
-    assert adapted.manifest["losses"]["before"].keys() >= {"task", "data", "general"}
+    assert losses_before("near").keys() >= {"task", "data", "general"}
 
 
 class Listening(Progress):
