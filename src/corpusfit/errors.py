@@ -163,15 +163,17 @@ class ModelError(CorpusfitError):
 
 
 @contextlib.contextmanager
-def tokenizing() -> Iterator[None]:
+def tokenizing(*, alone: bool = True) -> Iterator[None]:
     """Call the library of tokenizers; raises `ModelError` where it gives up.
 
-    It raises a plain `Exception`, or, where its own code panics, one that is no `Exception`.
+    Args:
+        alone: whether nothing else runs, so that a plain `Exception` is its own; where its code
+            panics, it raises what is no `Exception`.
     """
     try:
         yield
     except BaseException as e:
-        if type(e) is not Exception and type(e).__name__ != "PanicException":
+        if type(e).__name__ != "PanicException" and not (alone and type(e) is Exception):
             raise
         raise ModelError(f"The model's tokenizer fails: {e}. Use another.") from None
 

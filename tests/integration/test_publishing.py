@@ -224,6 +224,22 @@ def test_a_model_has_its_verdict_and_what_was_left_out_in_its_card(tmp_path, hub
     assert "/home/me" not in card
 
 
+def test_a_card_of_a_model_says_that_nothing_was_found(tmp_path, hub):
+    guard = {"texts": 546, "data": {"texts": 900, "holders": 0, "held": 0}}
+    model(tmp_path, guard=guard).push_to_hub("me/adapted")
+    card = hub["me/adapted"]["files"]["README.md"].decode()
+    assert "None of 900 training texts contains one of 546 held-out texts." in card
+
+
+def test_a_model_is_not_compared_when_it_is_pushed(tmp_path, hub, cli):
+    manifest = model(tmp_path).manifest
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    done = cli("push", tmp_path, "me/adapted", "--task", "task.jsonl")
+    assert done.code == 2
+    assert "--task must be left out with a model" in done.err
+    assert hub == {}
+
+
 def test_a_sentence_encoder_has_its_pooling_on_the_hub(tmp_path, hub):
     adapted = model(tmp_path, "simcse")
     (tmp_path / "1_Pooling").mkdir()

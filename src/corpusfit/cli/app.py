@@ -111,7 +111,7 @@ class _Commands(TyperGroup):
 
         with called_by(CommandLine()), _harmless_usage():
             try:
-                with tokenizing():  # a model's is also opened outside the workers
+                with tokenizing(alone=False):  # a model's is also opened outside the workers
                     return super().invoke(ctx)
             except Exception as e:
                 stores = [word for word in sys.argv if "://" in word]

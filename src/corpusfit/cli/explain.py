@@ -74,12 +74,11 @@ def explain(
         by_words = found.nearest_by == "words"
         why = "knows none of the words of this text" if by_words else "does not score by words"
         say(f"{found.method} {why}.")
-    by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"
     if found.learned_from:
         title = "Corpus texts used for training, nearest by embedding"
         _neighbours(title, found.learned_from)
     if found.nearest:
-        _neighbours(f"Target texts nearest by {by}", found.nearest)
+        _neighbours(f"Target texts nearest by {found.similarity}", found.nearest)
     else:
         say("No target text has a word in common with this text.")
 

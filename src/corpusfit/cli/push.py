@@ -10,6 +10,7 @@ from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say
+from corpusfit.errors import bad_setting
 
 if TYPE_CHECKING:
     from corpusfit.manifest import Finished
@@ -56,6 +57,8 @@ def push(
     found = [api.open(each) for each in evaluations or ()]
     machine = workflows.Machine(progress=Bar())
     compared = None
+    if task and run.manifest["command"] != "select":
+        raise bad_setting("<.task>", "left out with a model: `adapt --guard` compares", task)
     if task:
         compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
     url = workflows.push_to_hub(run, name, public=public, evaluations=found, compared=compared)

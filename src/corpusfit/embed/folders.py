@@ -43,8 +43,9 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
 IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
-_PATIENCE = 10.0
 IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
+_PATIENCE = 10.0
+"""Seconds that the hub has for an answer."""
 
 
 def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:

@@ -51,10 +51,10 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
 
 
 def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A job's function that raises `ModelError` where the library of tokenizers gives up."""
+    """A job's function that raises `ModelError` where the library of tokenizers panics."""
 
     def run(piece: Any) -> Any:
-        with tokenizing():
+        with tokenizing(alone=False):
             return work(piece)
 
     return run

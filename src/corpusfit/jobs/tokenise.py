@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
-from corpusfit.errors import InputError, ModelError, importing, raise_machine_fault
+from corpusfit.errors import InputError, ModelError, importing, raise_machine_fault, tokenizing
 from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
@@ -66,9 +66,9 @@ class _Tokeniser:
         found: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
         for owners, pieces in batches(texts):
-            for owner, piece in zip(
-                owners, self._encode(pieces, add_special_tokens=False), strict=True
-            ):
+            with tokenizing():
+                coded = self._encode(pieces, add_special_tokens=False)
+            for owner, piece in zip(owners, coded, strict=True):
                 found.append(np.array(piece.ids, self._kind))
                 lengths[owner] += len(found[-1])
         ids = np.concatenate([np.empty(0, self._kind), *found])

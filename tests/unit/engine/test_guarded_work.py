@@ -3,21 +3,25 @@
 import pytest
 
 from corpusfit.engine.worker import guarded
-from corpusfit.errors import ModelError
+from corpusfit.errors import ModelError, tokenizing
 
 PanicException = type("PanicException", (BaseException,), {})
 
 
-@pytest.mark.parametrize("error", [Exception("Unk token not found"), PanicException("stack")])
-def test_an_error_of_the_tokenizer_is_one_of_the_model(error):
+def test_a_panic_of_the_tokenizer_is_an_error_of_the_model():
     def work(_):
-        raise error
+        raise PanicException("stack")
 
-    with pytest.raises(ModelError, match=f"tokenizer fails: {error}"):
+    with pytest.raises(ModelError, match="tokenizer fails: stack"):
         guarded(work)(0)
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
+def test_where_the_tokenizer_runs_alone_a_plain_error_is_its_own():
+    with pytest.raises(ModelError, match="tokenizer fails: Unk"), tokenizing():
+        raise Exception("Unk token not found")
+
+
+@pytest.mark.parametrize("error", [Exception("x"), ValueError("x"), KeyboardInterrupt()])
 def test_any_other_error_stays(error):
     def work(_):
         raise error

@@ -96,6 +96,11 @@ class Explanation:
             notes += f"; lowest selected score: {self.threshold:.4g}"
         return f"{where}: {self.method} score {self.score:.4g}{selected} ({notes})."
 
+    @property
+    def similarity(self) -> str:
+        """What the nearest target texts are near by, in words."""
+        return "words in common (TF-IDF)" if self.nearest_by == "words" else "embedding"
+
     def __str__(self) -> str:
         """The score, the text, the words that moved the score, and the nearest target texts."""
         lines = [self.headline, self.text, self.meaning]
@@ -103,10 +108,11 @@ class Explanation:
         for how, found in effects.items():
             listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in found)
             lines.append(listed and f"Words that {how} the score: {listed}.")
-        by = "words in common (TF-IDF)" if self.nearest_by == "words" else "embedding"
         texts = [f"  {each.cosine:.3f}  {each.text}" for each in self.nearest]
         lines += (
-            [f"Target texts nearest to it by {by}, with their cosine:", *texts] if texts else []
+            [f"Target texts nearest to it by {self.similarity}, with their cosine:", *texts]
+            if texts
+            else []
         )
         return harmless("\n".join(filter(None, lines)))
 
