@@ -145,3 +145,19 @@ def test_a_target_that_loses_rows_has_the_cure_of_its_file(cli, pile, task, tmp_
     done = cli("select", *targets, *words, "--json")
     (warned,) = json.loads(done.out)["warnings"]
     assert re.search(r"\b10\b.*latin.jsonl is not in UTF-8.*iconv", warned)
+
+
+def test_a_split_and_a_composition_name_the_cure_of_a_file(cli, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "latin.jsonl").write_bytes(PARTLY["latin.jsonl"][0])
+    (folder / "rows.jsonl").write_text(ROWS)
+    (tmp_path / "compose.toml").write_text(
+        f'composition = "E_D"\nbudget = 20\n[[sources]]\nname = "a"\nkind = "specific"\n'
+        f'language = "en"\npath = "{folder}"\n'
+    )
+    splitting = ("split", "--data", folder, "--dev", "0.1")
+    for words in (splitting, ("compose", tmp_path / "compose.toml")):
+        done = cli(*words, "--out", tmp_path / words[0])
+        assert done.code == 0, done.err
+        assert re.search(r"\b10\b[^.]*\n*.*latin\.jsonl is not in UTF-8.*iconv", done.err, re.S)

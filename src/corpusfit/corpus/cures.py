@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -128,29 +129,36 @@ def of_content(
     return _of_text(source, plan, reason, _start(path, source.compression)) or otherwise
 
 
-def of_losses(
-    sources: Sequence[Source],
-    plan: ReadPlan,
-    lost: Mapping[str, Mapping[str, int]],
-    kept: Mapping[str, int],
-) -> str:
-    """What to do about the file that lost most, of those that lost a tenth of their rows or more.
+class Losses:
+    """The usable rows of each source, and its rejected ones by the kind of reason."""
 
-    Args:
-        sources: the inputs.
-        plan: how they were read.
-        lost: by name of a source, the number of rejected rows by the kind of reason.
-        kept: by name of a source, the number of its usable rows.
-    """
-    total = {name: sum(reasons.values()) for name, reasons in lost.items()}
-    worst = {
-        name
-        for name, reasons in lost.items()
-        if max(reasons.values()) > _LOST * (total[name] + kept.get(name, 0))
-    }
-    found = sorted((s for s in sources if s.name in worst), key=lambda s: -total[s.name])
-    cures = (of_content([source], plan, lost[source.name], "") for source in found[:_MOST])
-    return next(filter(None, cures), "")
+    def __init__(self) -> None:
+        self._kept = Counter[str]()
+        self._lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def add(self, name: str, kept: int, rejected: Iterable[str] = ()) -> None:
+        """Count usable rows of a source, and the reasons of rejected ones."""
+        self._kept[name] += kept
+        self._lost[name].update(map(rejects.kind, rejected))
+
+    def cure(self, sources: Sequence[Source], plan: ReadPlan) -> str:
+        """What to do about the file that lost most, of those that lost a tenth of their rows.
+
+        Args:
+            sources: the inputs.
+            plan: how they were read.
+        """
+        total = {name: reasons.total() for name, reasons in self._lost.items()}
+        worst = {
+            name
+            for name, reasons in self._lost.items()
+            if max(reasons.values(), default=0) > _LOST * (total[name] + self._kept[name])
+        }
+        found = sorted((s for s in sources if s.name in worst), key=lambda s: -total[s.name])
+        cures = (
+            of_content([source], plan, self._lost[source.name], "") for source in found[:_MOST]
+        )
+        return next(filter(None, cures), "")
 
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:

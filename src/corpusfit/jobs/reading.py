@@ -40,6 +40,10 @@ class Tally:
         """The names of the shard's sources, of those of the corpus."""
         return names[self.source : self.source + self.files]
 
+    def reasons(self) -> list[str]:
+        """The reason of each reject."""
+        return [reason for _, _, reason in self.rejects]
+
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values, for a file's header."""
         return dict(vars(self))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,17 +40,14 @@ def target_texts(run: Run, sample: Sample) -> int:
     names = tuple(s.name for s in run.target)
     source_of: dict[str, int] = {}  # by text, the first source that has it
     rejected = Reasons()
-    lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    kept = Counter[str]()
+    losses = cures.Losses()
     read = run.plan.target_read
     for shard in corpus.shards(run.target, read):
         found, tally = read_shard(shard, read, names)
         for text in found.texts.to_pylist():
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
-        kept[names[shard.source]] += tally.documents
-        for _, _, reason in tally.rejects:
-            lost[names[shard.source]][corpus.kind(reason)] += 1
+        losses.add(names[shard.source], tally.documents, tally.reasons())
     if not source_of:
         otherwise = (
             "Name its text field with <fit.target_field>, or give a file with texts of your task."
@@ -59,7 +55,7 @@ def target_texts(run: Run, sample: Sample) -> int:
         cure = cures.of_content(run.target, read, rejected.counts, otherwise)
         raise EmptyInputError(f"<.target> has no usable text ({rejected}). {cure}")
     if rejected.counts:
-        cure = cures.of_losses(run.target, read, lost, kept)
+        cure = losses.cure(run.target, read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
         run.warn(f"{unused} {cure}".rstrip())
     if run.plan.fit.normalise:

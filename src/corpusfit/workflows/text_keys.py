@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
+from corpusfit.corpus import cures
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.text_keys import KeyTexts
 from corpusfit.plan import ReadPlan
@@ -30,6 +31,7 @@ class Rows:
         keys: uint64 [n, sides], hashes of the normalised texts, see `jobs/text_keys.py`.
         written: uint64 [n, sides], hashes of the exact texts.
         rejected: why other rows are unusable.
+        losses: them and the usable ones by source.
     """
 
     shard: NDArray[np.int64]
@@ -38,6 +40,7 @@ class Rows:
     keys: NDArray[np.uint64]
     written: NDArray[np.uint64]
     rejected: Reasons
+    losses: cures.Losses
 
     def __len__(self) -> int:
         return len(self.row)
@@ -66,9 +69,10 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     with context.progress.showing(stage, sum(s.size for s in sources)):
         parts = context.map(job, context.shards_of(sources, read))
         found = sorted(parts, key=lambda k: k.shard)
-    rejected = Reasons()
+    rejected, losses = Reasons(), cures.Losses()
     for part in found:
         rejected.add(part.tally.rejects)
+        losses.add(sources[part.tally.source].name, len(part.rows), part.tally.reasons())
     none, nothing = np.empty(0, np.int64), np.empty((0, sides), np.uint64)
     return Rows(
         np.concatenate([none, *(np.full(len(k.rows), k.shard) for k in found)]),
@@ -77,4 +81,5 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
         np.concatenate([nothing, *(k.keys for k in found)]),
         np.concatenate([nothing, *(k.written for k in found)]),
         rejected,
+        losses,
     )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
 from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan
 from corpusfit.compose.selection import Pool, quantiles
+from corpusfit.corpus import cures
 from corpusfit.errors import EmptyInputError, spelled
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
@@ -145,20 +146,27 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
     total = [Counter[str]() for _ in shards]
     others = [Counter[str]() for _ in shards]
     reasons = [Reasons() for _ in shards]
+    losses = [cures.Losses() for _ in shards]
     for number, seen in headers(context, shards):
         total[number].update(seen["counts"])
         others[number].update(seen["others"])
         reasons[number].add(seen["rejects"])
+        rejected = (reason for *_, reason in seen["rejects"])
+        losses[number].add(
+            context.names[number][seen["file"]], seen["counts"]["documents"], rejected
+        )
     found = {}
     for number, source in enumerate(context.recipe.sources):
         counts, why = total[number], reasons[number]
-        if why.counts:
-            context.warn(f"{why.counts.total():,} rows of {source.name} were not used: {why}.")
+        cure = losses[number].cure(context.sources[number], source.read)
         if not counts["documents"]:
             raise EmptyInputError(
-                f"The source {source.name!r} has no usable row ({why}). Set its text_field to the "
-                "text field, or its path to other files."
+                f"The source {source.name!r} has no usable row ({why}). "
+                f"{cure or 'Set its text_field to the text field, or its path to other files.'}"
             )
+        if why.counts:
+            unused = f"{why.counts.total():,} rows of {source.name} were not used: {why}."
+            context.warn(f"{unused} {cure}".rstrip())
         found[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
             **counts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
-from corpusfit.corpus import cures, kind
+from corpusfit.corpus import cures
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
@@ -209,8 +209,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     """
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
     reasons, names = Reasons(), run.names
-    lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    kept = Counter[str]()
+    losses = cures.Losses()
     scored = dict(table.parts(folder.scores))
     with writing(folder.path / "rejects.jsonl") as out:
         for shard, tally in tallies(folder):
@@ -225,15 +224,16 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             )
             for row, byte, reason in tally.rejects:
                 source = names[tally.source + file_of(row)]
-                lost[source][kind(reason)] += 1
+                losses.add(source, 0, [reason])
                 line = {"source": source, "row": in_file(row), "byte": byte}
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
             if tally.files == 1:
-                kept[names[tally.source]] += tally.documents
+                losses.add(names[tally.source], tally.documents)
             elif tally.rejects:  # of small files only the segments are known
                 files, own = table.read_sources(scored[shard])
-                kept.update(files[i] for i in own)
-    cure = cures.of_losses(run.sources, run.plan.read, lost, kept)
+                for name, kept in Counter(files[i] for i in own).items():
+                    losses.add(name, kept)
+    cure = losses.cure(run.sources, run.plan.read)
     if cure or total["rejected"] > total["documents"]:
         of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
         listed = f"They are listed in {folder.path / 'rejects.jsonl'}."

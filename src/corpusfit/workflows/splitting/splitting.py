@@ -114,6 +114,9 @@ class _Task:
             otherwise = cures.of_reasons(reasons.counts, field, "data")
             cure = cures.of_content(self.sources, self.plan.read, reasons.counts, otherwise)
             raise EmptyInputError(f"<.data> has no usable row ({reasons}). {cure}")
+        if cure := rows.losses.cure(self.sources, self.plan.read):
+            unused = f"{rows.rejected.counts.total():,} rows were not used: {rows.rejected}."
+            self.context.progress.warn(f"{unused} {cure}")
         side = np.full(len(rows), KEPT, np.int8)
         if corpus.is_parallel(self.sources):
             side = one_to_one(rows.keys)

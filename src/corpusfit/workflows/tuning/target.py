@@ -13,6 +13,7 @@ import orjson
 from corpusfit import corpus
 from corpusfit.adapt.keys import alphanumeric, text_keys
 from corpusfit.artifacts import write_bytes
+from corpusfit.corpus import cures
 from corpusfit.engine import Progress
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
@@ -114,13 +115,15 @@ def read_texts(sources: list[Source], read: ReadPlan, progress: Progress) -> lis
         StrictError: the plan is strict and a row was rejected.
     """
     texts: list[str] = []
-    rejected = Reasons()
+    rejected, losses = Reasons(), cures.Losses()
     for shard in corpus.shards(sources, read):
         found, tally = read_shard(shard, read, tuple(s.name for s in sources))
         texts += found.texts.to_pylist()
         rejected.add(tally.rejects)
+        losses.add(sources[shard.source].name, tally.documents, tally.reasons())
     if rejected.counts:
-        progress.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")
+        unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
+        progress.warn(f"{unused} {losses.cure(sources, read)}".rstrip())
     return texts
 
 
