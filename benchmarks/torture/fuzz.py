@@ -37,6 +37,7 @@ def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
     found, broken = root / "found" / name, root / "broken" / name
     for folder in (found, broken, CASES / name):
         folder.mkdir(parents=True, exist_ok=True)
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(root / "kernels")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     processes = [
         subprocess.Popen(
@@ -47,7 +48,7 @@ def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
                 f"-artifact_prefix={broken}/",
             ],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-            env=environment(),
+            env=environment() | checked,
         )
         for core in range(CORES)
     ]  # fmt: skip

@@ -41,6 +41,7 @@ with _measured:
     from corpusfit.kernels.tokens import identity, reference, tokenise
     from corpusfit.plan import CutPlan, Plan, ReadPlan
     from corpusfit.score.arpa import read_arpa
+    from corpusfit.score.table import read, read_columns, read_rows
     from corpusfit.segments.units import cut_units
     from corpusfit.types import Document, Documents, Reject, text_array
     from corpusfit.workflows.experiments.loader import read_recipe
@@ -140,6 +141,13 @@ def _store(path: Path) -> None:
     VectorStore(path.parent).read(0)
 
 
+def _scores(path: Path) -> None:
+    """Scores of two files; a column that is missing has no row."""
+    read_rows(path, ["a.jsonl", "b.jsonl"])
+    read_columns(path, "score", "copy")
+    read(path)
+
+
 def _static(path: Path) -> None:
     """A tokenizer beside vectors of eight tokens."""
     save_file({"embeddings": np.eye(8, dtype=np.float32)}, path.with_name("model.safetensors"))
@@ -191,6 +199,10 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "vectors": partial(_file, _store, "part-00000.safetensors"),
     "scorer": partial(_file, _scorer, "scorer.json"),
     "static": partial(_file, _static, "tokenizer.json"),
+    "scores": partial(_file, _scores, "part-00000.parquet"),
+    "labelled": partial(
+        _task, lambda places, split: tokens.read_tokens(places, split, _TAGGED), "a.parquet"
+    ),
     "cut": _cut,
     "tokens": _tokens,
 }

@@ -155,7 +155,8 @@ def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
     config = json.loads(next((f.read_bytes() for f in configs if f.is_file()), b"{}"))
     tokens, unknown = _vocabulary(settings, folder)
     table = _table(place / _WEIGHTS)
-    if not all(type(i) is int and 0 <= i < len(table) for i in tokens.values()):
+    ids = [i for _, i in tokens] + [unknown] * (unknown != -1)
+    if not all(type(i) is int and 0 <= i < len(table) for i in ids):
         raise ModelError(
             f"<embed.embedder>: the model in {folder} has {len(tokens)} tokens and {len(table)} "
             "vectors, which must be numbered from 0. Name another model."
@@ -167,7 +168,7 @@ def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
             f"<embed.embedder>: max_length of the model in {folder} must be a whole number from 0; "
             f"got {limit!r}. Name another model."
         )
-    typical = int(np.median([len(token) for token in tokens]))
+    typical = int(np.median([len(token) for token, _ in tokens]))
     return StaticEncoder(
         name=name,
         dim=table.shape[1],
@@ -196,8 +197,11 @@ def _table(path: Path) -> NDArray[np.float32]:
     return np.ascontiguousarray(table)
 
 
-def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[dict[str, int], int]:
-    """The ids of a tokenizer's tokens, and the id of the unknown one, -1 for none."""
+def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[list[tuple[str, int]], int]:
+    """A tokenizer's tokens with their ids, and the id of the unknown one, -1 for none.
+
+    A token that is added twice, or also in the model's vocabulary, is listed with each of its ids.
+    """
     model = settings["model"]
     vocabulary = model["vocab"]
     if isinstance(vocabulary, list):  # of Unigram, with their probabilities
@@ -208,8 +212,8 @@ def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[dict[str, in
             f"<embed.embedder>: the vocabulary of the model in {folder} lacks its unknown token "
             f"{model['unk_token']}. Add it to tokenizer.json, or name another model."
         )
-    tokens = vocabulary | {one["content"]: one["id"] for one in settings["added_tokens"]}
-    return tokens, -1 if unknown is None else unknown
+    added = ((one["content"], one["id"]) for one in settings["added_tokens"])
+    return [*dict.fromkeys([*vocabulary.items(), *added])], -1 if unknown is None else unknown
 
 
 def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:

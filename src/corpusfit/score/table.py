@@ -113,7 +113,8 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
 
 def read(path: Path) -> pa.Table:
     """A part as an Arrow table."""
-    return pq.read_table(_opened(path), schema=SCHEMA)
+    with undamaged(path):
+        return pq.read_table(_opened(path), schema=SCHEMA)
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
@@ -122,17 +123,18 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
         part = pq.ParquetFile(_opened(path))
         stored = [name for name in names if name in part.schema_arrow.names]
         found = part.read(columns=stored)
-    none = np.zeros(part.metadata.num_rows, np.bool_)
-    return [found.column(name).to_numpy() if name in stored else none for name in names]
+        none = np.zeros(part.metadata.num_rows, np.bool_)
+        return [found.column(name).to_numpy() if name in stored else none for name in names]
 
 
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
     """The names of the sources of a part's m segments, and for each the place of its own [m]."""
-    read = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source")
-    joined = read.unify_dictionaries()
-    names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
-    places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
-    return names, np.concatenate([np.empty(0, np.int64), *places])
+    with undamaged(path):
+        read = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source")
+        joined = read.unify_dictionaries()
+        names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
+        places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
+        return names, np.concatenate([np.empty(0, np.int64), *places])
 
 
 def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
@@ -147,7 +149,8 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
         return rows
     number = {name: i for i, name in enumerate(sources)}
     names, place = read_sources(path)
-    return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
+    with undamaged(path):
+        return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
 
 
 def _opened(path: Path) -> Any:

@@ -340,16 +340,28 @@ def test_a_word_of_a_megabyte(plan, cache):
     assert one.encode(texts).tobytes() == np.concatenate(alone).tobytes()
 
 
-def test_a_vocabulary_without_its_unknown_token_is_refused(distilled, tmp_path):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"unk_token": "[NONE]"}, r"\[NONE\]"),
+        ({"vocab": {"[UNK]": 2**40}}, "numbered from 0"),
+        ({"vocab": {"[UNK]": -1}}, "numbered from 0"),
+        ({"vocab": {"[UNK]": "one"}}, "numbered from 0"),
+        ({"max_input_chars_per_word": "many"}, "many"),
+    ],
+)
+def test_a_wrong_vocabulary_is_refused(wrong, said, distilled, tmp_path):
     from model2vec import StaticModel
 
     theirs = StaticModel.from_pretrained(distilled)
     theirs.save_pretrained(tmp_path / "m")
     file = tmp_path / "m/tokenizer.json"
     parts = json.loads(file.read_text("utf-8"))
-    parts["model"]["unk_token"] = "[NONE]"
+    assert "[UNK]" in [token["content"] for token in parts["added_tokens"]]
+    vocabulary = parts["model"]["vocab"] | wrong.get("vocab", {})
+    parts["model"] |= {**wrong, "vocab": vocabulary}
     file.write_text(json.dumps(parts), "utf-8")
-    with pytest.raises(ModelError, match=r"\[NONE\]"):
+    with pytest.raises(ModelError, match=said):
         load(EmbedPlan(embedder=f"static:{tmp_path / 'm'}"), tmp_path)
 
 

@@ -114,13 +114,15 @@ class _Batches:
                 field = self._plan.text_field
                 asked = (field, *fields_in(field), self._plan.id_field)
                 wanted = [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
+                read = wanted or _smallest(parquet)
                 # a batch must not span two groups: an error would lose both
-                for group in range(parquet.num_row_groups):
+                for group in range(parquet.num_row_groups if read else 0):
                     for batch in parquet.iter_batches(
-                        _BATCH, row_groups=[group], columns=wanted, use_threads=False
+                        _BATCH, row_groups=[group], columns=read, use_threads=False
                     ):
-                        yield _plain(_flat(batch, wanted), self._plan, fields)
-        except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: bad schema
+                        own = _flat(batch, wanted) if wanted else batch.select([])
+                        yield _plain(own, self._plan, fields)
+        except (pa.ArrowException, OSError, LookupError, ValueError) as e:  # the last: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
             self.problem = rejects.unreadable("parquet", e)
@@ -146,6 +148,18 @@ def _names(name: str, kind: Any) -> list[str]:
     if not pa.types.is_struct(kind):
         return [name]
     return [n for field in kind for n in _names(f"{name}.{field.name}", field.type)]
+
+
+def _smallest(parquet: pq.ParquetFile) -> list[str]:
+    """The column to count rows by if none is wanted; empty if there is none.
+
+    Without a column Arrow believes the stated number of rows, and a wrong one ends the process.
+    """
+    if not parquet.num_row_groups:
+        return []
+    first = parquet.metadata.row_group(0)
+    sizes = [first.column(i).total_compressed_size for i in range(first.num_columns)]
+    return [parquet.schema.column(int(np.argmin(sizes))).path] if sizes else []
 
 
 def _flat(batch: Any, names: list[str]) -> Any:
