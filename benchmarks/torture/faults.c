@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -139,6 +140,43 @@ MOVES_AT(pread, 'r', void *)
 MOVES_AT(pread64, 'r', void *)
 MOVES_AT(pwrite, 'w', const void *)
 MOVES_AT(pwrite64, 'w', const void *)
+
+/* Vectors move whole or not at all: a caller cannot tell which part is missing. */
+#define MOVES_VECTOR(name, call, PARAMETERS, ...)                                \
+  static void *name##_;                                                          \
+  ssize_t name PARAMETERS {                                                      \
+    return !is("short") && moved(call, file, 0) < 0 ? -1 : REAL(name)(__VA_ARGS__); \
+  }
+MOVES_VECTOR(readv, 'r', (int file, const struct iovec *data, int n), file, data, n)
+MOVES_VECTOR(writev, 'w', (int file, const struct iovec *data, int n), file, data, n)
+MOVES_VECTOR(preadv, 'r', (int file, const struct iovec *data, int n, off_t from), file, data, n, from)
+MOVES_VECTOR(preadv64, 'r', (int file, const struct iovec *data, int n, off_t from), file, data, n, from)
+MOVES_VECTOR(pwritev, 'w', (int file, const struct iovec *data, int n, off_t from), file, data, n, from)
+MOVES_VECTOR(pwritev64, 'w', (int file, const struct iovec *data, int n, off_t from), file, data, n, from)
+
+/* Copies within the kernel are writes; short ones move at most half, as of `write`. */
+static void *sendfile_, *sendfile64_, *copy_file_range_;
+ssize_t sendfile(int file, int of, off_t *from, size_t size) {
+  ssize_t most = moved('w', file, size);
+  return most < 0 ? -1 : REAL(sendfile)(file, of, from, most);
+}
+ssize_t sendfile64(int file, int of, off64_t *from, size_t size) {
+  ssize_t most = moved('w', file, size);
+  return most < 0 ? -1 : REAL(sendfile64)(file, of, from, most);
+}
+ssize_t copy_file_range(int of, off64_t *from, int file, off64_t *to, size_t size, unsigned flags) {
+  ssize_t most = moved('w', file, size);
+  return most < 0 ? -1 : REAL(copy_file_range)(of, from, file, to, most, flags);
+}
+
+/* Streams of C: their own calls below these are not seen. A short count is an error to them. */
+static void *fwrite_, *fread_;
+size_t fwrite(const void *restrict data, size_t size, size_t n, FILE *restrict stream) {
+  return *under && fails('w', meant_file(fileno(stream))) ? 0 : REAL(fwrite)(data, size, n, stream);
+}
+size_t fread(void *restrict data, size_t size, size_t n, FILE *restrict stream) {
+  return *under && fails('r', meant_file(fileno(stream))) ? 0 : REAL(fread)(data, size, n, stream);
+}
 
 #define FAILS(name, call, ours, PARAMETERS, ...)                                 \
   static void *name##_;                                                          \

@@ -31,7 +31,8 @@ WORLDS = 3
 FAULTS = 3
 KINDS = {
     "server errors": 0.1,
-    "no answers": 0.1,
+    "closed connections": 0.1,
+    "no answers": 0.03,
     "half objects": 0.2,
     "short objects": 0.2,
     "slow": 0.1,
@@ -40,7 +41,7 @@ KINDS = {
 }
 """Kinds of faults, with the share of requests that each hits from its first on."""
 _COMMANDS = sorted(n for n, command in COMMANDS.items() if command.words.startswith("select"))
-_SLOW = 3.0  # seconds
+_SLOW, _NEVER = 3.0, 300.0  # seconds
 _NOT_PASSED = ("content-length", "transfer-encoding", "connection", "x-amz-checksum")
 """Headers that the proxy leaves out, so that no checksum tells of half an object."""
 
@@ -157,8 +158,10 @@ class _Handler(BaseHTTPRequestHandler):
         data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self._fault()
         self.server.hit += bool(fault)
-        if fault == "no answers":
-            self.connection.shutdown(socket.SHUT_RDWR)
+        if fault in ("closed connections", "no answers"):
+            time.sleep(_NEVER if fault == "no answers" else 0)
+            with contextlib.suppress(OSError):  # the client may be gone
+                self.connection.shutdown(socket.SHUT_RDWR)
         elif fault in ("server errors", "gone"):
             self._answer(self.server.chance.choice((500, 503)), [], b"", 0)
         elif fault == "late listings":
