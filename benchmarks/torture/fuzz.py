@@ -47,13 +47,13 @@ def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
                 *("-max_len=4096", f"-rss_limit_mb={_MEGABYTES}", f"-timeout={_SLOW}"),
                 f"-artifact_prefix={broken}/",
             ],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             env=environment() | checked,
         )
         for core in range(CORES)
     ]  # fmt: skip
     with ThreadPoolExecutor(CORES) as threads:  # so that no pipe is full while another is read
-        said = list(threads.map(lambda process: process.communicate()[1], processes))
+        said = list(threads.map(lambda process: process.communicate()[0], processes))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     outcome.counts["processor seconds"] = round(spent)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import corpusfit.kernels
@@ -29,7 +29,7 @@ with _measured:
 
     from corpusfit import Scorer, corpus
     from corpusfit import open as open_run
-    from corpusfit.artifacts import read_arrays
+    from corpusfit.artifacts import packed, read_arrays
     from corpusfit.compose import plan as composition
     from corpusfit.corpus import registry
     from corpusfit.embed.static import load_static
@@ -40,13 +40,17 @@ with _measured:
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
     from corpusfit.plan import CutPlan, Plan, ReadPlan
+    from corpusfit.score import registry as methods
     from corpusfit.score.arpa import read_arpa
+    from corpusfit.score.names import names as method_names
     from corpusfit.score.table import read, read_columns, read_rows
     from corpusfit.segments.units import cut_units
     from corpusfit.types import Document, Documents, Reject, text_array
     from corpusfit.workflows.experiments.loader import read_recipe
 
     registry.formats()
+    for _name in method_names():
+        methods.load(_name)
 
 _PLAN, _TASK = ReadPlan(), TaskPlan()
 _PAIRS = TaskPlan(kind="translation", direction="de-en")
@@ -161,6 +165,50 @@ def _scorer(path: Path) -> None:
     Scorer.load(path.parent)
 
 
+_SMALL: dict[str, dict[str, object]] = {
+    "dsir": {"buckets": 16},
+    "moore_lewis": {"order": 2},
+    "perplexity": {"order": 2},
+    "ngram_coverage": {"order": 1, "top": 8},
+    "tfidf": {"compare": "nearest", "k": 2},
+    "isolation_forest": {"trees": 2, "subsample": 4},
+    "knn": {"k": 2},
+    "cluster_ratio": {"clusters": "1"},
+    **{name: {} for name in ("bm25", "lof", "domain_cosine", "pca", "centroid_distance")},
+    **{name: {} for name in ("domain_classifier", "one_class_svm", "robust_covariance")},
+}
+"""Methods and settings whose stored scorers are small."""
+
+
+@cache
+def _stored() -> list[tuple[str, bytes]]:
+    """Fitted scorers by method, as they are stored."""
+    texts = [f"the kinase {i} binds the receptor of growth" for i in range(5)]
+    others = [f"shares of the market {i} fell before the results" for i in range(5)]
+    rows = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32)
+    found = []
+    for name, options in _SMALL.items():
+        method = methods.build(name, options)
+        given = (
+            (text_array(texts), text_array(others)) if method.reads == "text" else (rows[:5], rows)
+        )
+        found.append((name, packed(name, method.fit(*given, seed=0))))
+    return found
+
+
+def _fitted(data: bytes) -> None:
+    """A stored scorer, with some bytes in the place of others, scores or is refused."""
+    if len(data) < 3:
+        return
+    name, own = _stored()[data[0] % len(_stored())]
+    at = int.from_bytes(data[1:3], "little") % len(own)
+    patched = own[:at] + data[3:] + own[at + len(data) - 3 :]
+    scorer = methods.from_array(np.frombuffer(patched, np.uint8))
+    rows = np.ones((2, 3), np.float32)
+    batch = text_array(["the kinase of shares", ""]) if methods.load(name).reads == "text" else rows
+    scorer.score(batch)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     **{
         name: partial(_corpus, suffix)
@@ -203,6 +251,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "labelled": partial(
         _task, lambda places, split: tokens.read_tokens(places, split, _TAGGED), "a.parquet"
     ),
+    "fitted": _fitted,
     "cut": _cut,
     "tokens": _tokens,
 }

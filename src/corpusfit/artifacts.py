@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -252,15 +253,22 @@ def read_arrays(
         ModelError: the file is damaged or corpusfit did not write it.
         StorageError: it cannot be read now.
     """
-    try:
+    with _own(path):
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
         path.open("rb").close()  # as `safe_open` calls any error of it a missing file
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
             arrays = {name: f.get_tensor(name) for name in wanted}
-            header = json.loads((f.metadata() or {})["json"])
-    except (SafetensorError, OSError, KeyError, ValueError) as e:
+            return arrays, json.loads((f.metadata() or {})["json"])
+
+
+@contextlib.contextmanager
+def _own(path: Path) -> Iterator[None]:
+    """Read a file of ours; any other is a `ModelError`, a disk that fails a `StorageError`."""
+    try:
+        yield
+    except (SafetensorError, AttributeError, LookupError, OSError, TypeError, ValueError) as e:
         if isinstance(e, FileNotFoundError) and path.exists():
             e = OSError(errno.EIO, "it cannot be opened", str(path))
         raise_machine_fault(e)
@@ -268,7 +276,6 @@ def read_arrays(
             f"{path} is not a file that corpusfit wrote: {e}. If it did, the file is damaged: "
             "remove it, then run the same command again."
         ) from e
-    return arrays, header
 
 
 def _parsed(
@@ -307,8 +314,14 @@ def restore(path: Path, resolve: Callable[[str], type[T]]) -> T:
     """Restore what `store` wrote; `resolve` turns the kind into the class.
 
     JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
+
+    Raises:
+        ModelError: the file is damaged or corpusfit did not write it.
+        StorageError: it cannot be read now.
     """
-    return _rebuilt(*read_arrays(path), resolve)
+    arrays, header = read_arrays(path)
+    with _own(path):
+        return _rebuilt(arrays, header, resolve)
 
 
 def unpacked(data: bytes, resolve: Callable[[str], type[T]]) -> T:
@@ -320,4 +333,19 @@ def _rebuilt(
     arrays: dict[str, NDArray[Any]], header: dict[str, Any], resolve: Callable[[str], type[T]]
 ) -> T:
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in header["fields"].items()}
-    return resolve(header["kind"])(**arrays, **plain)
+    own = resolve(header["kind"])
+    kinds = typing.get_type_hints(own)
+    for name, value in (arrays | plain).items():
+        if name in kinds and not _is_a(value, kinds[name]):
+            raise ValueError(f"{name} is not a {kinds[name]}")
+    return own(**arrays, **plain)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type; only arrays, numbers and texts are compared."""
+    held = typing.get_origin(kind)
+    if held is np.ndarray and isinstance(value, np.ndarray):
+        return value.dtype.type in typing.get_args(typing.get_args(kind)[1])
+    if kind in (int, float, str, bool):
+        return type(value) is kind or (kind is float and type(value) is int)
+    return isinstance(value, held) if held in (tuple, np.ndarray) else True

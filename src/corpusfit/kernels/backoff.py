@@ -38,6 +38,12 @@ def empty_table(n: int) -> NDArray[np.uint64]:
     return np.zeros((max(2 * n, 8), 2), np.uint64)
 
 
+def fits(table: NDArray[np.uint64], order: int) -> bool:
+    """Whether `find` ends in a table and stays within it, and lengths of n-grams fit into int8."""
+    shape, free = (len(table), 2), (table.reshape(-1, 2)[:, 0] == _FREE).any()
+    return table.shape == shape and len(table) < 2**32 and bool(free) and 1 <= order < 128
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _home(table: NDArray[np.uint64], key: Word) -> Word:
     """The slot at which the search for an n-gram begins."""

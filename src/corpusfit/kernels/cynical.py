@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels import backoff
 from corpusfit.kernels.backoff import LONGEST, empty_table, find, read_on
 from corpusfit.kernels.tokens import follow
 
@@ -38,6 +39,11 @@ def number_features(identities: NDArray[np.uint64]) -> NDArray[np.uint64]:
     table = empty_table(len(identities))
     _fill(table, identities)
     return table
+
+
+def fits(table: NDArray[np.uint64], f: int) -> bool:
+    """Whether `find` ends in a table of features, and finds numbers below f."""
+    return backoff.fits(table, 1) and bool((table[table[:, 0] != 0, 1] < f).all())
 
 
 @njit(cache=True, nogil=True)

@@ -19,6 +19,8 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.kernels.grams import within
+
 _ROWS = 32
 
 
@@ -67,6 +69,22 @@ def complete_heap(
         upper = np.where(leaf, at, right[at])
         at = np.stack([lower, upper], axis=1).reshape(-1)
     return np.concatenate(features), np.concatenate(thresholds), value[at].astype(np.float32)
+
+
+def fits(
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float32],
+    value: NDArray[np.float32],
+    width: int,
+) -> bool:
+    """Whether `walk` may take rows of `width` numbers through trees."""
+    trees, inner = feature.shape
+    return (
+        threshold.shape == (trees, inner)
+        and value.shape == (trees, inner + 1)
+        and inner & (inner + 1) == 0
+        and within(feature, 0, width)
+    )
 
 
 @nb.njit(nogil=True, cache=True)

@@ -102,6 +102,23 @@ def count_each(
     return found[:d].copy(), counts[:d].copy(), ends
 
 
+def within(values: NDArray[Any], least: int, end: int) -> bool:
+    """Whether all values are in [least, end); so are none."""
+    return not values.size or (least <= values.min() and values.max() < end)
+
+
+def fits(keys: NDArray[np.uint64], places: NDArray[np.int32], v: int) -> bool:
+    """Whether `find` ends in a table, and finds indices below v."""
+    slots = len(keys)
+    return (
+        keys.shape == places.shape == (slots,)
+        and slots > 0
+        and slots & (slots - 1) == 0
+        and bool((keys == _EMPTY).any())
+        and within(places, -1, v)
+    )
+
+
 @njit(cache=True, nogil=True, inline="always")
 def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> Any:
     """The index of an identity in the input of `table_of`; -1 if it is not there."""

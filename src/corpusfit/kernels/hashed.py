@@ -25,6 +25,11 @@ MOST = 5
 _HALF = np.uint64(32)
 
 
+def fits(table: NDArray[np.float32], order: int) -> bool:
+    """Whether `score` may read a table: it has one dimension, and a bucket."""
+    return table.ndim == 1 and len(table) > 0 and 1 <= order <= MOST
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _bucket(gram: Word, buckets: Word) -> Word:
     """The hash's upper half, scaled to the number of buckets."""

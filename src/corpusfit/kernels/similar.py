@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.grams import find, longest
+from corpusfit.kernels.grams import find, longest, within
 from corpusfit.kernels.tokens import tokenise
 
 _SLACK = 1e-5  # more than the error of sums in float32, as a share of the text's length
@@ -227,6 +227,26 @@ def nearest_cosines(
             out[i] = mean / length
         query[words[:different]] = 0
     return out
+
+
+def fits(
+    lists: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    entries: NDArray[np.float32],
+    column_of: NDArray[np.int32],
+    columns: NDArray[np.float32],
+    m: int,
+) -> bool:
+    """Whether an index, as from `inverted`, is one of `column_of`'s words in m vectors."""
+    return (
+        columns.ndim == 2
+        and columns.shape[1] == m
+        and lists.shape == (len(column_of) + 1,)
+        and docs.shape == entries.shape == (len(docs),)
+        and within(lists, 0, len(docs) + 1)
+        and within(docs, 0, m)
+        and within(column_of, -1, len(columns))
+    )
 
 
 def inverted(

@@ -34,6 +34,8 @@ def squared_distances(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray
     """
     n, d = x.shape
     m = y.shape[0]
+    if y.shape[1] != d:
+        raise ValueError("rows of different lengths")
     out = np.empty((n, m), np.float32)
     for first in range(0, m, _TILE):
         last = min(m, first + _TILE)
@@ -73,6 +75,8 @@ def products(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float
     """
     n, d = x.shape
     m = y.shape[0]
+    if y.shape[1] != d:
+        raise ValueError("rows of different lengths")
     out = np.empty((n, m), np.float32)
     for first in range(0, m, _TILE):
         last = min(m, first + _TILE)

@@ -30,6 +30,12 @@ Ensembles of other methods, and methods that ignore the target, do not vote.
 """
 
 
+def require_fit(*conditions: Any) -> None:
+    """Raise ValueError unless all conditions hold that kernels set for a scorer's arrays."""
+    if not all(conditions):
+        raise ValueError("its arrays do not fit together")
+
+
 @dataclass(frozen=True)
 class Effect:
     """The effect of one n-gram on the score of a text.
@@ -50,6 +56,13 @@ class Scorer(ABC, Generic[Batch]):
     HIGHER SCORES MEAN MORE SIMILAR TO THE TARGET for every scorer. (The papers' anomaly detectors
     give low scores to inliers; TADPOLE, section 3.2.)
     """
+
+    def __post_init__(self) -> None:
+        """Check what may come from a file: a subclass checks all that its kernels rely on.
+
+        Raises:
+            ValueError: the arrays do not fit together; code without bounds checks reads them.
+        """
 
     @abstractmethod
     def score(self, batch: Batch) -> NDArray[np.float32]:

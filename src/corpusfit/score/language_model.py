@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import bad_setting
-from corpusfit.kernels.backoff import log_probabilities, token_probabilities
+from corpusfit.kernels.backoff import fits, log_probabilities, token_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
-from corpusfit.score.contract import Effect, Scorer
+from corpusfit.score.contract import Effect, Scorer, require_fit
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Texts, buffers
 
@@ -137,6 +137,9 @@ class PredictableScorer(Scorer[Texts]):
     table: NDArray[np.uint64]
     order: int
     signs: bool
+
+    def __post_init__(self) -> None:
+        require_fit(fits(self.table, self.order))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], negative bits per token; 2^-score is the perplexity.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from corpusfit.artifacts import packed, unpacked
 from corpusfit.embed.extras import require_extras
@@ -163,4 +164,9 @@ def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
 
 def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
     """Restore the scorer that `as_array` stored."""
-    return unpacked(stored.tobytes(), scorer_class)
+    try:
+        return unpacked(stored.tobytes(), scorer_class)
+    except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise ModelError(
+            f"A scorer within the scorer is damaged: {e}. Fit the method again."
+        ) from e

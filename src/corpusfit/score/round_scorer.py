@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.kernels.backoff import find, keys_of
-from corpusfit.score.contract import Effect, Scorer
+from corpusfit.score.contract import Effect, Scorer, require_fit
 from corpusfit.score.rounds import Features, Round, Taken, order_scores
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Texts, text_array
@@ -36,6 +36,15 @@ class RoundScorer(Scorer[Texts]):
     budgets: NDArray[np.int64]
     tops: NDArray[np.float64]
     thresholds: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        r = len(self.words)
+        bounds = (self.words, self.budgets, self.tops, self.thresholds)
+        require_fit(
+            r > 0,
+            self.counts.shape == (r, len(self.features.weights)),
+            *(each.shape == (r,) for each in bounds),
+        )
 
     @classmethod
     def of(cls, features: Features, taken: list[Taken], rounds: list[Round]) -> RoundScorer:

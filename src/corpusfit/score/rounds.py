@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels import cynical
 from corpusfit.kernels.characters import table as characters
-from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.contract import CorpusMethod, require_fit
 from corpusfit.types import Corpus, Texts, buffers
 
 UNTAKEN_SCORE = -1.0
@@ -55,6 +55,9 @@ class Features:
     table: NDArray[np.uint64]
     weights: NDArray[np.float64]
     pairs: bool
+
+    def __post_init__(self) -> None:
+        require_fit(cynical.fits(self.table, len(self.weights)), self.weights.ndim == 1)
 
     def count(self, texts: Texts, first: NDArray[np.int64] | None = None) -> Counted:
         """Count the features of texts; with `first`, int64 [m], of texts joined from these on."""

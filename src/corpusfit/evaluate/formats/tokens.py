@@ -106,10 +106,11 @@ def _parquet(place: str, plan: TaskPlan) -> _Rows:
     """The rows, and the names in the features that `datasets` wrote into the schema."""
     try:
         table = pq.read_table(place)
-    except (pa.ArrowException, OSError) as e:
+        rows = table.to_pylist()
+        notes = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})
+        inner = feature.get("feature", feature) if isinstance(feature, dict) else {}
+        return rows, inner.get("names", ())
+    except (pa.ArrowException, AttributeError, LookupError, OSError, ValueError) as e:
         raise_machine_fault(e)
         raise InputError(f"{place} cannot be read: {str(e).splitlines()[0]}.") from e
-    notes = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})
-    inner = feature.get("feature", feature) if isinstance(feature, dict) else {}
-    return table.to_pylist(), inner.get("names", ())

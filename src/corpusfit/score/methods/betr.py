@@ -33,7 +33,7 @@ from corpusfit.kernels.logistic import balanced, logistic
 from corpusfit.kernels.sparse import Rows
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score.blocks import plain_rows
-from corpusfit.score.contract import Effect, Family, Method, Scorer
+from corpusfit.score.contract import Effect, Family, Method, Scorer, require_fit
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Paired, Reads, Texts, Vectors, buffers
 
@@ -56,6 +56,9 @@ class BetrScorer(Scorer[Texts]):
     bias: float
     positives: int
     depth: int
+
+    def __post_init__(self) -> None:
+        require_fit(hashed.fits(self.table, _ORDER))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: log odds of a positive at equal priors, float32 [n]; not calibrated.

@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import InputError, bad_setting
-from corpusfit.kernels import bm25
+from corpusfit.kernels import bm25, grams, similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
-from corpusfit.kernels.similar import inverted
-from corpusfit.score.contract import Effect, Family, Method, Scorer
+from corpusfit.score.contract import Effect, Family, Method, Scorer, require_fit
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Reads, Texts, buffers, taken
 
@@ -72,6 +71,15 @@ class Bm25Scorer(Scorer[Texts]):
     mean_length: float
     shift: NDArray[np.float32]
     scale: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        m = len(self.shift)
+        require_fit(
+            grams.fits(self.keys, self.places, len(self.column_of)),
+            similar.fits(self.lists, self.docs, self.entries, self.column_of, self.columns, m),
+            self.shift.shape == self.scale.shape == (m,),
+            m > 0 and self.mean_length > 0,
+        )
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts, float32 [n].
@@ -170,7 +178,7 @@ class Bm25(Method[Texts]):
         idf = np.log(1.0 + (n - df + 0.5) / (df + 0.5))
         query = np.repeat(np.arange(m, dtype=np.int32), np.diff(ends))
         entries = (counts * idf[terms]).astype(np.float32)
-        index = inverted(terms.astype(np.int32), query, entries, len(every), m)
+        index = similar.inverted(terms.astype(np.int32), query, entries, len(every), m)
         mean = max(1.0, len(grams) / n)
         one = np.ones(m, np.float32)
         plain = Bm25Scorer(

@@ -26,7 +26,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.kernels.spherical import spherical_k_means
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score.blocks import blockwise, plain_rows
-from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.score.contract import Family, Method, Scorer, require_fit
 from corpusfit.types import Reads, Vectors
 
 _ROWS = 256
@@ -53,6 +53,15 @@ class ClusterRatioScorer(Scorer[Vectors]):
     added: tuple[float, ...]
     sizes: tuple[int, ...]
     temperatures: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        k = len(self.centroids)
+        require_fit(
+            self.centroids.ndim == 2,
+            self.ratio.shape == self.corpus.shape == (k,),
+            sum(self.sizes) == k and min(self.sizes) > 0,
+            len(self.sizes) == len(self.temperatures) == len(self.added),
+        )
 
     def for_target(self, target: Vectors) -> ClusterRatioScorer:
         """The same clusters with the ratios of another target, float32 [n, d]; n above 0."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from corpusfit.errors import bad_setting
 from corpusfit.kernels import characters, hashed
-from corpusfit.score.contract import Effect, Method, Scorer
+from corpusfit.score.contract import Effect, Method, Scorer, require_fit
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Texts, buffers
 
@@ -39,6 +39,9 @@ class DsirScorer(Scorer[Texts]):
     order: int
     signs: bool
     per_token: bool
+
+    def __post_init__(self) -> None:
+        require_fit(hashed.fits(self.table, self.order))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Log importance weights, per n-gram with `per_token`; a text without tokens is lowest."""

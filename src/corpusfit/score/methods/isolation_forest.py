@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import bad_setting
-from corpusfit.kernels.forest import complete_heap, walk
+from corpusfit.kernels.forest import complete_heap, fits, walk
 from corpusfit.score.blocks import blockwise, plain_rows
-from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.score.contract import Family, Method, Scorer, require_fit
 from corpusfit.types import Reads, Vectors
 
 _ROWS = 4096
@@ -51,6 +51,9 @@ class IsolationForestScorer(Scorer[Vectors]):
     path: NDArray[np.float32]
     normal: float
     width: int
+
+    def __post_init__(self) -> None:
+        require_fit(fits(self.feature, self.threshold, self.path, self.width))
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: Liu's anomaly score, negated, float32 [n] in (-1, 0)."""

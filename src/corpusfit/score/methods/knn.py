@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import squared_distances
 from corpusfit.score.blocks import blockwise, plain_rows
-from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.score.contract import Family, Method, Scorer, require_fit
 from corpusfit.types import Reads, Vectors
 
 
@@ -29,6 +29,9 @@ class KnnScorer(Scorer[Vectors]):
 
     target: Vectors
     k: int
+
+    def __post_init__(self) -> None:
+        require_fit(self.target.ndim == 2, 1 <= self.k <= len(self.target))
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the distance to the k-th nearest, negated, float32 [n] <= 0."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import squared_distances
 from corpusfit.score.blocks import blockwise, plain_rows
-from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.score.contract import Family, Method, Scorer, require_fit
 from corpusfit.types import Reads, Vectors
 
 _ROWS = 256
@@ -50,6 +50,11 @@ class LofScorer(Scorer[Vectors]):
     reach: NDArray[np.float64]
     density: NDArray[np.float64]
     k: int
+
+    def __post_init__(self) -> None:
+        m = len(self.target)
+        require_fit(self.target.ndim == 2, self.reach.shape == self.density.shape == (m,))
+        require_fit(1 <= self.k <= m)
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the negated factor, float32 [n] <= 0; near -1 inside the target."""

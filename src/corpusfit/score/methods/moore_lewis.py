@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import bad_setting
+from corpusfit.kernels.backoff import fits
 from corpusfit.score.arpa import read_arpa
-from corpusfit.score.contract import Effect, Family, Method, Scorer
+from corpusfit.score.contract import Effect, Family, Method, Scorer, require_fit
 from corpusfit.score.language_model import (
     WORDLESS,
     bits_of_tokens,
@@ -57,6 +58,9 @@ class MooreLewisScorer(Scorer[Texts]):
     corpus_order: int
     signs: bool
     per_token: bool = True
+
+    def __post_init__(self) -> None:
+        require_fit(fits(self.target, self.target_order), fits(self.corpus, self.corpus_order))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], bits per token; a text without tokens gets `WORDLESS`.

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
-from corpusfit.kernels.grams import find_each, grams_in
-from corpusfit.score.contract import Effect, Family, Method, Scorer
+from corpusfit.kernels.grams import find_each, fits, grams_in
+from corpusfit.score.contract import Effect, Family, Method, Scorer, require_fit
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.score.top_ngrams import check_listing, most_frequent
 from corpusfit.types import Reads, Texts, buffers
@@ -44,6 +44,9 @@ class NgramCoverageScorer(Scorer[Texts]):
     places: NDArray[np.int32]
     frequency: NDArray[np.float64]
     order: int
+
+    def __post_init__(self) -> None:
+        require_fit(fits(self.keys, self.places, len(self.frequency)), self.order >= 1)
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: mean frequency, float32 [n] in [0, 1]."""

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import InputError, bad_setting
+from corpusfit.kernels import grams, similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.kernels.similar import cosines, inverted, nearest_cosines
-from corpusfit.score.contract import Effect, Family, Method, Scorer
+from corpusfit.score.contract import Effect, Family, Method, Scorer, require_fit
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Reads, Texts, buffers
 
@@ -68,6 +69,19 @@ class TfidfScorer(Scorer[Texts]):
     column_of: NDArray[np.int32]
     columns: NDArray[np.float32]
     k: int
+
+    def __post_init__(self) -> None:
+        v, m, e = len(self.idf), len(self.ends) - 1, len(self.terms)
+        index = (self.lists, self.docs, self.entries, self.column_of, self.columns)
+        near = (
+            similar.fits(*index, m),
+            len(self.column_of) == v,
+            self.values.shape == self.terms.shape == (e,),
+            grams.within(self.terms, 0, v) and grams.within(self.ends, 0, e + 1),
+            1 <= self.k <= m,
+        )
+        known = grams.fits(self.keys, self.places, v)
+        require_fit(known, *(near if self.k else [self.centroid.shape == (v,)]))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: the (mean) cosine, float32 [n] in [0, 1]; 0 without a known word."""
