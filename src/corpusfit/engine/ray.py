@@ -16,7 +16,7 @@ from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.engine.actors import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
 from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.engine.worker import packed
-from corpusfit.errors import WorkerError, bad_setting, importing
+from corpusfit.errors import WorkerError, bad_setting, importing, raise_machine_fault
 
 _Numbered = Generator[tuple[int, Any], None, None]
 """Results with the numbers of their pieces."""
@@ -171,7 +171,7 @@ def _sees(probe: Path) -> bool:
 
 def _connect(ray: Any, cores: int) -> None:
     """Connect to the cluster of RAY_ADDRESS or to a running one, or start one, without logs."""
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     address = os.environ.get("RAY_ADDRESS") or "auto"
     if address != "local":
         try:
@@ -188,4 +188,12 @@ def _connect(ray: Any, cores: int) -> None:
         else:
             return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
+    try:
+        ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
+    except (OSError, RuntimeError) as e:
+        raise_machine_fault(e, "Ray does not start")
+        reason = str(e).partition("\n")[0]
+        raise WorkerError(
+            f"Ray does not start on this machine: {reason}. `ray start --head` shows more; "
+            "<.engine=local> works without it."
+        ) from e

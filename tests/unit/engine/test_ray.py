@@ -103,6 +103,19 @@ def test_a_cluster_is_started_where_none_runs(monkeypatch, address):
     assert given == [*tried, ("local", 5), "shutdown"]
 
 
+def test_a_cluster_that_does_not_start_is_an_error_with_a_cure(monkeypatch):
+    ray = pytest.importorskip("ray")
+
+    def fail(**_):
+        raise RuntimeError("Timed out waiting for file gcs_server_port\nmore")
+
+    monkeypatch.setattr(ray, "init", fail)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    with pytest.raises(WorkerError, match=r"gcs_server_port\. .*engine=local"), RayEngine():
+        pass
+
+
 def test_without_ray_it_says_what_to_install(monkeypatch):
     real = builtins.__import__
 
