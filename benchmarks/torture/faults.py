@@ -15,14 +15,13 @@ from pathlib import Path
 
 from commands import COMMANDS, digests
 from ledger import Outcome
-from running import broken, drawn, end, prepare, start
+from running import LARGE, broken, disk, drawn, end, prepare, start
 
 WORLDS = 3
 """Inputs that are drawn; each command's whole run on one of them is made once."""
 FAULTS = 5
 _AFRESH = 0.2
 """How likely a fault hits a command that begins, not one that resumes."""
-_LARGE = "size=4g"
 _SMALL = "small disk"
 _LETTERS = "corwsmdut"
 
@@ -73,7 +72,7 @@ def fault(seed: int, root: Path, only: str | None) -> Outcome:
     kinds = [only] if only in KINDS else list(KINDS)
     name, world = drawn(seed, chance, root, None if only in KINDS else only, WORLDS)
     outcome = Outcome(Counter(), name)
-    with _disk(root / "faulted") as mounted:
+    with disk(root / "faulted", LARGE) as mounted:
         if not mounted:
             kinds = [kind for kind in kinds if kind != _SMALL]
         case = _Case(name, world, root / "faulted", _library(root))
@@ -191,22 +190,6 @@ def _library(root: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _disk(folder: Path) -> Iterator[bool]:
-    """An empty folder, a file system of its own if that is permitted; says whether it is one."""
-    subprocess.run(["umount", "-l", folder], stderr=subprocess.DEVNULL, check=False)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    mounted = not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", _LARGE, "tmpfs", folder], check=False
-    ).returncode  # fmt: skip
-    try:
-        yield mounted
-    finally:
-        if mounted:
-            subprocess.run(["umount", "-l", folder], check=True)
-
-
-@contextlib.contextmanager
 def _left(disk: Path, size: int) -> Iterator[None]:
     """Let a disk have only some bytes left."""
     used = shutil.disk_usage(disk).used
@@ -214,4 +197,4 @@ def _left(disk: Path, size: int) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["mount", "-o", f"remount,{_LARGE}", disk], check=True)
+        subprocess.run(["mount", "-o", f"remount,{LARGE}", disk], check=True)

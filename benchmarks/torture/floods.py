@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import pyarrow.parquet as pq
 import zstandard
 from commands import environment
 from ledger import Outcome
+from running import disk
 
 _SELECT = "select --target {w}/target --corpus {w}/corpus --method random --tokens 1000 --no-report"
 _OUT = " --out {w}/out"
@@ -45,12 +49,14 @@ class Flood:
         megabytes: the most memory that any process may have.
         words: the command; `{w}` is the folder.
         largest: the largest file in MB that it may write; 0 for any.
+        room: MB of the disk `{w}/small`, if it needs one.
     """
 
     make: Callable[[Path], dict[str, int] | str]
     megabytes: int
     words: str = _SELECT + _OUT
     largest: int = 0
+    room: int = 0
 
 
 def _rows(folder: Path) -> dict[str, int]:
@@ -130,6 +136,16 @@ def _sheet(folder: Path) -> str:
     return r"train\.xlsx must unpack to at most 100 times"
 
 
+def _random(folder: Path) -> str:
+    chance = random.Random(0)
+    with (folder / "corpus/a.jsonl").open("w") as file:
+        for _ in range(60_000):
+            file.write(
+                json.dumps({"text": base64.b64encode(chance.randbytes(750)).decode()}) + "\n"
+            )
+    return r"(?s)free room.*Make room on the disk"
+
+
 def _endless(folder: Path) -> str:
     return r"room|space|large"
 
@@ -148,6 +164,13 @@ FLOODS = {
     "a sheet that unpacks to 400 MB": Flood(
         _sheet, 500, "contamination --task {w}/task --data {w}/corpus"
     ),
+    "a corpus larger than the disk": Flood(
+        _random,
+        1500,
+        "select --target {w}/target --corpus {w}/corpus --method random --fraction 1 --no-report "
+        "--out {w}/small/out",
+        room=20,
+    ),
     "endless standard input": Flood(
         _endless, 1500, "select --target {w}/target --corpus - --method random" + _OUT, largest=200
     ),
@@ -163,8 +186,18 @@ def flood(seed: int, root: Path, only: str | None) -> Outcome:
         only: name of the flood, instead of its number.
     """
     name = only or list(FLOODS)[seed % len(FLOODS)]
-    outcome, given, folder = Outcome(Counter(floods=1), name), FLOODS[name], root / "flooded"
+    folder = root / "flooded"
     shutil.rmtree(folder, ignore_errors=True)
+    room = FLOODS[name].room
+    with disk(folder / "small", f"size={room}m") if room else nullcontext(True) as permitted:
+        missing = Outcome(Counter({"not permitted": 1}), name)
+        outcome = _flooded(name, folder) if permitted else missing
+    shutil.rmtree(folder, ignore_errors=True)
+    return outcome
+
+
+def _flooded(name: str, folder: Path) -> Outcome:
+    outcome, given = Outcome(Counter(floods=1), name), FLOODS[name]
     (folder / "corpus").mkdir(parents=True)
     (folder / "target").mkdir()
     (folder / "target/a.txt").write_text("\n\n".join(f"{_TEXT} of {i}" for i in range(40)))
@@ -204,5 +237,4 @@ def flood(seed: int, root: Path, only: str | None) -> Outcome:
             outcome.broken.append(f"its counts are {wrong}")
     if most > given.megabytes:
         outcome.broken.append(f"a process has {most} MB of memory")
-    shutil.rmtree(folder)
     return outcome

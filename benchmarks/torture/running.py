@@ -138,3 +138,22 @@ def group(leader: int) -> list[int]:
             if os.getpgid(int(entry.name)) == leader and state != "Z":
                 found.append(int(entry.name))
     return found
+
+
+LARGE = "size=4g"
+
+
+@contextlib.contextmanager
+def disk(folder: Path, size: str) -> Iterator[bool]:
+    """An empty folder, a file system of its own if that is permitted; says whether it is one."""
+    subprocess.run(["umount", "-l", folder], stderr=subprocess.DEVNULL, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    mounted = not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", size, "tmpfs", folder], check=False
+    ).returncode  # fmt: skip
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", folder], check=True)

@@ -478,10 +478,18 @@ def imports_numpy(pid):
 def test_a_disk_that_may_be_too_small_is_warned_of(cli, task, pile, tmp_path, monkeypatch):
     free = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    recipe = tmp_path / "compose.toml"
+    recipe.write_text(
+        f'composition = "E_D"\nbudget = 5\n[[sources]]\nname = "a"\nkind = "specific"\n'
+        f'language = "en"\npath = "{pile}"\n'
+    )
     words = ("--target", task, "--corpus", pile, "--method", "random", "--fraction", "0.5")
-    assert "GB" in cli("select", *words, "--out", tmp_path / "out").err
-    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert manifest["warnings"] == []
+    commands = (("select", *words), ("split", "--data", pile, "--dev", "0.1"), ("compose", recipe))
+    for command in commands:
+        out = tmp_path / command[0]
+        assert "GB" in cli(*command, "--out", out).err
+        manifest = json.loads((out / "manifest.json").read_text())
+        assert manifest.get("warnings", []) == []
 
 
 def test_a_file_name_that_is_not_utf8(cli, task, tmp_path):

@@ -20,13 +20,13 @@ from corpusfit.engine import Progress
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import adapt
+from corpusfit.workflows.adaptation.training_setup import model_bytes
 from corpusfit.workflows.contamination.heldout import training_splits
 from corpusfit.workflows.context import Machine, peak
 from corpusfit.workflows.inputs import find_training_inputs, require_task
 
 _STEPS = 5
 _SAMPLED = 1 << 20
-_CHECKPOINT_BYTES = 12  # per trained parameter: the weight and two moments
 
 
 def estimate_adaptation(
@@ -109,7 +109,6 @@ def _projected(
     size = Size(tokens, rows, texts_of, parameters, length, manifest["device"])
     train, words = resolve_training(plan, size, passes)
     steps = train.steps or 0
-    checkpoints = _CHECKPOINT_BYTES * manifest["trained"] * (train.checkpoints + 1)
     return {
         "sources": len(sources),
         "stored_mb": sum(s.size for s in sources) / 1e6,
@@ -122,7 +121,7 @@ def _projected(
         "step_s": clock.step,
         "seconds": steps * clock.step,
         "memory_mb": peak(),
-        "disk_mb": (2 * tokens + 4 * parameters + checkpoints) / 1e6,
+        "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,
     }
 
 

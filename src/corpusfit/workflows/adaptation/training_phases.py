@@ -21,7 +21,8 @@ from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError
 from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.progress import TrainingProgress
-from corpusfit.workflows.adaptation.training_setup import Ready, assemble_training
+from corpusfit.workflows.adaptation.training_setup import Ready, assemble_training, model_bytes
+from corpusfit.workflows.room import warn_without_room
 
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 
@@ -87,6 +88,9 @@ class PhaseRunner:
         training, facts = assemble_training(
             ready, folder, self.hardware, self.accelerator, self.progress, done
         )
+        if self.trial is None:
+            needed = model_bytes(facts, training.plan.checkpoints)
+            warn_without_room(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
         if self.track and not self.accelerator.trackers:

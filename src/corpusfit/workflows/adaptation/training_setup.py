@@ -63,6 +63,15 @@ class Ready:
         return dataclasses.replace(self, text=dataclasses.replace(self.text, heldout=heldout))
 
 
+_CHECKPOINT_BYTES = 12  # per trained parameter: the weight and two moments
+
+
+def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
+    """Bytes of a training's model, and of its checkpoints while one is written."""
+    kept = _CHECKPOINT_BYTES * facts["trained"] * (checkpoints + 1)
+    return int(4 * facts["parameters"] + kept)
+
+
 def assemble_training(
     ready: Ready,
     folder: AdaptFolder,

@@ -36,6 +36,7 @@ from corpusfit.workflows.mixing.surveying import (
     seen_of,
     surveyed,
 )
+from corpusfit.workflows.room import warn_without_room
 
 
 class Composition(Finished):
@@ -75,6 +76,7 @@ def compose(
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
         selection = _decided(context, texts)
+        warn_without_room(folder, context.size * _share(selection, texts), running.progress)
         amounts = _write(context, places, selection)
         _write_rejects(context, read["shards"])
         folder.finish(_manifest(context, read, selection, amounts))
@@ -97,7 +99,7 @@ def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[s
         read = surveyed(context)
         _, texts = pool(context, read["shards"], by_chance)
         selection = _decided(context, texts)
-        share = min(1.0, selection.amounts.sum() / max(1, texts.size.sum()))
+        share = _share(selection, texts)
         characters = sum(c["characters"] for c in read["counts"].values())
         return {
             "languages": by_language(recipe, selection.shares, {}),
@@ -167,6 +169,11 @@ def _identity(context: ComposeContext) -> dict[str, Any]:
     identity = {"command": "compose", "recipe": {**recipe, "sources": named}}
     identity |= {"order": seen["order"], "versions": seen["versions"]}
     return {**identity, "corpus": files, "target": context.targets}
+
+
+def _share(selection: Taking, texts: Pool) -> float:
+    """What is taken, as a share of all texts' word pieces or sentences, at most 1."""
+    return min(1.0, float(selection.amounts.sum() / max(1, texts.size.sum())))
 
 
 def _decided(context: ComposeContext, texts: Pool) -> Taking:

@@ -29,6 +29,7 @@ from corpusfit.workflows.lock import locked
 from corpusfit.workflows.pair_languages import check_sources
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
+from corpusfit.workflows.room import warn_without_room
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
 from corpusfit.workflows.selection.auto import contenders, ranking_of
@@ -41,7 +42,6 @@ from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.language_check import warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
-from corpusfit.workflows.selection.room import warn_without_room
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.workflows.selection.stages_ahead import selecting_stages, stages_ahead
 from corpusfit.workflows.selection.writing import (
@@ -271,7 +271,7 @@ def _run(
         if manifest is None:
             check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
             warn_language_mismatch(run)
-            warn_without_room(run, folder)
+            warn_without_room(folder, _written_bytes(run), run.progress)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             with noticed_by(functools.cache(lambda: _compile_aside(run))):
                 used = scoring(run, folder)
@@ -281,6 +281,17 @@ def _run(
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _written_bytes(run: Run) -> float:
+    """An upper estimate of what a run writes in its folder.
+
+    The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits a number,
+    are about as large as the text.
+    """
+    method = run.plan.method
+    encodes = method.name != "auto" and registry.build(method.name, method.options).encodes
+    return run.size * (run.plan.choose.share + encodes)
 
 
 def _compile_aside(run: Run) -> None:

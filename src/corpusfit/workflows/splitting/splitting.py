@@ -25,6 +25,7 @@ from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.lock import locked
 from corpusfit.workflows.reproduce import absolute
+from corpusfit.workflows.room import warn_without_room
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
 from corpusfit.workflows.splitting.plan import SplitPlan
@@ -79,6 +80,7 @@ def split(
         done = folder.finished()
         if done is not None:
             return Split(out, done)
+        warn_without_room(folder, sum(source.size for source in sources), context.progress)
         task = _Task(plan, sources, context)
         rows, side = task.sides()
         written = write_split(
