@@ -113,6 +113,17 @@ def listening(inline, after=None):
     return dataclasses.replace(inline, progress=Listening(after))
 
 
+def test_a_disk_that_may_be_too_small_is_warned_of(adapt, inline, tmp_path, monkeypatch):
+    found = shutil.disk_usage(tmp_path)
+    machine = listening(inline)
+    parameters = adapt("wide", steps=1, machine=machine).manifest["parameters"]
+    assert machine.progress.warnings == []
+    least = 4 * parameters  # of the model alone, without checkpoints
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: found._replace(free=least))
+    adapt("narrow", steps=1, machine=machine)
+    assert len(machine.progress.warnings) == 1
+
+
 def test_a_loss_that_rises_is_named(adapt, selections, inline):
     """Far too high a rate: the model fits the task less well than before."""
     machine = listening(inline)
