@@ -114,7 +114,7 @@ class _Batches:
                 field = self._plan.text_field
                 asked = (field, *fields_in(field), self._plan.id_field)
                 wanted = [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
-                read = wanted or _smallest(parquet)
+                read = wanted or _counted(parquet.schema)
                 # a batch must not span two groups: an error would lose both
                 for group in range(parquet.num_row_groups if read else 0):
                     for batch in parquet.iter_batches(
@@ -150,16 +150,15 @@ def _names(name: str, kind: Any) -> list[str]:
     return [n for field in kind for n in _names(f"{name}.{field.name}", field.type)]
 
 
-def _smallest(parquet: pq.ParquetFile) -> list[str]:
-    """The column to count rows by if none is wanted; empty if there is none.
+def _counted(schema: pq.ParquetSchema) -> list[str]:
+    """The column to count rows by if none is wanted, rather of numbers; empty if there is none.
 
-    Without a column Arrow believes the stated number of rows, and a wrong one ends the process.
+    Without a column Arrow believes the stated number of rows, and a wrong one ends the process; so
+    does a question for the size of a column that is damaged.
     """
-    if not parquet.num_row_groups:
-        return []
-    first = parquet.metadata.row_group(0)
-    sizes = [first.column(i).total_compressed_size for i in range(first.num_columns)]
-    return [parquet.schema.column(int(np.argmin(sizes))).path] if sizes else []
+    columns = [schema.column(i) for i in range(len(schema.names))]
+    wide = [column.physical_type == "BYTE_ARRAY" for column in columns]
+    return [columns[wide.index(min(wide))].path] if columns else []
 
 
 def _flat(batch: Any, names: list[str]) -> Any:
