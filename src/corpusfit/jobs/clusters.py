@@ -23,7 +23,7 @@ from corpusfit.jobs.reading import Tally
 from corpusfit.jobs.sample import Drawn, below, lowest, strings
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score.contract import SOURCE
-from corpusfit.score.table import column, source_column, write_parquet
+from corpusfit.score.table import column, columns_of, source_column, write_parquet
 from corpusfit.segments import join_units
 from corpusfit.types import Shard, file_of, in_file
 
@@ -261,4 +261,4 @@ def read_clusters(path: Path) -> NDArray[np.int64]:
 
 def _column(path: Path, name: str) -> pa.ChunkedArray:
     opened = path if is_local(path) else pa.BufferReader(path.read_bytes())
-    return pq.ParquetFile(opened).read(columns=[name]).column(name)
+    return columns_of(pq.ParquetFile(opened), [name]).column(name)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from corpusfit.score.table import columns_of
+
 ON_MAP = 160
 """Most characters of a text on the map."""
 
@@ -59,7 +61,10 @@ def read_examples(path: Path, room: int) -> Examples:
         path: of the file; no examples if it does not exist.
         room: most bytes as JSON; texts are shortened first, then examples left out.
     """
-    rows = pq.read_table(io.BytesIO(path.read_bytes())).to_pylist() if path.exists() else []
+    rows = []
+    if path.exists():
+        stored = pq.ParquetFile(io.BytesIO(path.read_bytes()))
+        rows = columns_of(stored, stored.schema_arrow.names).to_pylist()
     rows = _fitting(sorted(rows, key=_by_score), room)
     corpus = [row for row in rows if row["kind"] == "corpus"]
     target = [row for row in rows if row["kind"] == "target"]

@@ -15,6 +15,7 @@ from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
 from corpusfit.report.spec import Spec
 from corpusfit.report.tables import Sheet, rounded
+from corpusfit.score.table import columns_of
 
 _POINTS = 2_000
 """Most units on the map."""
@@ -119,7 +120,7 @@ def _map(run: Found) -> Spec:
     """The map: evenly spaced units of the sample, and the ellipses."""
     data = ClustersFolder(run.path).sample.read_bytes()
     columns = ["x", "y", "cluster", "domain", "text"]
-    units = pq.read_table(io.BytesIO(data), columns=columns).to_pylist()
+    units = columns_of(pq.ParquetFile(io.BytesIO(data)), columns).to_pylist()
     rows = [
         {
             "x": round(unit["x"], 4),

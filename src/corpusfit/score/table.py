@@ -34,6 +34,9 @@ SCHEMA = pa.schema(
     ]
 )
 
+_NAME = re.compile(r"part-(\d+)\.parquet$")
+_ROWS = 1 << 16
+
 
 def part_path(folder: Path, shard: int) -> Path:
     """Path of a shard's scores."""
@@ -44,9 +47,6 @@ def parts(folder: Path) -> Iterator[tuple[int, Path]]:
     """(shard, path) of every part, by shard."""
     found = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
     return iter(sorted(found))
-
-
-_NAME = re.compile(r"part-(\d+)\.parquet$")
 
 
 def write(
@@ -114,7 +114,8 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
 def read(path: Path) -> pa.Table:
     """A part as an Arrow table."""
     with undamaged(path):
-        return pq.read_table(_opened(path), schema=SCHEMA)
+        found = columns_of(pq.ParquetFile(_opened(path)), SCHEMA.names)
+        return pa.concat_tables([SCHEMA.empty_table(), found], promote_options="default")
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
@@ -122,15 +123,15 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
     with undamaged(path):
         part = pq.ParquetFile(_opened(path))
         stored = [name for name in names if name in part.schema_arrow.names]
-        found = part.read(columns=stored)
-        none = np.zeros(part.metadata.num_rows, np.bool_)
+        found = columns_of(part, stored or ["score"])
+        none = np.zeros(len(found), np.bool_)
         return [found.column(name).to_numpy() if name in stored else none for name in names]
 
 
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
     """The names of the sources of a part's m segments, and for each the place of its own [m]."""
     with undamaged(path):
-        read = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source")
+        read = columns_of(pq.ParquetFile(_opened(path)), ["source"]).column("source")
         joined = read.unify_dictionaries()
         names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
         places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
@@ -151,6 +152,20 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
     names, place = read_sources(path)
     with undamaged(path):
         return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
+
+
+def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    """Those of some columns that a file has, read in batches.
+
+    Read at once, a file gets room for as many rows as it states.
+
+    Raises:
+        KeyError: it has none of them.
+    """
+    schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
+    if not schema.names:
+        raise KeyError(", ".join(columns))
+    return pa.Table.from_batches(part.iter_batches(_ROWS, columns=schema.names), schema)
 
 
 def _opened(path: Path) -> Any:

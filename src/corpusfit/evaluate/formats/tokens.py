@@ -105,9 +105,10 @@ def _opened(place: str, plan: TaskPlan) -> _Rows:
 def _parquet(place: str, plan: TaskPlan) -> _Rows:
     """The rows, and the names in the features that `datasets` wrote into the schema."""
     try:
-        table = pq.read_table(place)
-        rows = table.to_pylist()
-        notes = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        table = pq.ParquetFile(place)
+        batches = table.iter_batches() if table.schema.names else ()  # none has a number of rows
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        notes = json.loads((table.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
         feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})
         inner = feature.get("feature", feature) if isinstance(feature, dict) else {}
         return rows, inner.get("names", ())
