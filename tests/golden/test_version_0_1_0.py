@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -52,6 +53,32 @@ def test_an_evaluation_and_an_adapted_model_are_opened_and_reported(old):
     assert (found.manifest["seeds"], len(found.manifest["results"])) == (2, 1)
     page = corpusfit.report([old / "select", old / "adapt", old / "evaluate"], out=old / "r.html")
     assert page.stat().st_size > 100_000
+
+
+def test_a_finished_adaptation_is_found_again(old, inline):
+    before = (old / "adapt/manifest.json").read_bytes()
+    run = corpusfit.adapt(
+        init="tiny",
+        data=old / "corpus.jsonl",
+        steps=2,
+        settings=["model.vocabulary=300", "train.length=32"],
+        out=old / "adapt",
+        machine=inline,
+    )
+    assert len(run.history()) > 0
+    assert (old / "adapt/manifest.json").read_bytes() == before
+
+
+def test_an_experiment_is_reported_and_its_parts_are_opened(old):
+    page = corpusfit.report([old / "run"], out=old / "r.html").read_text("utf-8")
+    (selection,) = (old / "run/selections").iterdir()
+    found = corpusfit.open(selection)
+    assert len(list(found)) == found.manifest["selected"]["segments"] > 0
+    (model,) = (old / "run/models").iterdir()
+    assert corpusfit.open(model).manifest["training"]["steps"] == 2
+    results = json.loads((old / "run/table.json").read_text("utf-8"))["results"]
+    assert {row["cell"]["task"] for row in results} == {"topics"}
+    assert "topics" in page
 
 
 def test_the_folder_of_another_command_stays(old, inline):
