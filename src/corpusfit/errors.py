@@ -188,7 +188,10 @@ _CURES = {
     **dict.fromkeys(
         (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
     ),
-    **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk, the network drive or the store"),
+    **dict.fromkeys(
+        (errno.EIO, errno.ESTALE, errno.EBUSY),  # a store that is busy, too
+        "Check the disk, the network drive or the store",
+    ),
     **dict.fromkeys((errno.EISDIR, errno.ENOTDIR), "Name another file or folder"),
     errno.ENOMEM: "Use fewer <.workers> or a machine with more memory",
 }

@@ -88,6 +88,7 @@ def test_a_block_within_a_caller_keeps_its_own_spelling():
         (OSError(errno.ENOSPC, "No space left", "/a/b"), ("/a/b", "Make room")),
         (OSError(errno.EMFILE, "Too many open files"), ("ulimit -n",)),
         (OSError(errno.EIO, "Input/output error"), ("disk",)),
+        (OSError(errno.EBUSY, "Service Unavailable"), ("store",)),
         (MemoryError(), ("workers",)),
         (ValueError("I/O error: No space left on device (os error 28)"), ("Make room",)),
         (RuntimeError("9 bytes. Error code 12 (Cannot allocate memory)"), ("workers",)),

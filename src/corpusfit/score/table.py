@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +125,15 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
         stored = [name for name in names if name in part.schema_arrow.names]
         found = columns_of(part, stored or ["score"])
         none = np.zeros(len(found), np.bool_)
-        return [found.column(name).to_numpy() if name in stored else none for name in names]
+        return [_numbers(found, name) if name in stored else none for name in names]
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
+    """A column of a part in the type that it has there."""
+    column = table.column(name).cast(SCHEMA.field(name).type)
+    if column.null_count:
+        raise ValueError(f"{name} is empty in a row")
+    return cast("NDArray[np.generic]", column.to_numpy())
 
 
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
