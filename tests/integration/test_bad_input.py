@@ -507,3 +507,35 @@ def test_a_file_name_that_is_not_utf8(cli, task, tmp_path):
     assert set(json.loads(done.out)["selected"]["by_source"]) == sources
     assert {line["source"] for line in rejects(out)} == sources
     assert cli("choose", out, "--segments", 3).code == 0
+
+
+MANIFESTS = {  # a change of a manifest, and the command that it stops
+    "selected": ("open", lambda found: found.update(selected=7)),
+    "counts": ("open", lambda found: found.update(counts="x")),
+    "target": ("contamination", lambda found: found.update(target=-1)),
+    "plan": ("contamination", lambda found: found.update(plan="x")),
+    "texts": ("choose", lambda found: found.update(texts=[{}])),
+    "method": ("choose", lambda found: found.update(method={"name": 1})),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_of_other_types_is_named(name, jsonl, pile, tmp_path, inline):
+    command, change = MANIFESTS[name]
+    target = jsonl("held.jsonl", prose("task", 30, seed=9))
+    folder = tmp_path / "run"
+    corpusfit.select(
+        target=target, corpus=pile, out=folder, method="dsir", fraction=0.5, machine=inline
+    )
+    inner = {"texts": "fit/target.json", "method": "scored.json"}
+    file = folder / ".corpusfit" / inner[name] if command == "choose" else folder / "manifest.json"
+    content = json.loads(file.read_bytes())
+    change(content)
+    file.write_text(json.dumps(content))
+    run = {
+        "open": lambda: corpusfit.open(folder),
+        "contamination": lambda: corpusfit.contamination(task=target, data=folder, machine=inline),
+        "choose": lambda: corpusfit.choose(folder, fraction=0.2, machine=inline),
+    }
+    with pytest.raises(InputError, match=str(folder)):
+        run[command]()

@@ -7,7 +7,7 @@ import os
 from corpusfit.api.offers import offers
 from corpusfit.artifacts import place
 from corpusfit.errors import InputError
-from corpusfit.manifest import Finished, OutFolder
+from corpusfit.manifest import Finished, OutFolder, undamaged
 from corpusfit.workflows import (
     Adapted,
     Clustered,
@@ -52,4 +52,7 @@ def open(folder: str | os.PathLike[str]) -> Finished:
             f"{path} must hold a finished run of {', '.join(_CLASSES)}. Name the folder given to "
             "the command as <.out>; to finish a stopped run, repeat its command."
         )
-    return kind(path, manifest)
+    found = kind(path, manifest)
+    with undamaged(path):
+        repr(found)  # what it says of itself shows whether its manifest is whole
+    return found

@@ -63,7 +63,7 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result in sentences."""
     how = "set by the user" if manifest["plan"]["mixture"]["k"] else "chosen by BIC"
     sentences = [f"{manifest['units']:,} units in {manifest['k']} clusters ({how})."]
-    best = next(row for row in manifest["tried"] if row["k"] == manifest["k"])
+    (best,) = (row for row in manifest["tried"] if row["k"] == manifest["k"])
     if best["purity"] is not None:
         spread = f" ± {best['deviation']:.3f}" if best["deviation"] is not None else ""
         others = ", ".join(

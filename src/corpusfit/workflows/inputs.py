@@ -14,7 +14,7 @@ from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import OutFolder
+from corpusfit.manifest import OutFolder, undamaged
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
@@ -83,8 +83,9 @@ def find_training_inputs(
         return TrainingInputs(found, tasks, general, read=read, task_read=read)
     task_read, own = read, not tasks
     if own:
-        task_read = Plan.from_dict(manifest["plan"]).target_read
-        tasks = _targets(manifest, task_read, context)
+        with undamaged(folder):
+            task_read = Plan.from_dict(manifest["plan"]).target_read
+            tasks = _targets(manifest, task_read, context)
     chosen = find([str(folder / "selected")], "data")
     plain = ReadPlan()
     return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
@@ -142,7 +143,9 @@ def _finished(found: SelectionFolder) -> dict[str, Any]:
             f"<.data={found.path}> holds a selection that is not finished. Run the same `corpusfit "
             "select` again, or `corpusfit choose` if the corpus was only scored."
         )
-    if not manifest["selected"]["segments"]:
+    with undamaged(found.path):
+        empty = not manifest["selected"]["segments"]
+    if empty:
         raise EmptyInputError(
             f"<.data={found.path}> is an empty selection. Select more with `corpusfit choose "
             f"{found.path} --fraction 0.2`."

@@ -17,7 +17,7 @@ from corpusfit.explore.folder import ClustersFolder
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.jobs.clusters import assigned_path, read_clusters, read_shares
 from corpusfit.jobs.fit import PrepareEncoder, Sample
-from corpusfit.manifest import digest
+from corpusfit.manifest import digest, undamaged
 from corpusfit.plan import ChoosePlan, EmbedPlan
 from corpusfit.score import table
 from corpusfit.workflows.context import Run
@@ -57,10 +57,11 @@ def prepare_balance(run: Run) -> None:
     if run.plan.choose.balance:
         manifest, data = _read_clusters(run.plan.choose)
         run.engine.require_shared(run.cache, "<.cache>")
+        with undamaged(Path(run.plan.choose.clusters)):
+            embed, known = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
         with run.stage("prepare encoder"):
-            embed = ClustersPlan.from_dict(manifest["plan"]).embed
             encoder = run.one(PrepareEncoder(run.cache), embed)
-        if encoder != manifest["encoder"]:
+        if encoder != known:
             raise bad_setting(
                 "<choose.clusters>",
                 "clusters found with the present model of their embedder",

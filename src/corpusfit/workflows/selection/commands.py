@@ -123,10 +123,9 @@ def choose(
 
 def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Selection:
     manifest = folder.require_scored()
-    with undamaged(folder.path):
+    with undamaged(folder.path), machine.running(folder.work) as context:
         plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
         target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
-    with machine.running(folder.work) as context:
         run = Run.of(context, plan, target, context.find_again(sources, plan.read, folder.path))
         run.encoder = manifest["encoder"]
         run.files = manifest["files"]
