@@ -175,10 +175,10 @@ def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
         fingerprint=identity,
         table=table,
         token_ids=known.ids if known else _by_library(settings, folder),
-        limit=_NO_LIMIT if limit is None else limit,
+        limit=_NO_LIMIT if limit is None else min(limit, _NO_LIMIT),
         skip=unknown,
         normalise=bool(config.get("normalize", False)),
-        characters=_NO_LIMIT if limit is None else limit * typical,
+        characters=_NO_LIMIT if limit is None else min(limit * typical, _NO_LIMIT),
         words=WordTokens(known) if known else None,
     )
 

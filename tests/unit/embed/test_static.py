@@ -348,6 +348,7 @@ def test_a_word_of_a_megabyte(plan, cache):
         ({"vocab": {"[UNK]": -1}}, "numbered from 0"),
         ({"vocab": {"[UNK]": "one"}}, "numbered from 0"),
         ({"max_input_chars_per_word": "many"}, "many"),
+        ({"max_input_chars_per_word": 2**70}, "too large|too big"),
     ],
 )
 def test_a_wrong_vocabulary_is_refused(wrong, said, distilled, tmp_path):
