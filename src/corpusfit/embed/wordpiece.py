@@ -183,8 +183,6 @@ def _pieces(settings: Mapping[str, Any]) -> Pieces:
         for some in (first, later)
     ]
     fold = any("Lowercase" in _named(step) for step in _steps(settings))
-    longest, unknown = (
-        int(np.int64(model["max_input_chars_per_word"])),
-        model["vocab"][model["unk_token"]],
-    )
+    longest = int(np.int64(model["max_input_chars_per_word"]))
+    unknown = model["vocab"][model["unk_token"]]
     return *tables[0], *tables[1], longest, unknown, fold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class RoundScorer(Scorer[Texts]):
             np.array([r.threshold for r in rounds]),
         )
 
-    @property
+    @cached_property
     def features(self) -> Features:
         """What is counted."""
         return Features(self.table, self.weights, self.pairs)
