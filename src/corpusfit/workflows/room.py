@@ -21,7 +21,8 @@ def warn_without_room(folder: OutFolder, needed: float, progress: Progress) -> N
     """
     if not is_local(folder.work):
         return
-    free = shutil.disk_usage(folder.work).free
+    begun = next(place for place in (folder.work, *folder.work.parents) if place.exists())
+    free = shutil.disk_usage(begun).free
     if needed > free:
         progress.warn(
             f"{folder.path} has {free / 1e9:,.1f} GB of free room, and the run may write up to "
