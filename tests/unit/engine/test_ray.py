@@ -64,19 +64,33 @@ def test_no_more_pieces_run_at_once_than_asked_for(ray, answer):
     assert all(end <= begin for (_, end), (begin, _) in pairwise(times))
 
 
-def test_a_cluster_that_cannot_be_reached_is_named(monkeypatch):
+@pytest.mark.parametrize(
+    ("address", "raised", "error", "said"),
+    [
+        (
+            "10.0.0.1:6379",
+            ConnectionError("no"),
+            UsageError,
+            r"RAY_ADDRESS.*'10\.0\.0\.1:6379'.*ray start",
+        ),
+        (
+            "local",
+            RuntimeError("Timed out waiting for file gcs_server_port\nmore"),
+            WorkerError,
+            r"gcs_server_port\. .*engine=local",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached_or_started(address, raised, error, said, monkeypatch):
     ray = pytest.importorskip("ray")
 
     def fail(**_):
-        raise ConnectionError("no")
+        raise raised
 
     monkeypatch.setattr(ray, "init", fail)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    with (
-        pytest.raises(UsageError, match=r"RAY_ADDRESS.*'10\.0\.0\.1:6379'.*ray start"),
-        RayEngine(),
-    ):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(error, match=said), RayEngine():
         pass
 
 
@@ -101,19 +115,6 @@ def test_a_cluster_is_started_where_none_runs(monkeypatch, address):
         assert engine.workers == 5
     tried = [] if address == "local" else [("auto", None)]
     assert given == [*tried, ("local", 5), "shutdown"]
-
-
-def test_a_cluster_that_does_not_start_is_an_error_with_a_cure(monkeypatch):
-    ray = pytest.importorskip("ray")
-
-    def fail(**_):
-        raise RuntimeError("Timed out waiting for file gcs_server_port\nmore")
-
-    monkeypatch.setattr(ray, "init", fail)
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setenv("RAY_ADDRESS", "local")
-    with pytest.raises(WorkerError, match=r"gcs_server_port\. .*engine=local"), RayEngine():
-        pass
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch):
