@@ -161,3 +161,6 @@ def test_a_split_and_a_composition_name_the_cure_of_a_file(cli, tmp_path):
         done = cli(*words, "--out", tmp_path / words[0])
         assert done.code == 0, done.err
         assert re.search(r"\b10\b[^.]*\n*.*latin\.jsonl is not in UTF-8.*iconv", done.err, re.S)
+    (folder / "mark.csv").write_bytes(PARTLY["mark.csv"][0] * 2)
+    done = cli("compose", tmp_path / "compose.toml", "--out", tmp_path / "other")
+    assert (done.code, "--set" in done.err) == (0, False)  # a recipe has no separator
