@@ -46,8 +46,9 @@ class Ledger:
         self._own = self._all.setdefault(self._commit, {"machine": machine, "campaigns": {}})
 
     def next_seed(self, campaign: str) -> int:
-        """The first seed of a campaign that was not tried at this commit."""
-        return int(self._own["campaigns"].get(campaign, {}).get("seeds", 0))
+        """The first seed of a campaign that was not tried, at whatever commit."""
+        entries = (own["campaigns"].get(campaign, {}) for own in self._all.values())
+        return max(int(entry.get("seeds", 0)) for entry in entries)
 
     def add(self, campaign: str, seed: int, outcome: Outcome, seconds: float) -> None:
         """Write a case down."""
