@@ -88,6 +88,12 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
+_DAMAGE = (
+    *(AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError),
+    NotImplementedError,  # Arrow's, of a type that has no numbers
+)
+
+
 @contextlib.contextmanager
 def undamaged(*places: Path) -> Iterator[None]:
     """Read what a run wrote.
@@ -101,7 +107,7 @@ def undamaged(*places: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as e:
+    except _DAMAGE as e:
         named, why = ", ".join(map(str, places)), str(e).partition("\n")[0]
         raise_machine_fault(e, f"Cannot read {named}")
         raise InputError(
