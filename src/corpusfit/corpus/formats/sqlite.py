@@ -120,7 +120,7 @@ def _statement(database: sqlite3.Connection, query: str) -> str:
         return query
     found = database.execute(
         "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
-        "AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        "AND name NOT LIKE 'sqlite_%' AND typeof(name) = 'text' ORDER BY name"
     )
     tables = [name for (name,) in found]
     if query not in tables and (query or len(tables) != 1):
