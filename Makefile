@@ -22,7 +22,8 @@ test-all: test slow docs
 
 install: .venv/installed
 
-# pip compiles Python's files one after the other, a third of the time; so all cores do it afterwards.
+# pip compiles Python's files one after the other, half of its processor time; so all cores do it
+# afterwards. It fails on files that packages keep for other versions of Python.
 .venv/installed: pyproject.toml requirements-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
