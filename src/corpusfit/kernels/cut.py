@@ -64,7 +64,7 @@ _SMALL_A, _POINT = 0x61, 0x2E
 _ONE = np.uint64(1)
 
 
-def _class_of(char: str) -> int:  # noqa: PLR0911
+def _class_of(char: str) -> int:
     category = unicodedata.category(char)
     if char in "\n\r\v\f\x85\u2028\u2029":
         return _NEWLINE

@@ -151,7 +151,7 @@ def _sign_in(data: NDArray[np.uint8], begin: int, end: int, characters: NDArray[
 
 
 @njit(cache=True, nogil=True)
-def tokenise(  # noqa: C901, PLR0912
+def tokenise(
     data: NDArray[np.uint8],
     begin: int,
     end: int,
