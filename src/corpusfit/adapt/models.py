@@ -148,6 +148,8 @@ def checked_model(
     """
     if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
+    if objective == "mlm+nsp" and getattr(model.config, "type_vocab_size", 2) < 2:
+        raise _unfit(name, objective, "its config.json has one type of token (type_vocab_size)")
     if objective == "causal" and reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
     if objective == TRANSLATION:
@@ -307,6 +309,7 @@ def reads_ahead(model: Any) -> bool:
     import torch
 
     ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
+    ids %= model.get_input_embeddings().weight.shape[0]
     with torch.no_grad():
         logits = model(input_ids=ids).logits[:, :3]
     return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)
