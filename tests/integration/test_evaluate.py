@@ -268,7 +268,7 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
     found = corpusfit.api.estimate_evaluation(
         task=task,
         model=str(tiny_lm),
-        base=str(tiny_lm),
+        base="other",
         seeds=3,
         train_sizes=[8, 16],
         settings=SETTINGS,

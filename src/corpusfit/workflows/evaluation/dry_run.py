@@ -6,15 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.network import trains_adapter
 from corpusfit.evaluate.opening import require_models
 from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.plan import EvaluatePlan, settled
+from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, settled
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.evaluation.evaluating import prepare
+from corpusfit.workflows.evaluation.evaluating import prepare, side_of
 
 _STEPS = 8
 _ANSWERED = 64
@@ -47,13 +48,22 @@ def estimate_evaluation(
         fine-tuning, in training); seconds; words.
 
     Raises:
-        CorpusfitError: what `evaluate` raises before its first fine-tuning.
+        CorpusfitError: what `evaluate` raises before its first step; of the base it is a warning.
     """
     plan = plan.check()
-    found, sides, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
-    opened = [model.plan for side in sides.values() for model in side.models]
-    require_models(found, (dataclasses.replace(plan, model=model) for model in opened))
-    plan, models = dataclasses.replace(plan, model=opened[0]), len(sides)
+    found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
+
+    def opened(name: str) -> list[HeadPlan]:
+        own = [model.plan for model in side_of(plan, found, name, seeds).models]
+        require_models(found, (dataclasses.replace(plan, model=model) for model in own))
+        return own
+
+    if base:
+        try:
+            opened(base)
+        except CorpusfitError as e:  # the time can be estimated without it
+            machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
+    plan, models = dataclasses.replace(plan, model=opened("")[0]), 2 if base else 1
     if not load(found.kind).learns:
         return _answers(plan, found, models * seeds, machine)
     adapter = trains_adapter(plan.model)

@@ -96,8 +96,11 @@ def evaluate(
         CorpusfitError: see `errors.py`; finished fine-tunings are kept.
     """
     plan = plan.check()
-    found, models, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
+    found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
     task_type = load(found.kind)
+    models = {OURS: side_of(plan, found, "", seeds)}
+    if base:
+        models[BASE] = side_of(plan, found, base, seeds)
     folder = EvaluateFolder(out)
     folder.claim()
     with locked(folder.work, "evaluate", make=True):
@@ -145,11 +148,11 @@ def prepare(
     seeds: int,
     train_sizes: Sequence[int],
     progress: Progress,
-) -> tuple[Task, dict[str, Side], list[int], int]:
-    """Read the task and name the models, with every check that opens no model.
+) -> tuple[Task, list[int], int]:
+    """Read the task, and check that it and the settings suit each other.
 
     Returns:
-        The task, the models that are compared, the training sizes, and the number of seeds.
+        The task, the training sizes, and the number of seeds.
 
     Raises:
         CorpusfitError: the arguments, those of `evaluate`, do not suit each other or the task.
@@ -168,13 +171,16 @@ def prepare(
         require_allowed(plan.augment, found.kind)
     seeds = seeds_of(plan, found.kind, seeds, base)
     sizes = training_sizes(train_sizes, len(found.train))
-    side = partial(Side.of, plan.model, seed=plan.seed, seeds=seeds, learns=task_type.learns)
-    models = {OURS: side("")} | ({BASE: side(base)} if base else {})
     if task_type.parallel:
         references = (str(own[0]) for own in found.test.labels)
         pairs = zip(found.test.texts(), references, strict=True)
         check_languages(pairs, "<.task>", progress.warn)
-    return found, models, sizes, seeds
+    return found, sizes, seeds
+
+
+def side_of(plan: EvaluatePlan, task: Task, base: str, seeds: int) -> Side:
+    """The model of a plan, or its base if that is named; raises `head_fingerprint`'s errors."""
+    return Side.of(plan.model, base, plan.seed, seeds, learns=load(task.kind).learns)
 
 
 def differs_by_seed(kind: str, *, frozen: bool) -> bool:
