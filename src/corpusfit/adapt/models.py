@@ -20,7 +20,7 @@ from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.sentence_folders import read_pooling
-from corpusfit.embed.transformer import LOCAL, position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, open_tokenizer, position_limit, quiet
 from corpusfit.errors import (
     ModelError,
     StorageError,
@@ -175,7 +175,7 @@ def _load(
             raise _unfit_halves(plan.name, objective)
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+        tokenizer = open_tokenizer(place, f"<model.name>: {plan.name}")
         changed = None if plan.dropout is None else config
         model, missing = _from_pretrained(AUTO[objective], place, attention, changed)
     return tokenizer, model, missing
