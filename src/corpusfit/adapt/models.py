@@ -20,7 +20,7 @@ from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.sentence_folders import read_pooling
-from corpusfit.embed.transformer import LOCAL, open_tokenizer, position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
 from corpusfit.errors import (
     ModelError,
     StorageError,
@@ -150,6 +150,8 @@ def checked_model(
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
     if objective == "mlm+nsp" and getattr(model.config, "type_vocab_size", 2) < 2:
         raise _unfit(name, objective, "its config.json has one type of token (type_vocab_size)")
+    if objective in ("mlm", "mlm+nsp") and getattr(model.config, "is_decoder", False):
+        raise _unfit(name, objective, "its config.json makes it a decoder (is_decoder)")
     if objective == "causal" and reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
     if objective == TRANSLATION:
@@ -175,7 +177,7 @@ def _load(
             raise _unfit_halves(plan.name, objective)
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
-        tokenizer = open_tokenizer(place, f"<model.name>: {plan.name}")
+        tokenizer = load_tokenizer(place, f"<model.name>: {plan.name}")
         changed = None if plan.dropout is None else config
         model, missing = _from_pretrained(AUTO[objective], place, attention, changed)
     return tokenizer, model, missing

@@ -59,8 +59,8 @@ class SentenceEncoder(torch.nn.Module):
     @property
     def _probe(self) -> torch.Tensor:
         """Two texts that differ in their last token."""
-        ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.device)
-        return ids % self.get_input_embeddings().weight.shape[0]
+        rows = int(self.get_input_embeddings().weight.shape[0])
+        return torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.device) % rows
 
     def varies(self) -> bool:
         """Whether dropout gives two equal texts different embeddings."""

@@ -216,7 +216,7 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     with loading(f"<embed.embedder>: the model in {folder}"):
-        tokenizer = open_tokenizer(Path(place), f"<embed.embedder>: the model in {folder}")
+        tokenizer = load_tokenizer(Path(place), f"<embed.embedder>: the model in {folder}")
         model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
@@ -225,7 +225,7 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
     return model if precision == "fp32" or _computes(model) else model.float(), tokenizer
 
 
-def open_tokenizer(folder: Path, what: str) -> Any:
+def load_tokenizer(folder: Path, what: str) -> Any:
     """The tokenizer in a model's folder, a fast one if there is one.
 
     Without its files transformers makes up one of special tokens, to which all words are unknown.

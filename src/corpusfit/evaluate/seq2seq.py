@@ -7,7 +7,7 @@ from typing import Any
 from corpusfit.adapt.models import MODEL
 from corpusfit.adapt.translators import require_translating
 from corpusfit.embed.folders import Setting, find, transformer_folder
-from corpusfit.embed.transformer import LOCAL, open_tokenizer, quiet
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
 
 SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
@@ -43,7 +43,7 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
                     f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = open_tokenizer(place, f"{setting.flag}: {name}")
+            tokenizer = load_tokenizer(place, f"{setting.flag}: {name}")
             model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
     except ModelError:
         raise

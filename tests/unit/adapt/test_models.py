@@ -198,6 +198,16 @@ def test_next_sentence_needs_two_types_of_tokens(tmp_path):
     assert opening(folder, "mlm")[0].special.prefix == (3,)
 
 
+def test_a_decoder_is_not_trained_with_masks(tmp_path):
+    config = tf.BertConfig(**SIZES, is_decoder=True)
+    folder = saved(tmp_path / "decoder", tf.BertLMHeadModel, config, word_pieces())
+    with pytest.raises(
+        ModelError, match=r"objective\.name=mlm.*is_decoder.*objective\.name=causal"
+    ):
+        opening(folder, "mlm")
+    opening(folder, "causal")
+
+
 def test_a_vocabulary_of_four_letters_and_an_end(tmp_path):
     words = {letter: i for i, letter in enumerate("ACGT")} | {"<end>": 4}
     letters = Tokenizer(models.BPE(words, []))

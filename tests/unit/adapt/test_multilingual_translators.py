@@ -6,8 +6,10 @@ import transformers as tf
 
 from corpusfit.adapt.models import open_model
 from corpusfit.adapt.plan import ModelPlan
+from corpusfit.engine import WarningCollector
 from corpusfit.errors import ModelError
 from corpusfit.evaluate.seq2seq import SETTING, open_translator
+from corpusfit.workflows.adaptation.pair_data import check_marks
 
 pytestmark = pytest.mark.skipif(
     int(tf.__version__.split(".")[0]) < 5, reason="needs a vocabulary of its own"
@@ -40,7 +42,7 @@ def saved(folder, kind, *, source=True, target=True, forced=None, start=2):
     began = tokenizer.convert_tokens_to_ids(names[start]) if isinstance(start, str) else start
     model.generation_config.decoder_start_token_id = began
     model.save_pretrained(folder)
-    return folder, tokenizer
+    return folder
 
 
 def opened(folder):
@@ -60,27 +62,44 @@ def translating(folder):
 
 @pytest.mark.parametrize("kind", ["MBart50Tokenizer", "NllbTokenizer"])
 def test_languages_are_set_before_training(tmp_path, kind):
-    folder, tokenizer = saved(tmp_path / "whole", kind, forced="tgt_lang")
+    folder = saved(tmp_path / "whole", kind, forced="tgt_lang")
     assert opened(folder).tokenizer.src_lang == CODES[kind][0]
     assert translating(folder)[1].src_lang == CODES[kind][0]
     # German would be trained as the default source language, English, and evaluated so
-    default, _ = saved(tmp_path / "default", kind, source=False, target=False)
-    same, _ = saved(tmp_path / "same", kind, source=False, forced="tgt_lang")
-    unforced, _ = saved(tmp_path / "unforced", kind)
+    default = saved(tmp_path / "default", kind, source=False, target=False)
+    same = saved(tmp_path / "same", kind, source=False, forced="tgt_lang")
+    unforced = saved(tmp_path / "unforced", kind)
     for folder in (default, same, unforced):
         assert refused(folder, opened) == refused(folder, translating)
 
 
 @pytest.mark.parametrize("kind", ["MBart50Tokenizer", "NllbTokenizer"])
 def test_training_needs_the_target_language_that_translations_begin_with(tmp_path, kind):
-    folder, _ = saved(tmp_path, kind, target=False, forced="tgt_lang")
+    folder = saved(tmp_path, kind, target=False, forced="tgt_lang")
     refused(folder, opened)
     translating(folder)  # reads no target text
 
 
 def test_the_first_mbart_begins_with_the_language_itself(tmp_path):
-    folder, _ = saved(tmp_path / "whole", "MBartTokenizer", start="tgt_lang")
+    folder = saved(tmp_path / "whole", "MBartTokenizer", start="tgt_lang")
     assert opened(folder).special.start == -1
     translating(folder)
-    without, _ = saved(tmp_path / "without", "MBartTokenizer")
+    without = saved(tmp_path / "without", "MBartTokenizer")
     assert refused(without, opened) == refused(without, translating)
+
+
+@pytest.mark.parametrize("kind", CODES)
+def test_a_side_that_is_marked_as_another_language_is_named(kind):
+    pytest.importorskip("langcodes", reason="the extra languages is not installed")
+    tokenizer = getattr(tf, kind)(tgt_lang=CODES[kind][1])  # the source stays the default, English
+    heard = WarningCollector()
+    check_marks(tokenizer, ("en", "en"), heard)
+    assert heard.warnings == []
+    check_marks(tokenizer, ("de", "en"), heard)
+    (warning,) = heard.warnings
+    assert "src_lang" in warning
+    assert tokenizer.src_lang in warning
+    check_marks(
+        tf.PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer), ("de", "en"), heard
+    )
+    assert len(heard.warnings) == 1
