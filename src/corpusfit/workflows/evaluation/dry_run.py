@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from corpusfit.errors import CorpusfitError
+from corpusfit.evaluate.backtranslate import BackTranslator
 from corpusfit.evaluate.network import trains_adapter
 from corpusfit.evaluate.opening import require_models
 from corpusfit.evaluate.outcome import Outcome
@@ -15,7 +16,7 @@ from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.evaluation.evaluating import prepare, side_of
+from corpusfit.workflows.evaluation.evaluating import BASE, OURS, SETTINGS, prepare, side_of
 
 _STEPS = 8
 _ANSWERED = 64
@@ -55,7 +56,8 @@ def estimate_evaluation(
 
     def opened(name: str) -> list[HeadPlan]:
         own = [model.plan for model in side_of(plan, found, name, seeds).models]
-        require_models(found, (dataclasses.replace(plan, model=model) for model in own))
+        plans = (dataclasses.replace(plan, model=model) for model in own)
+        require_models(found, plans, SETTINGS[BASE if name else OURS])
         return own
 
     if base:
@@ -63,6 +65,8 @@ def estimate_evaluation(
             opened(base)
         except CorpusfitError as e:  # the time can be estimated without it
             machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
+    if plan.augment.mt:
+        BackTranslator.load(plan.augment.mt, plan.augment.mt_back, device="cpu")
     plan, models = dataclasses.replace(plan, model=opened("")[0]), 2 if base else 1
     if not load(found.kind).learns:
         return _answers(plan, found, models * seeds, machine)

@@ -40,6 +40,8 @@ from corpusfit.workflows.pair_languages import check_languages
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
 OURS, BASE = "model", "base"
+SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}
+"""The settings that name the models."""
 
 
 class Evaluated(Finished):
@@ -270,8 +272,12 @@ class _Evaluation:
         pieces = self._missing()
         if not pieces:
             return
-        if len({piece.plan.model for piece in pieces}) > 1 or self.plan.augment.kind:
-            require_models(self.task, (piece.plan for piece in pieces))
+        pending = {piece.plan.model for piece in pieces}
+        if len(pending) > 1 or self.plan.augment.kind:  # else the first piece opens the only one
+            for role, side in self.models.items():
+                own = [model.plan for model in side.models if model.plan in pending]
+                plans = (dataclasses.replace(self.plan, model=plan) for plan in own)
+                require_models(self.task, plans, SETTINGS[role])
         store_task(self.task, self.folder.task)
         for size in self.sizes:
             self._augment(size, machine)
