@@ -71,11 +71,9 @@ def find_training_inputs(
     def find(inputs: Sequence[str], role: str) -> list[Source]:
         return context.find(inputs, read, role) if inputs else []
 
+    require_own_text(data, task)
     tasks, general = find(task, "task"), find(replay, "replay")
     if list(data) == [TASK]:
-        if not tasks:
-            cure = "For instance <.data=task> <.task=train.jsonl>."
-            raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
         return TrainingInputs([], tasks, general, read=read, task_read=read)
     folder, manifest = _selection(data)
     if folder is None or manifest is None:
@@ -89,6 +87,13 @@ def find_training_inputs(
     chosen = find([str(folder / "selected")], "data")
     plain = ReadPlan()
     return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
+
+
+def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
+    """Raise `UsageError` for --data task without --task."""
+    if list(data) == [TASK] and not task:
+        cure = "For instance <.data=task> <.task=train.jsonl>."
+        raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
 
 
 def require_task(texts: TrainingInputs) -> None:

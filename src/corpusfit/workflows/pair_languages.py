@@ -24,13 +24,16 @@ _FEW = 0.1
 
 def check_sources(
     sources: Sequence[Source], read: ReadPlan, setting: str, warn: Callable[[str], None]
-) -> None:
+) -> Pair | None:
     """Check the languages of a sample of a parallel corpus; nothing for another corpus."""
-    if sources and corpus.is_parallel(sources):
-        check_languages(_sample(sources, read), setting, warn)
+    if not (sources and corpus.is_parallel(sources)):
+        return None
+    return check_languages(_sample(sources, read), setting, warn)
 
 
-def check_languages(pairs: Iterable[Pair], setting: str, warn: Callable[[str], None]) -> None:
+def check_languages(
+    pairs: Iterable[Pair], setting: str, warn: Callable[[str], None]
+) -> Pair | None:
     """Compare the commonest language of each side, and count pairs with a side in another one.
 
     Skipped without the extra `languages`, and where few pairs have five words on both sides.
@@ -42,16 +45,19 @@ def check_languages(pairs: Iterable[Pair], setting: str, warn: Callable[[str], N
         setting: the setting that named them, for messages.
         warn: called with a warning if a tenth of the pairs are in other languages.
 
+    Returns:
+        The commonest language of each side; None where it is skipped.
+
     Raises:
         InputError: both sides are in the same language.
     """
     if not can_identify():
-        return
+        return None
     long = (pair for pair in pairs if min(len(side.split()) for side in pair) >= _WORDS)
     identify = identifier()
     found = [(identify(text), identify(translation)) for text, translation in islice(long, _PAIRS)]
     if len(found) < _ENOUGH:
-        return
+        return None
     counts = [Counter(sides) for sides in zip(*found, strict=True)]
     (first, second), most = zip(*(c.most_common(1)[0] for c in counts), strict=True)
     if first == second and 2 * min(most) > len(found):
@@ -71,6 +77,7 @@ def check_languages(pairs: Iterable[Pair], setting: str, warn: Callable[[str], N
             f"language than most ({shares}). Look at some, and remove those that are no "
             "translations."
         )
+    return first, second
 
 
 def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[Pair]:

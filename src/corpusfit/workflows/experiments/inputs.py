@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpusfit import corpus
+from corpusfit.adapt.plan import TASK, TRANSLATION
 from corpusfit.artifacts import write_bytes
 from corpusfit.compose.plan import CompositionPlan
 from corpusfit.compose.plan import read_recipe as read_composition
@@ -23,8 +24,8 @@ from corpusfit.evaluate.task import Examples, Task, store_task, task_digest
 from corpusfit.manifest import digest, source_identity
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import INIT, ORACLE, Recipe, Selector
-from corpusfit.workflows.experiments.entries import RecipeTask
+from corpusfit.workflows.experiments.config import COMPOSE, INIT, ORACLE, Recipe, Selector
+from corpusfit.workflows.experiments.entries import BASE, RecipeTask
 from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.graph import with_found
@@ -62,6 +63,11 @@ def load_inputs(
         if recipe.corpus:
             found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
             pile = source_identity(found)
+            trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
+            translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
+            if translates and not corpus.is_parallel(found):
+                allowed = "aligned pairs with adapt.objective.name = translation"
+                raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
             recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
         plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
         encoders = {
