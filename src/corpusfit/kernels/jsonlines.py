@@ -279,7 +279,7 @@ def _skip_name(data: _Bytes, i: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: C901, PLR0911, PLR0912
+def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: PLR0912
     """One past the value at i, fully checked; `_UNDECIDED` if it is not plain JSON.
 
     One loop with the open brackets as bits of an integer, because recursion is slow in numba.
@@ -339,7 +339,7 @@ def has_text(out: _Bytes, begin: int, end: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: int) -> int:  # noqa: PLR0911
+def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: int) -> int:
     """Copy the field's text of one line to out[j:]; returns its end, or `_UNDECIDED`."""
     found = _UNDECIDED
     i = _space(data, i, end)

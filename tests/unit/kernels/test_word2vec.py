@@ -27,7 +27,7 @@ class Chance:
         return ((x ^ (x >> 31)) >> 11) * 2.0**-53
 
 
-def plainly(sentences, counts, vectors, window, negative, sample, epochs, rate, seed):  # noqa: C901
+def plainly(sentences, counts, vectors, window, negative, sample, epochs, rate, seed):
     """Mikolov et al. (2013), equations 4 and 5, word by word in float64."""
     chance, n = Chance(seed), sum(map(len, sentences))
     inner, outer = vectors.astype(np.float64), np.zeros(vectors.shape)
