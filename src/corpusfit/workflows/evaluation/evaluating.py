@@ -99,6 +99,7 @@ def evaluate(
         raise bad_setting("<.seeds>", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)
     task_type = load(found.kind)
+    signatures = task_type.signatures(found.labels)  # here, so that a missing library is said first
     if not task_type.learns:
         _require_answerable(plan, train_sizes, found.kind)
     seeds = seeds_of(plan, found.kind, seeds, base)
@@ -142,7 +143,7 @@ def evaluate(
             "seeds": seeds,
             "metric": evaluation.metric,
             "unit": task_type.unit,
-            "signatures": task_type.signatures(found.labels),
+            "signatures": signatures,
             "constant": task_type.constant(found),
             "results": results,
             "comparisons": comparisons,
