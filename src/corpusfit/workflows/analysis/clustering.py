@@ -156,8 +156,8 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     if empty:
         different = len(np.unique(vectors, axis=0))
         run.warn(
-            f"{empty} of {domains.k} clusters have no unit, because the encoder tells only "
-            f"{different:,} of the sample's {len(units):,} units apart. Lower <mixture.k>, or name "
+            f"{empty} of {domains.k} clusters have no unit: the embeddings of the sample's "
+            f"{len(units):,} units have {different:,} different values. Lower <mixture.k>, or name "
             "an encoder that knows the corpus's language with <embed.embedder>."
             if different < domains.k
             else f"{empty} of {domains.k} clusters have no unit. Lower <mixture.k>."
