@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from corpusfit.errors import UsageError, bad_setting
+from corpusfit.languages import code_of
 from corpusfit.options import Option
 from corpusfit.settings import SEED, Group, Settings
 
@@ -105,8 +106,9 @@ class ReadPlan(Group, group="read"):
     max_words: Annotated[
         int,
         Option(
-            "Most words of a side of an aligned pair, at white space; longer pairs are rejected; 0 "
-            "is any number",
+            "Most words of a side of an aligned pair, at white space, or two characters of Chinese "
+            "or Japanese, three letters of Thai and the like; longer pairs are rejected; 0 is any "
+            "number",
             "max_words",
             least=0,
         ),
@@ -135,7 +137,7 @@ class ReadPlan(Group, group="read"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
-        check_direction("<read.normalise>", self.normalise)
+        check_languages("<read.normalise>", self.normalise)
         if 0 < self.max_length_ratio < 1:
             allowed = "0, or 1 or more: the longer side over the shorter"
             raise bad_setting("<read.max_length_ratio>", allowed, self.max_length_ratio)
@@ -144,9 +146,17 @@ class ReadPlan(Group, group="read"):
 
 
 def check_direction(setting: str, direction: str) -> None:
-    """Raise `UsageError` unless two languages are named, or none."""
+    """Raise `UsageError` unless two sides are named, or none."""
     if direction and not _DIRECTION.fullmatch(direction):
-        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction)
+        cure = "Write a script or region after an underscore, as in pt_BR-en."
+        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction, cure)
+
+
+def check_languages(setting: str, direction: str) -> None:
+    """Raise `UsageError` unless two languages are named, or none."""
+    check_direction(setting, direction)
+    for language in filter(None, direction.split("-")):
+        code_of(language, setting)
 
 
 def check_mark(setting: str, mark: str) -> None:

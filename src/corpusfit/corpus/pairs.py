@@ -17,6 +17,7 @@ from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
 from corpusfit.corpus.unpack import COMPRESSIONS, Stream, unpacked_name
 from corpusfit.errors import bad_setting, importing
+from corpusfit.languages import code_of, count_words
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
@@ -135,7 +136,7 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
         languages = plan.normalise.split("-")
         sides = punctuation(languages[0])(sides[0]), punctuation(languages[1])(sides[1])
     if plan.max_words or plan.max_length_ratio:
-        fewer, more = sorted(len(side.split()) for side in sides)
+        fewer, more = sorted(map(count_words, sides))
         if plan.max_words and more > plan.max_words:
             return Reject(row, byte, rejects.too_many_words(plan))
         if plan.max_length_ratio and more > plan.max_length_ratio * fewer:
@@ -150,11 +151,12 @@ def punctuation(language: str) -> Callable[[str], str]:
     Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
 
     Raises:
+        UsageError: there is no such language.
         MissingDependencyError: sacremoses is not installed.
     """
     with importing("Normalising punctuation", "languages"):
         from sacremoses import MosesPunctNormalizer
-    normalise: Callable[[str], str] = MosesPunctNormalizer(lang=language).normalize
+    normalise: Callable[[str], str] = MosesPunctNormalizer(lang=code_of(language)).normalize
     return lambda text: normalise(text) or text
 
 

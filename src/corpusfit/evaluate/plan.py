@@ -20,6 +20,7 @@ from corpusfit.plan import (
     Quote,
     Separator,
     check_direction,
+    check_languages,
     check_mark,
 )
 from corpusfit.settings import SEED, Group, Settings, one_of
@@ -152,7 +153,7 @@ class TaskPlan(Group, group="task"):
         for name in ("separator", "quote"):
             check_mark(f"<task.{name}>", getattr(self, name))
         check_direction("<task.direction>", self.direction)
-        check_direction("<task.normalise>", self.normalise)
+        check_languages("<task.normalise>", self.normalise)
         check_metric("<task.metric>", self.metric, self.kind)
 
 

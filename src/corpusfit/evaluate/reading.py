@@ -23,6 +23,7 @@ from corpusfit.evaluate.registry import detect, load
 from corpusfit.evaluate.splits import SPLITS, TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
+from corpusfit.languages import USUAL, bleu_tokenizer
 
 READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
@@ -76,8 +77,12 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
-        labels = languages_of(found.places["test"], plan) if task_type.parallel else ()
-        learnable = 0
+        labels, learnable = (), 0
+        if task_type.parallel:
+            source, target = languages_of(found.places["test"], plan)
+            tokenizer = bleu_tokenizer(target, (own[0] for own in splits["test"].labels))
+            # In the labels, so that outcomes by another tokenizer are not those of this task.
+            labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
     number = {label: i for i, label in enumerate(labels)}
     examples = {
         split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])

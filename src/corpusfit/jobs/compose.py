@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import key_of
 from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
 from corpusfit.compose.clean import Sentences, clean, without_markup
-from corpusfit.compose.languages import code_of, identifier
 from corpusfit.compose.plan import SENTENCES, TextSource
 from corpusfit.corpus import rows
 from corpusfit.engine import Job, PlainJob
 from corpusfit.errors import ChangedInputError, UsageError, changed_input
+from corpusfit.languages import code_of, identifier
 from corpusfit.types import Document, Shard
 
 _LEVEL = 3
 _BEGINNING = 4000  # characters, of which the identifier sees the first without markup
+_LABEL = 40  # characters of a label that is no language code, for the warning
 
 
 def surveyed_path(folder: Path, source: int, shard: int) -> Path:
@@ -87,7 +88,8 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
                 rejects.append((row.row, row.byte, row.reason))
         counts: Counter[str] = Counter(documents=len(documents), rejected=len(rejects))
         counts["characters"] = sum(len(d.text) for d in documents)
-        languages = self._languages(source, shard, documents, identify, counts)
+        unread: Counter[str] = Counter()
+        languages = self._languages(source, shard, documents, identify, counts, unread)
         found = self.clean(number, [d.text for d in documents], languages)
         sentences, pieces = found.sums(len(documents))
         used = np.flatnonzero(sentences)
@@ -107,6 +109,7 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             "rejects": rejects,
             "counts": {**counts, **found.counts},
             "others": dict(others),
+            "unread": dict(unread),
         }
         write_arrays(surveyed_path(self.folder, number, shard.index), columns, seen)
         return len(used)
@@ -118,8 +121,12 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
         documents: list[Document],
         identify: Callable[[str], str] | None,
         counts: Counter[str],
+        unread: Counter[str],
     ) -> list[str]:
-        """The code of each document's language: of the source, of the row, or identified."""
+        """The code of each document's language: of the source, of the row, or identified.
+
+        Labels that are no language are counted in `unread`.
+        """
         if source.language:
             return [source.language] * len(documents)
         stated: dict[int, str] = {}
@@ -128,20 +135,17 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             if source.page:  # the id was the page: read again, with the language as the id
                 read = dataclasses.replace(source.read, id_field=source.language_field)
                 labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
-            stated = {d.row: code for d in labelled if (code := _code(d.id))}
+            for document in labelled:
+                label = document.id if isinstance(document.id, str) else ""
+                try:
+                    stated[document.row] = code_of(label)
+                except UsageError:
+                    unread.update([label[:_LABEL]] if label.strip() else ())
         assert identify is not None  # noqa: S101
         counts["identified"] = len(documents) - len(stated)
         return [
             stated.get(d.row) or identify(without_markup(d.text[:_BEGINNING])) for d in documents
         ]
-
-
-def _code(label: str | int | None) -> str:
-    """The language code of a row's label; empty if it is none."""
-    try:
-        return code_of(label.strip()) if isinstance(label, str) else ""
-    except UsageError:
-        return ""
 
 
 def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[str]:

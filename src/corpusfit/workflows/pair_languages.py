@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from corpusfit import corpus
-from corpusfit.compose.languages import can_identify, identifier
 from corpusfit.errors import InputError
+from corpusfit.languages import can_identify, count_words, identifier
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
 
@@ -53,7 +53,7 @@ def check_languages(
     """
     if not can_identify():
         return None
-    long = (pair for pair in pairs if min(len(side.split()) for side in pair) >= _WORDS)
+    long = (pair for pair in pairs if min(map(count_words, pair)) >= _WORDS)
     identify = identifier()
     found = [(identify(text), identify(translation)) for text, translation in islice(long, _PAIRS)]
     if len(found) < _ENOUGH:
@@ -89,6 +89,6 @@ def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[Pair]:
             (row.text, row.translation or "")
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
-            if isinstance(row, Document) and len(row.text.split()) >= _WORDS
+            if isinstance(row, Document) and count_words(row.text) >= _WORDS
         )
         yield from islice(found, each)

@@ -56,7 +56,7 @@ def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
     for (side, field), language in zip(marks, languages, strict=True):
         mark = str(getattr(tokenizer, field, ""))
         try:
-            marked = code_of(mark.partition("_")[0])
+            marked = code_of(mark)
         except UsageError:
             continue  # no mark, or none of a language, as of programs
         if marked != language:

@@ -164,6 +164,7 @@ def prepare(
         raise bad_setting("<.seeds>", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)
     task_type = load(found.kind)
+    task_type.signatures(found.labels)  # raises if the library of its metrics is missing
     if not task_type.learns:
         _require_answerable(plan, train_sizes, found.kind)
     elif plan.model.frozen and not task_type.one_class:

@@ -145,11 +145,13 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
     """By source, counts of rows, documents, rejects and cleaning; warns of unusable rows."""
     total = [Counter[str]() for _ in shards]
     others = [Counter[str]() for _ in shards]
+    unread = [Counter[str]() for _ in shards]
     reasons = [Reasons() for _ in shards]
     losses = [cures.Losses() for _ in shards]
     for number, seen in headers(context, shards):
         total[number].update(seen["counts"])
         others[number].update(seen["others"])
+        unread[number].update(seen["unread"])
         reasons[number].add(seen["rejects"])
         rejected = (reason for *_, reason in seen["rejects"])
         losses[number].add(
@@ -168,6 +170,12 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         if why.counts:
             unused = f"{why.counts.total():,} rows of {source.name} were not used: {why}."
             context.warn(f"{unused} {cure}".rstrip())
+        if labels := unread[number]:
+            shown = ", ".join(repr(label) for label, _ in labels.most_common(3))
+            context.warn(
+                f"{labels.total():,} rows of {source.name} have a {source.language_field} that is "
+                f"no code of a language ({shown}), so their language is identified."
+            )
         found[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
             **counts,
