@@ -12,9 +12,9 @@ from corpusfit import corpus
 from corpusfit.adapt.chunks import Chunks, cut_chunks, whole_pairs
 from corpusfit.adapt.tokens import PairTokens, Tokens
 from corpusfit.adapt.translators import domain_tags
-from corpusfit.compose.languages import code_of
 from corpusfit.engine import Progress
 from corpusfit.errors import UsageError, bad_setting
+from corpusfit.languages import code_of
 from corpusfit.types import Source
 from corpusfit.workflows.inputs import TrainingInputs
 from corpusfit.workflows.pair_languages import Pair, check_sources
