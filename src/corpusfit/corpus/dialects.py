@@ -41,7 +41,7 @@ class Dialect:
         separator: between values.
         quote: around a value; empty if quotes are text.
         escape: before a quote within a value; empty if quotes are doubled.
-        end: the end of a line, LF (also of CRLF) or CR.
+        end: the end of a line, LF (also of CRLF), or CR, in which case any ends one.
     """
 
     separator: str
@@ -75,10 +75,7 @@ class Dialect:
 
     def values(self, record: str) -> tuple[list[str], str]:
         """The values of a record, and why its quotes are wrong (empty: they are right)."""
-        if self.end == "\r":
-            record = record.removeprefix("\n").removesuffix("\n").removesuffix("\r")
-        else:
-            record = record.removesuffix("\n").removesuffix("\r")
+        record = record.removesuffix("\n").removesuffix("\r")
         if not self.quote or self.quote not in record:
             return record.split(self.separator), ""
         strict = self.escape or self.separator == TAB or BACKSLASH + self.quote in record
@@ -140,10 +137,10 @@ class Records:
 
     def _use(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._mark, end = dialect.quote.encode(), dialect.end.encode()
+        self._mark, ends = dialect.quote.encode(), b"\n\r" if dialect.end == "\r" else b"\n"
         mark, escape = re.escape(self._mark), re.escape(dialect.escape.encode())
-        before = rb"(?<=[\n%s%s])" % (end, re.escape(dialect.separator.encode()))
-        self._stop = re.compile(end + (rb"|" + before + mark if mark else b""))
+        before = rb"(?<=[%s%s])" % (ends, re.escape(dialect.separator.encode()))
+        self._stop = re.compile(b"[%s]" % ends + (rb"|" + before + mark if mark else b""))
         self._inside = re.compile(b"[%s%s]" % (mark, escape)) if mark else self._stop
         # a quote that several dialects read differently: after a backslash, or between tabs any
         self._doubt = re.compile(rb"\\" + mark if mark else rb'(?:^|(?<=[\t\r\n]))"')
@@ -248,29 +245,28 @@ class Records:
 def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: bool) -> int:
     """How many records speak for a dialect, less those that speak against it.
 
-    Against it are quotes that are not closed or not escaped, and too many values. For it, between
-    tabs, is a quoted value that holds a quote, a tab, or a line end where a line alone has not
-    the columns of the table; and any quoted value if all names of the header are quoted, or
-    without a header all values. Quotes as text are neither for nor against.
+    Against it are quotes that are not closed or not escaped, and other numbers of values than the
+    table's. For quotes between tabs is a quoted value that holds a quote, a tab, or a line end in
+    lines that have not the table's columns; and any quoted value if all names of the header
+    are quoted, or without a header all values.
     """
-    if not dialect.quote:
-        return 0
     records = Records(dialect)
     ends = [0, *records(sample)[0].tolist()]
     if whole and ends[-1] < len(sample):
         ends.append(len(sample))
     elif records.unclosed and len(sample) - ends[-1] > _HELD // 2:
-        return -1
-    field = _quoted(dialect.quote, dialect.escape)[0].pattern
-    between_tabs = re.compile(rf"(?:^|\t){field}(?=\t|\Z)", re.DOTALL)
+        return -len(sample)
+    between_tabs = None
+    if dialect.quote and dialect.separator == TAB:
+        field = _quoted(dialect.quote, dialect.escape)[0].pattern
+        between_tabs = re.compile(rf"(?:^|\t){field}(?=\t|\Z)", re.DOTALL)
     gain, some, fully = 0, 0, list[bool]()
     for begin, end in itertools.pairwise(ends):
-        record = sample[begin:end].decode(errors="replace")
+        record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)
-        if fault or len(values) > width:
+        if fault or (record and len(values) != width):
             gain -= 1
-        elif dialect.separator == TAB and record.strip("\r\n"):
-            record = record.strip("\r\n")
+        elif record and between_tabs:
             found = between_tabs.findall(record)
             lines = re.split("\r\n|\r|\n", record)
             broken = any(line.count(TAB) + 1 != width for line in lines)

@@ -132,20 +132,24 @@ class Csv(Format):
         """The dialects that a file may have by its first bytes, the usual one first."""
         escape = plan.escape if plan.escape != plan.quote else ""
         first = Dialect(plan.separator or self.delimiter, plan.quote, escape)
-        if b"\r" in data and not len(Records(first)(data)[0]):
-            first = replace(first, end="\r")
         header = re.split(rb"[\r\n]", data[:_SEEN], maxsplit=1)[0]
         names = first.names(header)
-        own = (plan.text_field, *fields_in(plan.text_field))
-        if not plan.separator and not plan.columns and len(names) == 1 and names[0] not in own:
+        own = {plan.text_field, *fields_in(plan.text_field)}
+        if not plan.separator and not plan.columns and len(names) < 2 and not own & {*names}:
             others = [replace(first, separator=mark) for mark in SEPARATORS]
             fitting = [other for other in others if len(other.names(header)) > 1]
             first = fitting[0] if len(fitting) == 1 else first
-        if not plan.quote:
-            return [first]
-        dialects = [first] if plan.escape else [first, replace(first, escape=BACKSLASH)]
+        dialects = [first]
+        if plan.quote and not plan.escape:
+            dialects.append(replace(first, escape=BACKSLASH))
+        # lines end in CR if no LF is outside quotes
+        by_cr = [replace(dialect, end="\r") for dialect in dialects]
+        if b"\r" in data and {b"\r"} in [
+            _ends_of(dialect, data[:_SEEN]) or _ends_of(dialect, data) for dialect in by_cr
+        ]:
+            dialects = by_cr
         if first.separator == TAB and plan.quote == ReadPlan().quote:
-            dialects.insert(0, replace(first, quote="", escape=""))
+            dialects.insert(0, replace(dialects[0], quote="", escape=""))
         return dialects
 
 
@@ -170,6 +174,11 @@ def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> lis
     if not fault and len(values) > most:
         fault = f"{len(values)} fields under a header of {most}"
     return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
+
+
+def _ends_of(dialect: Dialect, data: bytes) -> set[bytes]:
+    """The characters that end the records of a file's beginning."""
+    return {data[end - 1 : end] for end in Records(dialect)(data)[0].tolist()}
 
 
 def columns_in(plan: ReadPlan) -> list[str]:
