@@ -47,7 +47,20 @@ Normalise = Annotated[
         metavar="FROM-TO",
     ),
 ]
-Quote = Annotated[str, Option("Quote character of CSV files; empty for none")]
+Quote = Annotated[
+    str,
+    Option(
+        "Quote character of CSV files; empty for none",
+        default='`"`, of values between tabs only where the file has quoted values',
+    ),
+]
+Escape = Annotated[
+    str,
+    Option(
+        "Character that escapes a quote in CSV files; the quote itself if it is doubled",
+        default="as the file has it: a backslash, or the quote itself",
+    ),
+]
 Columns = Annotated[
     str,
     Option(
@@ -90,6 +103,7 @@ class ReadPlan(Group, group="read"):
     ] = "blocks"
     separator: Separator = ""
     quote: Quote = '"'
+    escape: Escape = ""
     columns: Columns = ""
     query: Query = ""
     strict: Annotated[bool, Option("Stop at the first row that cannot be used", "strict")] = False
@@ -130,9 +144,9 @@ class ReadPlan(Group, group="read"):
         return {k: v for k, v in self.identity().items() if k not in same}
 
     def identity(self) -> dict[str, Any]:
-        """All settings but `strict`, those of pairs only where set: older runs lack them."""
-        start, pairs = ReadPlan(), ("normalise", "max_words", "max_length_ratio")
-        same = {name for name in pairs if getattr(self, name) == getattr(start, name)}
+        """All settings but `strict`, newer ones only where set: older runs lack them."""
+        start, newer = ReadPlan(), ("normalise", "max_words", "max_length_ratio", "escape")
+        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
         return {k: v for k, v in dataclasses.asdict(self).items() if k not in {"strict", *same}}
 
     def _check_together(self) -> None:
@@ -141,7 +155,7 @@ class ReadPlan(Group, group="read"):
         if 0 < self.max_length_ratio < 1:
             allowed = "0, or 1 or more: the longer side over the shorter"
             raise bad_setting("<read.max_length_ratio>", allowed, self.max_length_ratio)
-        for name in ("separator", "quote"):
+        for name in ("separator", "quote", "escape"):
             check_mark(f"<read.{name}>", getattr(self, name))
 
 
@@ -161,7 +175,7 @@ def check_languages(setting: str, direction: str) -> None:
 
 def check_mark(setting: str, mark: str) -> None:
     """Raise `UsageError` unless a mark of CSV files is empty or one ASCII character."""
-    if mark and (len(mark) > 1 or not mark.isascii() or mark in "\r\n"):
+    if mark and (len(mark) > 1 or not mark.isascii() or mark in "\r\n\0"):
         raise bad_setting(setting, "one ASCII character", mark, "For example ';' or '|'.")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from corpusfit.artifacts import user_path
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import SIDES, Named
-from corpusfit.corpus.cutting import BOM, Lines, cut, lines_of
+from corpusfit.corpus.cutting import BOM, Chunks, Lines, cut, lines_of
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
-from corpusfit.corpus.unpack import COMPRESSIONS, Stream, unpacked_name
+from corpusfit.corpus.unpack import COMPRESSIONS, unpacked_name
 from corpusfit.errors import bad_setting, importing
 from corpusfit.languages import code_of, count_words
 from corpusfit.plan import ReadPlan
@@ -91,7 +91,7 @@ class LineReader:
         plan: the row limit.
     """
 
-    def __init__(self, stream: Stream, plan: ReadPlan) -> None:
+    def __init__(self, stream: Chunks, plan: ReadPlan) -> None:
         self._blocks = cut(stream, Lines(), plan)
         self._lines: list[bytes] = []
         self._at = 0

@@ -15,6 +15,7 @@ from corpusfit.options import Option
 from corpusfit.plan import (
     Columns,
     Device,
+    Escape,
     Normalise,
     Query,
     Quote,
@@ -125,6 +126,7 @@ class TaskPlan(Group, group="task"):
     normalise: Normalise = ""
     separator: Separator = ""
     quote: Quote = '"'
+    escape: Escape = ""
     columns: Columns = ""
     query: Query = ""
     dev_share: Annotated[
@@ -150,7 +152,7 @@ class TaskPlan(Group, group="task"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
-        for name in ("separator", "quote"):
+        for name in ("separator", "quote", "escape"):
             check_mark(f"<task.{name}>", getattr(self, name))
         check_direction("<task.direction>", self.direction)
         check_languages("<task.normalise>", self.normalise)

@@ -19,7 +19,7 @@ import orjson
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format, completed, is_utf8
-from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
+from corpusfit.corpus.cutting import BOM, Block, Lines, Text, cut, lines_of
 from corpusfit.corpus.fields import Pick, Row, fields_in, from_mapping
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import field_texts, line_spans
@@ -87,7 +87,7 @@ class Jsonl(JsonLines):
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole lines."""
-        return cut(Stream(source, plan), Lines(), plan)
+        return cut(Text(Stream(source, plan), plan), Lines(), plan)
 
 
 def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.evaluate.formats.labelled import Labelled, whole_text
+from corpusfit.evaluate.formats.labelled import Labelled, lines_of, whole_text
 from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
@@ -128,8 +128,7 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
 
 def _annotations(path: Path) -> Iterator[_Annotation]:
     """The text-bound annotations of an `.ann` file, in file order."""
-    for number, raw in enumerate(whole_text(path).removeprefix("\ufeff").split("\n"), 1):
-        line = raw.rstrip("\r")
+    for number, line in lines_of(path):
         if not line.strip() or line.startswith(_OTHERS):
             continue
         found = _ANNOTATION.fullmatch(line)

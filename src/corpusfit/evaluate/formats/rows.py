@@ -112,6 +112,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
         id_field=plan.label_field,
         separator=plan.separator,
         quote=plan.quote,
+        escape=plan.escape,
         columns=plan.columns,
         query=plan.query,
     )
