@@ -9,7 +9,7 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.corpus.fields import Row
-from corpusfit.corpus.rejects import EMPTY_LINE, missing_field, not_a_string
+from corpusfit.corpus.rejects import EMPTY_LINE, missing_field
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.plan import TaskPlan
@@ -41,9 +41,15 @@ class Rows:
         return [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
 
     def holds_words(self) -> bool:
-        """Whether the text field of the first row is a list: rows of words and tags."""
-        first = self.rows[0] if self.rows else None
-        return isinstance(first, Reject) and first.reason.startswith(not_a_string([]))
+        """Whether each row has as many labels as strings in its text: rows of words and tags."""
+        documents = [row for row in self.rows if isinstance(row, Document)]
+        return bool(documents) and all(
+            isinstance(row.value, list)
+            and isinstance(words := (row.fields or {}).get(self.read.text_field), list)
+            and all(isinstance(word, str) for word in words)
+            and len(words) == len(row.value)
+            for row in documents
+        )
 
     def labelled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labelled:
         """The usable rows; a note counts the others.
