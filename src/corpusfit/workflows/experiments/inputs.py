@@ -60,7 +60,9 @@ def load_inputs(
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
         if recipe.corpus:
-            found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+            found = corpus.find(
+                recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+            )
             pile = source_identity(found)
             recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
         plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
