@@ -67,6 +67,7 @@ _AS_LINES = (
 )
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
 _TAB = "\t"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HEAD = 1 << 16
 _LOST = 0.1
 """Rows of a file that are rejected for one reason, as a fraction, above which it needs a cure."""
@@ -226,11 +227,8 @@ def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
 def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
     """What to do about the text of a file, whose rows are most often rejected for a reason."""
     path = source.url
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return f"{source.name} is in UTF-16: {_recoded('UTF-16', path)}"
-    if reason == rejects.INVALID_UTF8:
-        recoded = _recoded("WINDOWS-1252", path)
-        return f"{source.name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {recoded}"
+    if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
+        return of_encoding(source.name, path, start)
     listed = start.lstrip()[:1] == b"["
     if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
@@ -314,6 +312,24 @@ def _moved(path: str, to: str) -> str:
     return f"mv {shlex.quote(path)} {shlex.quote(to)}"
 
 
-def _recoded(encoding: str, path: str) -> str:
-    suffix = PurePosixPath(unpacked_name(path)[0]).suffix
-    return _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
+def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:
+    """What to do about a file that is not in UTF-8.
+
+    Args:
+        name: what to call it.
+        path: the file.
+        start: its first bytes, unpacked (default: read).
+        alone: the new file must be the only readable one of its name, as in the folder of a task;
+            the old one is renamed to end in `.old`.
+    """
+    inner, archive = unpacked_name(path)
+    start = _start(path, archive) if start is None else start
+    encoding = "UTF-16" if start.startswith(_UTF16) else "WINDOWS-1252"
+    suffix = PurePosixPath(inner).suffix
+    command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
+    if alone:
+        command += f" && {_moved(path, path + '.old')}"
+        command += f" && rm {shlex.quote(inner)}" if archive else ""
+    if encoding == "UTF-16":
+        return f"{name} is in UTF-16: {command}"
+    return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"

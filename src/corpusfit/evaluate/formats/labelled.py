@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.corpus.cures import of_encoding
 from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
@@ -49,4 +50,5 @@ def whole_text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise InputError(f"{path}, line {line}: not UTF-8. Save the file as UTF-8.") from e
+        cure = of_encoding(path.name, str(path), data, alone=True)
+        raise InputError(f"{path}, line {line}: invalid UTF-8. {cure}") from e
