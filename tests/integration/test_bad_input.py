@@ -37,7 +37,7 @@ BAD = {
     "invalid UTF-8": b'{"text": "caf\xe9"}',
     "text contains NUL": rb'{"text": "before\u0000after"}',
     "malformed JSON: raw NUL": b'{"text": "before\0after"}',
-    "text is not a string": b'{"text": ["a", "list"]}',
+    "text is not a string": b'{"text": ["a", 1]}',
     "text is null": b'{"text": null}',
     "text is empty": b'{"text": " \\n "}',
     "missing field 'text'": b'{"body": "elsewhere"}',

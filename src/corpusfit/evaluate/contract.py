@@ -115,8 +115,17 @@ class TaskType(ABC):
         """
         return [str(value)] if isinstance(value, str | int) and str(value).strip() else None
 
-    def prepare(self, splits: Splits) -> tuple[Splits, list[str]]:
-        """The splits with labels in one form, and notes for the user on what was converted."""
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """The splits with labels in one form, and notes for the user on what was converted.
+
+        Args:
+            splits: the splits, with labels as `parse` or a format gives them.
+            names: what the plan calls the numbers of labels, from 0; empty if it does not.
+
+        Raises:
+            InputError: the labels have no one form.
+            UsageError: the names do not fit.
+        """
         return splits, []
 
     def labels(self, splits: Splits) -> tuple[tuple[str, ...], int]:

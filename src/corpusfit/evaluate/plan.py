@@ -109,7 +109,8 @@ class TaskPlan(Group, group="task"):
     label_names: Annotated[
         str,
         Option(
-            "Names of the numbers of tags, from 0, separated by commas",
+            "Names of the numbers of tags, or of the classes of a multi-label task, from 0, "
+            "separated by commas",
             default="those of the Hugging Face dataset",
         ),
     ] = ""

@@ -16,7 +16,7 @@ from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.formats.pairs import languages_of, read_translations
 from corpusfit.evaluate.formats.rct import read_rct
 from corpusfit.evaluate.formats.rows import read_rows, read_texts
-from corpusfit.evaluate.formats.tokens import read_tokens
+from corpusfit.evaluate.formats.tokens import given_names, read_tokens
 from corpusfit.evaluate.formats.xlsx import read_xlsx
 from corpusfit.evaluate.plan import TaskPlan, metric_of
 from corpusfit.evaluate.registry import detect, load
@@ -68,12 +68,15 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     task_type, splits = _read(found, plan)
     metric_of(plan, task_type.kind)
     notes = [note for labelled in splits.values() for note in labelled.notes]
-    splits, converted = task_type.prepare(splits)
+    splits, converted = task_type.prepare(splits, given_names(plan))
     notes += converted
     if task_type.uses_train:
         splits, made = _with_all(splits, plan, seed)
         notes += made
-        labels, learnable = task_type.labels(splits)
+        try:
+            labels, learnable = task_type.labels(splits)
+        except InputError as e:  # perhaps for want of the rows that were left out
+            raise InputError(" ".join([e.args[0], *notes])) from e
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
@@ -158,6 +161,11 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
         here = others & labelled.different()
         if here:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
+            if all(labels and others.issuperset(labels) for labels in labelled.labels):
+                raise InputError(
+                    f"<.task> must have labels in {split} that are in train too; {split} has only "
+                    f"{', '.join(map(repr, in_order(here)[:8]))}. Write them alike in all splits."
+                )
             few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")
             words = "a label" if len(here) == 1 else f"{len(here):,} labels"
             yield (

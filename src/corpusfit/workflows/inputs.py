@@ -103,11 +103,13 @@ def require_task(texts: TrainingInputs) -> None:
         raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
 
 
-def with_task_phase(texts: TrainingInputs, then: Sequence[str], spool: Path) -> TrainingInputs:
+def with_task_phase(
+    texts: TrainingInputs, then: Sequence[str], context: RunContext
+) -> TrainingInputs:
     """The same texts with those of a second phase, which are read as the task's."""
     if not then:
         return texts
-    found = corpus.find(then, texts.task_read, spool=spool, role="task")
+    found = context.find(then, texts.task_read, "task")
     return dataclasses.replace(texts, then=found)
 
 

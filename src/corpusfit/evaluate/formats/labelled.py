@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.corpus.cures import of_encoding
 from corpusfit.corpus.cutting import line_feeds
 from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError
@@ -51,7 +52,8 @@ def whole_text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise InputError(f"{path}, line {line}: not UTF-8. Save the file as UTF-8.") from e
+        cure = of_encoding(path.name, str(path), data, alone=True)
+        raise InputError(f"{path}, line {line}: invalid UTF-8. {cure}") from e
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -193,7 +193,7 @@ def _prepare(
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
             require_task(texts)
-            texts = with_task_phase(texts, then, folder.work)
+            texts = with_task_phase(texts, then, context)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)

@@ -61,7 +61,9 @@ def load_inputs(
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
         if recipe.corpus:
-            found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+            found = corpus.find(
+                recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+            )
             pile = source_identity(found)
             trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
             translates = any(s.adapt.objective.name == TRANSLATION for s in trains)

@@ -136,7 +136,8 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -
         if source.target:
             texts = here.find(source.target, source.read, f"source {source.name}: target")
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(texts).items()}
-    return ComposeContext(recipe, running, folder, sources, targets)
+    notes = list(running.passed_over)
+    return ComposeContext(recipe, running, folder, sources, targets, warnings=notes)
 
 
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:

@@ -60,7 +60,9 @@ def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> M
     separation = recipe.separation or Separation()
     with called_by(RecipeKeys("select")):
         read = recipe.selectors[0].select.read
-        sources = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+        sources = corpus.find(
+            recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+        )
     targets = targets_of(recipe, separation, sources)
     cells = cells_of(recipe, separation, sources, targets, folder, machine)
     return Measurements(recipe, separation, sources, targets, cells)
