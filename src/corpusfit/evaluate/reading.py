@@ -67,16 +67,16 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     found = find_splits(place, plan.kind)
     task_type, splits = _read(found, plan)
     metric_of(plan, task_type.kind)
-    notes = [note for labelled in splits.values() for note in labelled.notes]
+    left_out = [note for labelled in splits.values() for note in labelled.notes]
     splits, converted = task_type.prepare(splits, given_names(plan))
-    notes += converted
+    notes = [*left_out, *converted]
     if task_type.uses_train:
         splits, made = _with_all(splits, plan, seed)
         notes += made
         try:
             labels, learnable = task_type.labels(splits)
         except InputError as e:  # perhaps for want of the rows that were left out
-            raise InputError(" ".join([e.args[0], *notes])) from e
+            raise InputError(" ".join([e.args[0], *left_out])) from e
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
