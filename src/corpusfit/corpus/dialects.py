@@ -221,7 +221,7 @@ class Records:
     def _look(self, chunk: bytes, following: bytes) -> None:
         """Decide on the dialect if a quote in the next chunk can be read in several ways."""
         data = self._open + chunk
-        doubt = self._doubt.search(data)
+        doubt = self._doubt.search(data) if (self._mark or b'"') in data else None
         if not doubt:
             return
         # from the record of this quote on, before which all dialects agree
