@@ -205,7 +205,11 @@ def in_memory(name, values, kind):
     yield "reader", table.to_reader()
     yield "pandas", pd.DataFrame({"x": pd.Series(values, dtype=object)})
     if name == "float":
-        yield "float32", pd.DataFrame({"x": np.array([v or 0 for v in values], np.float32)}), True
+        yield (
+            "float32",
+            pd.DataFrame({"x": np.array([v if v is not None else 0 for v in values], np.float32)}),
+            True,
+        )
     if name != "dictionary":
         yield "pandas of Arrow", table.to_pandas(types_mapper=pd.ArrowDtype)
     if None not in values and name != "map":

@@ -100,12 +100,12 @@ def evaluate(
     plan = plan.check()
     found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
     task_type = load(found.kind)
-    models = {OURS: side_of(plan, found, "", seeds)}
-    if base:
-        models[BASE] = side_of(plan, found, base, seeds)
     folder = EvaluateFolder(out)
     folder.claim()
     with locked(folder.work, "evaluate", make=True):
+        models = {OURS: side_of(plan, found, "", seeds)}
+        if base:
+            models[BASE] = side_of(plan, found, base, seeds)
         folder.begin(_identity(plan, found), overwrite=overwrite)
         common = split_overlaps(found)
         for note in (*found.notes, *common.notes()):
