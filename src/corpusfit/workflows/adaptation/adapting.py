@@ -25,6 +25,7 @@ from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
 from corpusfit.artifacts import remove, user_path, write_bytes
+from corpusfit.corpus.same_text import FORM
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
@@ -187,7 +188,9 @@ def _prepare(
         texts = require_pairs(texts, machine.progress) if pairs else texts
         tags = tags_of(texts) if plan.objective.tag_domains else []
         opened = _opened(plan, texts, itertools.chain(*guarded.values()), tags, hardware, machine)
-        identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
+        identity = _identity(plan, texts, opened) | (
+            {"guard": digest(guarded), "same_text": FORM} if guarded else {}
+        )
         identity |= {"tags": tags} if tags else {}
         if plan.objective.name in EMBEDDINGS:
             identity["pooling"] = opened.model.pooling.mode
