@@ -16,11 +16,11 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import key_of
 from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
 from corpusfit.compose.clean import Sentences, clean, without_markup
 from corpusfit.compose.plan import SENTENCES, TextSource
 from corpusfit.corpus import rows
+from corpusfit.corpus.same_text import exact_key
 from corpusfit.engine import Job, PlainJob
 from corpusfit.errors import ChangedInputError, UsageError, changed_input
 from corpusfit.languages import code_of, identifier
@@ -101,7 +101,7 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             "language": np.array([self.languages.index(languages[i]) for i in used], np.int16),
             "sentences": sentences[used].astype(np.int32),
             "pieces": pieces[used].astype(np.int32),
-            "text": np.fromiter(map(key_of, _joined(found, len(documents), used)), np.uint64),
+            "text": np.fromiter(map(exact_key, _joined(found, len(documents), used)), np.uint64),
             "page": _pages([documents[i] for i in used] if source.page else [], len(used)),
         }
         seen = {
@@ -148,12 +148,12 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
         ]
 
 
-def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[str]:
-    """The texts of some of n documents: their sentences, one per line."""
+def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[bytes]:
+    """The texts (UTF-8) of some of n documents: their sentences, one per line."""
     ends = np.cumsum(np.bincount(found.owner, minlength=n))
     begins = np.concatenate(([0], ends[:-1]))
     texts = found.texts.to_pylist()
-    return ["\n".join(texts[begins[i] : ends[i]]) for i in used.tolist()]
+    return ["\n".join(texts[begins[i] : ends[i]]).encode() for i in used.tolist()]
 
 
 def _pages(documents: list[Document], n: int) -> NDArray[np.uint64]:

@@ -43,6 +43,7 @@ Tibetan is none of them: its tsheg, a sign, stands between syllables.
 """
 
 _WORD_CATEGORIES = ("L", "M", "N")
+_SPOKEN = "#%&*/@\\§‰‱٪\u2032\u2033\u2034"
 
 
 def kind_of(char: str) -> int:
@@ -61,6 +62,16 @@ def kind_of(char: str) -> int:
     return SPACE if category[0] in "ZC" else SIGN
 
 
+def is_punctuation(char: str) -> bool:
+    """Whether a character is ordinary punctuation, which makes no other text of a text.
+
+    Not so the signs of punctuation that stand for a word or an operation, such as `%` and `/`.
+    """
+    if char in "`\u00b4":  # quotes, as people type them
+        return True
+    return unicodedata.category(char)[0] == "P" and char not in _SPOKEN
+
+
 def _lower(char: str) -> int:
     lower = char.lower()
     return ord(lower) if len(lower) == 1 else ord(char)
@@ -71,3 +82,13 @@ def table() -> NDArray[np.uint32]:
     """uint32 [LAST]: kind << KIND_SHIFT | lower-case code point, for every code point below."""
     entries = [kind_of(c) << KIND_SHIFT | _lower(c) for c in map(chr, range(LAST))]
     return np.array(entries, np.uint32)
+
+
+@cache
+def symbol_table() -> NDArray[np.uint32]:
+    """As `table`, but ordinary punctuation stands between words, so that only symbols are signs."""
+    entries = table().copy()
+    for code in np.flatnonzero(entries >> KIND_SHIFT == SIGN).tolist():
+        if is_punctuation(chr(code)):
+            entries[code] = SPACE << KIND_SHIFT | code
+    return entries

@@ -27,6 +27,7 @@ from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
 from corpusfit.artifacts import remove, user_path, write_bytes
+from corpusfit.corpus.same_text import FORM
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
@@ -207,7 +208,9 @@ def _prepare(
         opened = _ready(plan, base, texts, held, tags, hardware, machine)
         if languages is not None:
             check_marks(opened.tokenizer, languages, machine.progress)
-        identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
+        identity = _identity(plan, texts, opened) | (
+            {"guard": digest(guarded), "same_text": FORM} if guarded else {}
+        )
         identity |= {"tags": tags} if tags else {}
         if plan.objective.name in EMBEDDINGS:
             identity["pooling"] = opened.model.pooling.mode

@@ -18,6 +18,7 @@ from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_byt
 from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan
 from corpusfit.compose.selection import Pool, quantiles
 from corpusfit.corpus import cures
+from corpusfit.corpus.same_text import FORM
 from corpusfit.errors import EmptyInputError, spelled
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
@@ -130,6 +131,7 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     known = {name: version for name, version in versions().items() if name in used}
     order = [source.name for source in recipe.sources]
     seen = {"sources": sources, "order": order, "versions": known}
+    seen |= {"same_text": FORM}
     return {**seen, "languages": list(recipe.languages), "longest": recipe.longest}
 
 
