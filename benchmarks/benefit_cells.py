@@ -21,7 +21,7 @@ import zstandard
 import corpusfit
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import normalise
-from corpusfit.corpus.same_text import form_of, marked, text_keys
+from corpusfit.corpus.same_text import folded, form_of, text_keys
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.kernels.backoff import log_probabilities
@@ -118,7 +118,7 @@ class Work:
             texts = [row["text"] for row in rows if not label or row["label"] == label]
         shown = [normalise(text) for text in texts]
         kept = np.sort(np.unique(text_keys(shown), return_index=True)[1])
-        kept = [i for i in kept if form_of(marked(shown[i]))]
+        kept = [i for i in kept if form_of(folded(shown[i]))]
         return [(shown if part == "dev" else texts)[i] for i in kept]
 
 

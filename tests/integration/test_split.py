@@ -19,7 +19,7 @@ from journeys import digests, prose, rejects, stamps
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.corpus.same_text import marked, normal_form
+from corpusfit.corpus.same_text import folded, normal_form
 from corpusfit.errors import ChangedInputError, EmptyInputError, InputError, UsageError
 from corpusfit.kernels.tokens import reference
 
@@ -69,7 +69,7 @@ def lines(folder, suffix):
 
 
 def form(text):
-    return normal_form(marked(text))
+    return normal_form(folded(text))
 
 
 def on_two_sides(texts):

@@ -1,4 +1,4 @@
-"""When two texts are the same: what copies, splits, contamination, the guard and audits compare.
+"""When two texts are the same: what copies, splits, contamination and the guard compare.
 
 What: a text in one Unicode form and one case, of which letters with their marks, digits and symbols
 count, white space and ordinary punctuation do not. Next to a digit more counts, as it makes another
@@ -36,20 +36,24 @@ _PRESENTATION = "\ufb00-\ufdff\ufe10-\ufe19\ufe30-\ufefc\uff01-\uffef"
 """Ligatures, Arabic letters by position, vertical, small, wide and narrow characters."""
 _HIDDEN = re.compile(f"[{_INVISIBLE}]")
 _REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")  # one class: three times as fast as two
-_STRAY_JOINERS = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f])")
+_JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
+_STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015"
-_MINUS = re.compile(r"-[-\s]*(?=\d)")
+_MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")  # with a bound, so that a line of dashes takes no time
 _POINT = re.compile(r"\.(?<![^\W\d_]\.)(?=\d)")
 _QUOTED = re.compile("<<([^<>]*)>>")  # also how some tasks mark entities
 _OPERATORS = "+<=>|~^*/\u00b1\u00d7\u00f7\u2200-\u22ff"
 _OPENING = re.compile(rf"\((?:(?<=[{_OPERATORS}]\()|(?<=[{_OPERATORS}]\s\())")
 _CLOSING = re.compile(rf"\)(?=\s?[{_OPERATORS}])")
-_PRIVATE = 0x100000
-"""From here on, a private character stands for each sign of punctuation that counts."""
 _BLANK = "\ufdd0"
 """Stands for the space between two digits; no character of any text."""
 _ALIKE = str.maketrans("‘’“”", "''\"\"")
 _PLANE_1 = re.compile("[\U00010000-\U0001ffff]")
+
+
+def _stand_in(sign: str) -> str:
+    """The private character that stands for a sign of punctuation that counts."""
+    return chr(0x100000 + ord(sign))
 
 
 def _dropped(char: str) -> bool:
@@ -58,58 +62,60 @@ def _dropped(char: str) -> bool:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Runs of characters that are dropped, and such a run between two digits."""
-    # joiners count, see `marked`; characters above would slow the pattern down
-    chars = (c for c in map(chr, range(0x10000)) if _dropped(c) and c not in "\u200c\u200d")
-    run = f"[{''.join(map(re.escape, chars))}]+"
-    return re.compile(run), re.compile(rf"(\d)({run})(?=(\u2212?)\d)")
+    """A character outside ASCII that is dropped, and a run of dropped ones between two digits."""
+    # joiners count, see `folded`; characters above would slow the pattern down
+    chars = [c for c in map(chr, range(0x10000)) if _dropped(c) and c not in "\u200c\u200d"]
+    one, other = (
+        "".join(map(re.escape, some)) for some in (chars, (c for c in chars if c > "\x7f"))
+    )
+    return re.compile(f"[{other}]"), re.compile(rf"(\d)([{one}]+)(?=(\u2212?)\d)")
 
 
+_LOWER = bytes(range(256)).lower()
 _DROPPED_ASCII = bytes(c for c in range(128) if _dropped(chr(c)))
 
 
 @lru_cache(1 << 12)
 def _between_digits(run: str, minus: str) -> str:
-    signs = "".join(chr(_PRIVATE + ord(c)) for c in run.translate(_ALIKE) if is_punctuation(c))
+    signs = "".join(map(_stand_in, filter(is_punctuation, run.translate(_ALIKE))))
     return signs or ("" if minus else _BLANK)
 
 
-def marked(text: str) -> str:
-    """A text in one Unicode form and case, with symbols for the punctuation that counts.
+def folded(text: str) -> str:
+    """A text in one Unicode form and, but for ASCII text, in one case.
 
-    `form_of` and word n-grams (`kernels.characters.symbol_table`) are made of this.
+    Word n-grams (`kernels.characters.symbol_table`) and `form_of` are made of this.
     """
-    if text.isascii():
-        text = text.lower()
-    else:
+    if not text.isascii():
         text = _REWRITTEN.sub(lambda m: normalize("NFKC", _HIDDEN.sub("", m[0])), text)
         text = normalize("NFC", normalize("NFC", text).casefold())
         if "\u200c" in text or "\u200d" in text:  # they count between letters, and within an emoji
-            text = _STRAY_JOINERS.sub("", text)
+            text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
         for dash in _DASHES:
             text = text.replace(dash, "-")
-    text = _MINUS.sub("\u2212", _QUOTED.sub(r" \1 ", text))
-    text = _POINT.sub(chr(_PRIVATE + ord(".")), text)
-    text = _CLOSING.sub(chr(_PRIVATE + ord(")")), _OPENING.sub(chr(_PRIVATE + ord("(")), text))
-    return _patterns()[1].sub(lambda m: m[1] + _between_digits(m[2], m[3]), text)
+    return _QUOTED.sub(r" \1 ", text) if "<<" in text else text
 
 
-def form_of(marked_text: str) -> bytes:
-    """What counts of a `marked` text; of a prefix of the text, a prefix of this."""
-    if marked_text.isascii():
-        return marked_text.encode().translate(None, _DROPPED_ASCII)
-    form = _patterns()[0].sub("", marked_text)
-    data = form.encode("utf-8", "surrogatepass")
+def form_of(folded_text: str) -> bytes:
+    """What counts of a `folded` text; of its beginning, the beginning of this."""
+    # symbols, which are not dropped, stand for the punctuation that counts
+    text = _MINUS.sub("\u2212", folded_text)
+    text = _POINT.sub(_stand_in("."), text)
+    text = _CLOSING.sub(_stand_in(")"), _OPENING.sub(_stand_in("("), text))
+    text = _patterns()[1].sub(lambda m: m[1] + _between_digits(m[2], m[3]), text)
+    data = text.encode("utf-8", "surrogatepass").translate(_LOWER, _DROPPED_ASCII)
+    if data.isascii():
+        return data
+    text = _patterns()[0].sub("", data.decode("utf-8", "surrogatepass"))
     if b"\xf0" in data:  # the first byte of characters of plane 1
-        form = _PLANE_1.sub(lambda m: "" if _dropped(m[0]) else m[0], form)
-        data = form.encode("utf-8", "surrogatepass")
-    return data
+        text = _PLANE_1.sub(lambda m: "" if _dropped(m[0]) else m[0], text)
+    return text.encode("utf-8", "surrogatepass")
 
 
-def normal_form(marked_text: str) -> bytes:
-    """Equal for two `marked` texts that are the same text."""
-    whole = "".join(marked_text.split())
-    return form_of(marked_text) or whole.encode("utf-8", "surrogatepass")
+def normal_form(folded_text: str) -> bytes:
+    """Equal for two `folded` texts that are the same text."""
+    whole = "".join(folded_text.split())
+    return form_of(folded_text) or whole.encode("utf-8", "surrogatepass")
 
 
 def key_of(form: bytes) -> int:
@@ -117,14 +123,14 @@ def key_of(form: bytes) -> int:
     return xxhash.xxh3_64_intdigest(form)
 
 
-def form_keys(marked_texts: Iterable[str]) -> NDArray[np.uint64]:
-    """uint64 [n]: the keys of the normal forms of n `marked` texts."""
-    return np.fromiter(map(key_of, map(normal_form, marked_texts)), np.uint64)
+def form_keys(folded_texts: Iterable[str]) -> NDArray[np.uint64]:
+    """uint64 [n]: the keys of the normal forms of n `folded` texts."""
+    return np.fromiter(map(key_of, map(normal_form, folded_texts)), np.uint64)
 
 
 def text_keys(texts: Iterable[str]) -> NDArray[np.uint64]:
     """uint64 [n]: equal for texts that are the same text; see the module."""
-    return form_keys(map(marked, texts))
+    return form_keys(map(folded, texts))
 
 
 def exact_key(data: bytes, seed: int = 0) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.corpus import normalise
-from corpusfit.corpus.same_text import form_keys, form_of, key_of, marked, normal_form
+from corpusfit.corpus.same_text import folded, form_keys, form_of, key_of, normal_form
 from corpusfit.kernels import characters
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
@@ -72,10 +72,10 @@ class HeldoutIndex:
         spelled: list[str] = []
         of: list[int] = []
         for text in texts:
-            if normal_form(marked(text)) in known:
+            if normal_form(folded(text)) in known:
                 continue
             number = of[-1] + 1 if of else 0
-            for each in map(marked, (text, *_detokenised(text))):
+            for each in map(folded, (text, *_detokenised(text))):
                 if known.setdefault(normal_form(each), number) == number:
                     spelled.append(each.encode("utf-8", "replace").decode())  # no lone surrogates
                     of.append(number)
@@ -95,11 +95,11 @@ class HeldoutIndex:
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """int64 [m]: the number of each of m texts; -1 for a text that is not indexed."""
-        return self.numbers_of(map(marked, texts))
+        return self.numbers_of(map(folded, texts))
 
-    def numbers_of(self, marked_texts: Iterable[str]) -> NDArray[np.int64]:
-        """As `numbers`, of texts that `marked` returned."""
-        keys = form_keys(marked_texts)
+    def numbers_of(self, folded_texts: Iterable[str]) -> NDArray[np.int64]:
+        """As `numbers`, of texts that `folded` returned."""
+        keys = form_keys(folded_texts)
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -132,7 +132,7 @@ class ContaminationMatches:
         text: int64 [m], position of the text in its batch.
         watched: int64 [m], number of the held-out text.
         containment: float32 [m], `CONTAINMENT` to 1.
-        byte: int64 [m], byte of the `marked` text where the match begins, approximately.
+        byte: int64 [m], byte of the `folded` text where the match begins, approximately.
     """
 
     text: NDArray[np.int64]
@@ -170,7 +170,7 @@ class ContaminationFinder:
 
     def find(self, texts: Texts) -> ContaminationMatches:
         """Matches of n texts; a text's matches do not depend on the batch."""
-        spelled = [marked(text) for text in texts.to_pylist()]
+        spelled = [folded(text) for text in texts.to_pylist()]
         data, offsets = buffers(text_array(spelled))
         text, sketch, hits, byte = overlaps(
             data,
@@ -198,10 +198,10 @@ class ContaminationFinder:
         return ContaminationMatches(*(column[best[first]] for column in pairs))
 
     def _same(self, spelled: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The `marked` texts that are the same text as a held-out one, and its number."""
+        """The `folded` texts that are the same text as a held-out one, and its number."""
         heads = np.array([key_of(_head(text)) for text in spelled], np.uint64)
         at = np.flatnonzero(np.isin(heads, self._index.heads))
-        of = self._index.numbers_of([spelled[i] for i in at])
+        of = self._index.numbers_of([spelled[i] for i in at.tolist()])
         return at[of >= 0], of[of >= 0]
 
 

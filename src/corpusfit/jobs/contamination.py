@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.corpus import rows
-from corpusfit.corpus.same_text import marked, text_keys
+from corpusfit.corpus.same_text import folded, text_keys
 from corpusfit.engine import Job
 from corpusfit.evaluate.contamination import ContaminationFinder, ContaminationMatches, HeldoutIndex
 from corpusfit.jobs.reading import Tally, read_shard
@@ -117,7 +117,7 @@ def _excerpts(texts: Texts, held: ContaminationMatches) -> list[Excerpt]:
         text, byte = texts[int(held.text[find])].as_py(), int(held.byte[find])
         # the byte is of the form that was searched: the fewest characters that reach it
         ends = range(len(text))
-        begin = bisect_left(ends, byte, key=lambda end: len(marked(text[:end]).encode()))
+        begin = bisect_left(ends, byte, key=lambda end: len(folded(text[:end]).encode()))
         data = text[begin : begin + _LENGTH].encode()[:_LENGTH]
         found.append(Excerpt(find, data.decode(errors="ignore")))
     return found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_arrays
 from corpusfit.corpus import documents
-from corpusfit.corpus.same_text import exact_key, form_keys, marked
+from corpusfit.corpus.same_text import exact_key, folded, form_keys
 from corpusfit.engine import PlainJob
 from corpusfit.kernels import characters
 from corpusfit.kernels.chance import place_keys
@@ -102,7 +102,7 @@ class KeyNear(PlainJob[Shard, int]):
 
     def _work(self, shard: Shard) -> int:
         found, _ = documents(shard, self.read)
-        texts = [marked(text) for text in found.texts.to_pylist()]
+        texts = [folded(text) for text in found.texts.to_pylist()]
         data, offsets = buffers(text_array(texts))
         grams, _, bounds = count_each(
             *grams_of(data, offsets, characters.symbol_table(), _ORDER, True)

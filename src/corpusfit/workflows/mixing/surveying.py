@@ -131,8 +131,8 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     known = {name: version for name, version in versions().items() if name in used}
     order = [source.name for source in recipe.sources]
     seen = {"sources": sources, "order": order, "versions": known}
-    seen |= {"same_text": FORM}
-    return {**seen, "languages": list(recipe.languages), "longest": recipe.longest}
+    more = {"languages": list(recipe.languages), "longest": recipe.longest, "same_text": FORM}
+    return {**seen, **more}
 
 
 def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:

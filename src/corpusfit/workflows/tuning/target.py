@@ -13,7 +13,7 @@ import orjson
 from corpusfit import corpus
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import cures
-from corpusfit.corpus.same_text import form_of, marked, text_keys
+from corpusfit.corpus.same_text import folded, form_of, text_keys
 from corpusfit.engine import Progress
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
@@ -63,7 +63,7 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
     Raises:
         InputError: there are too few different texts.
     """
-    usable = list(dict.fromkeys(text for text in texts if form_of(marked(text))))
+    usable = list(dict.fromkeys(text for text in texts if form_of(folded(text))))
     holders = _found(usable, HeldoutIndex.of_texts(guarded))
     clean = [text for i, text in enumerate(usable) if i not in holders]
     groups = Groups.of_keys(text_keys(clean), np.ones(len(clean), np.bool_), plan.seed)
