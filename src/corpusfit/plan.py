@@ -249,9 +249,9 @@ class FitPlan(Group, group="fit"):
     """The texts that a method is fitted on."""
 
     background: Annotated[int, Option("Units in the random sample of the corpus", above=0)] = 10_000
-    max_target: Annotated[int, Option("Most target units; a larger target is sampled", above=0)] = (
-        20_000
-    )
+    max_target: Annotated[
+        int, Option("Most target units; a larger target is sampled; 0 takes all", least=0)
+    ] = 20_000
     normalise: Annotated[
         bool, Option("Undo a task's own tokenisation and entity marks in the target")
     ] = True

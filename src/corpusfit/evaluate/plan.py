@@ -91,8 +91,8 @@ class TaskPlan(Group, group="task"):
     metric: Annotated[
         str,
         Option(
-            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall` "
-            "or `spearman`; all of the kind of task are stored",
+            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall`, "
+            "`binary_f1` (of one of two labels) or `spearman`; all of the kind of task are stored",
             "metric",
             default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
             "numbers, bleu of translations, neg_bits_per_byte of plain text",
@@ -100,6 +100,14 @@ class TaskPlan(Group, group="task"):
             metavar="NAME",
         ),
     ] = "auto"
+    positive: Annotated[
+        str,
+        Option(
+            "Of two labels the one that `binary_f1`, `binary_precision` and `binary_recall` are of",
+            default="the second in order, as of 0 and 1, neg and pos, no and yes",
+            metavar="LABEL",
+        ),
+    ] = ""
     text_field: Annotated[
         str, Option("Field or column with the text", "text_field", metavar="NAME")
     ] = "text"

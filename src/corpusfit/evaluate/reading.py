@@ -18,6 +18,7 @@ from corpusfit.evaluate.formats.rct import read_rct
 from corpusfit.evaluate.formats.rows import read_rows, read_texts
 from corpusfit.evaluate.formats.tokens import given_names, read_tokens
 from corpusfit.evaluate.formats.xlsx import read_xlsx
+from corpusfit.evaluate.metrics import BINARY
 from corpusfit.evaluate.plan import TaskPlan, metric_of
 from corpusfit.evaluate.registry import detect, load
 from corpusfit.evaluate.splits import SPLITS, TaskFiles, find_splits
@@ -77,6 +78,9 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
             labels, learnable = task_type.labels(splits)
         except InputError as e:  # perhaps for want of the rows that were left out
             raise InputError(" ".join([e.args[0], *left_out])) from e
+        labels = task_type.ordered(labels, plan)
+        if plan.metric in BINARY:
+            notes.append(f"{', '.join(BINARY)} are of the label {labels[1]!r}.")
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}

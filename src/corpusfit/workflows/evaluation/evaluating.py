@@ -229,6 +229,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
         del settings["model"]["frozen"]
     for group in {"decode", "likelihood"} - {task_type.group}:
         del settings[group]
+    if not plan.task.positive:
+        del settings["task"]["positive"]
     if not task_type.parallel:
         del settings["task"]["direction"], settings["task"]["normalise"]
     hardware = (
