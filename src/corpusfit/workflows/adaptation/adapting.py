@@ -31,7 +31,7 @@ from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
-from corpusfit.workflows.adaptation.pair_data import require_pairs, tags_of
+from corpusfit.workflows.adaptation.pair_data import choose_side, require_pairs, tags_of
 from corpusfit.workflows.adaptation.tokenizer_sample import sample_pairs, sample_texts
 from corpusfit.workflows.adaptation.training_data import sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
@@ -184,7 +184,10 @@ def _prepare(
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
         pairs = plan.objective.name == TRANSLATION
-        texts = require_pairs(texts, machine.progress) if pairs else texts
+        if pairs:
+            texts = require_pairs(texts, machine.progress)
+        else:
+            plan, texts = choose_side(plan, texts, machine.progress)
         tags = tags_of(texts) if plan.objective.tag_domains else []
         opened = _opened(plan, texts, itertools.chain(*guarded.values()), tags, hardware, machine)
         identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})

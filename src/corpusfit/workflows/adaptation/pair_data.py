@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.adapt.chunks import Chunks, cut_chunks, whole_pairs
+from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.tokens import PairTokens, Tokens
 from corpusfit.adapt.translators import domain_tags
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
+from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.inputs import TrainingInputs
-from corpusfit.workflows.pair_languages import check_sources
+from corpusfit.workflows.pair_languages import check_sources, sampled, with_side
 
 _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 
@@ -32,6 +34,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
+        texts = dataclasses.replace(texts, read=ReadPlan())  # the first side is the text
         if texts.own_task and not corpus.is_parallel(texts.task):
             progress.note(
                 "The selection's target has no translations, so the loss on the task is not "
@@ -45,6 +48,24 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
         raise bad_setting(f"<.{role}>", allowed, "texts", cure.format(role))
     check_sources(texts.data, texts.read, "<.data>", progress.warn)
     return texts
+
+
+def choose_side(
+    plan: AdaptPlan, texts: TrainingInputs, progress: Progress
+) -> tuple[AdaptPlan, TrainingInputs]:
+    """The plan and the texts with the side that is read of pairs that are no translation's."""
+    roles = (
+        (texts.data, texts.read),
+        (texts.task, texts.task_read),
+        *((own, plan.read) for own in (texts.replay, texts.then)),
+    )
+    if not any(own and corpus.is_parallel(own) for own, _ in roles):
+        return plan, texts
+    read = with_side(plan.read, "", progress.note, *(sampled(*role) for role in roles))
+    data_read = texts.read if texts.selection else read
+    task_read = texts.task_read if texts.own_task else read
+    texts = dataclasses.replace(texts, read=data_read, task_read=task_read)
+    return dataclasses.replace(plan, read=read), texts
 
 
 def tags_of(texts: TrainingInputs) -> list[str]:

@@ -21,6 +21,7 @@ from corpusfit.workflows.adaptation.adapting import Adapted, adapt
 from corpusfit.workflows.contamination.heldout import held_out
 from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.lock import locked
+from corpusfit.workflows.pair_languages import sampled, with_side
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.selection.commands import select
@@ -94,6 +95,9 @@ def tune(
     folder.claim()
     with locked(folder.work, "tune", make=True):
         found = _read(plan, inputs, folder, machine)
+        texts = (sampled(found.corpus, plan.read), sampled(found.target, plan.target_read))
+        read = with_side(plan.read, plan.embed.embedder, machine.progress.note, *texts)
+        plan = dataclasses.replace(plan, read=read)
         folder.begin(found.identity(plan), overwrite=overwrite)
         if folder.finished() is None:
             folder.finish(_search(plan, inputs, found, folder, machine, began))

@@ -19,6 +19,7 @@ from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.export import all_cells, write_tables
 from corpusfit.workflows.experiments.folder import RecipeFolder
+from corpusfit.workflows.experiments.inputs import with_scored_side
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.results import ScoredCells
 from corpusfit.workflows.experiments.separation.cells import Cells, SeparationNode, cells_of
@@ -61,6 +62,8 @@ def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> M
     with called_by(RecipeKeys("select")):
         read = recipe.selectors[0].select.read
         sources = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+        if corpus.is_parallel(sources):
+            recipe = with_scored_side(recipe, sources, machine.progress)
     targets = targets_of(recipe, separation, sources)
     cells = cells_of(recipe, separation, sources, targets, folder, machine)
     return Measurements(recipe, separation, sources, targets, cells)
