@@ -23,6 +23,7 @@ PRECISIONS = ("auto", "bf16", "fp32")
 _DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_FRACTION = 0.2
+FIRST, SECOND = "first", "second"
 TXT = ("blocks", "lines", "file")
 """What a document of a `.txt` file is."""
 
@@ -78,6 +79,9 @@ Query = Annotated[
 _AMOUNT = "set by <choose.fraction>"
 
 
+_AS_BEFORE = (("side", AUTO), ("side", FIRST))
+
+
 @dataclass(frozen=True)
 class ReadPlan(Group, group="read"):
     """How rows become documents."""
@@ -116,6 +120,16 @@ class ReadPlan(Group, group="read"):
         Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
     ] = 2000.0
 
+    side: Annotated[
+        str,
+        Option(
+            "Side of aligned pairs to score or to read as text: `first`, `second`, or its name, "
+            "such as `en`",
+            "side",
+            default="the side in the language of other plain text; else in that of an English "
+            "embedder; else the first",
+        ),
+    ] = AUTO
     normalise: Normalise = ""
     max_words: Annotated[
         int,
@@ -147,7 +161,15 @@ class ReadPlan(Group, group="read"):
         """All settings but `strict`, newer ones only where set: older runs lack them."""
         start, newer = ReadPlan(), ("normalise", "max_words", "max_length_ratio", "escape")
         same = {name for name in newer if getattr(self, name) == getattr(start, name)}
-        return {k: v for k, v in dataclasses.asdict(self).items() if k not in {"strict", *same}}
+        return {k: v for k, v in self.stated().items() if k not in {"strict", *same}}
+
+    def stated(self) -> dict[str, Any]:
+        """All settings, with the side of pairs only if it is the second: older runs lack it."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if (k, v) not in _AS_BEFORE}
+
+    def sides(self) -> tuple[ReadPlan, ReadPlan]:
+        """The plans by which the first and the second side of aligned pairs are the texts."""
+        return dataclasses.replace(self, side=FIRST), dataclasses.replace(self, side=SECOND)
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""

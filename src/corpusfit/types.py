@@ -161,9 +161,9 @@ class Document:
     """One usable row.
 
     `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
-    the other side of an aligned pair (None for other rows), `value` the id field as it is, also
-    where it is a fraction or a list, which are no ids; `fields` the row's fields that a template or
-    a chat makes the text of, by name.
+    the side of an aligned pair that is not the text (None for other rows), `value` the id field as
+    it is, also where it is a fraction or a list, which are no ids; `fields` the row's fields that a
+    template or a chat makes the text of, by name.
     """
 
     row: int

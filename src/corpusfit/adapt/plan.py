@@ -523,7 +523,8 @@ class AdaptPlan(Settings):
         settings = self.as_dict()
         for group, name in FREE:
             del settings[group][name]
-        settings["read"] = self.read.decisive()
+        pairs = self.objective.name == TRANSLATION  # trains on both sides
+        settings["read"] = (self.read.sides()[0] if pairs else self.read).decisive()
         if not self.then_task.on:
             del settings["then_task"]  # as in the digests of runs of one phase
         if self.train.batch is not None or self.train.texts is None:

@@ -197,23 +197,32 @@ SELECT = Offer(
     Plan,
     ("method", "embed", "auto", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
 )
-RANK = Offer(Plan, ("embed", "cut", "read.text_field", "fit.target_field", "seed"))
+RANK = Offer(Plan, ("embed", "cut", "read.text_field", "read.side", "fit.target_field", "seed"))
 RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
-TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))
+TOKENIZERS = Offer(Plan, ("read.text_field", "read.side", "seed"))
 CONTAMINATION = Offer(Plan, ("read.text_field",))
 DEMO = Offer(
     Plan,
     ("method", "embed", "seed"),
     differs={"method": {"default": "moore_lewis, or domain_classifier without the extra train"}},
 )
-CLUSTERS = Offer(ClustersPlan, ("mixture", "draw", "embed", "cut", "read.text_field", "seed"))
-SPLIT = Offer(SplitPlan, ("split", "read", "seed"))
+CLUSTERS = Offer(
+    ClustersPlan, ("mixture", "draw", "embed", "cut", "read.text_field", "read.side", "seed")
+)
+SPLIT = Offer(
+    SplitPlan,
+    (
+        *("split", "read.text_field", "read.strict", "read.normalise", "read.max_words"),
+        *("read.max_length_ratio", "seed"),
+    ),
+)
 OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"))
 ADAPT = Offer(
     AdaptPlan,
     (
         *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
-        *("read.text_field", "read.normalise", "read.max_words", "read.max_length_ratio", "seed"),
+        *("read.text_field", "read.side", "read.normalise", "read.max_words"),
+        *("read.max_length_ratio", "seed"),
     ),
 )
 FORECAST = Offer(

@@ -16,6 +16,7 @@ class ScoreOptions(TypedDict, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     strict: bool | None
+    side: str | None
     normalise: str | None
     max_words: int | None
     max_length_ratio: float | None
@@ -47,6 +48,7 @@ class RankOptions(TypedDict, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
+    side: str | None
     target_field: str | None
     seed: int | None
 
@@ -61,6 +63,7 @@ class TokenizersOptions(TypedDict, total=False):
     """Keywords of `tokenizers`."""
 
     text_field: str | None
+    side: str | None
     seed: int | None
 
 
@@ -82,6 +85,7 @@ class ClustersOptions(TypedDict, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
+    side: str | None
     seed: int | None
 
 
@@ -126,6 +130,7 @@ class AdaptOptions(TypedDict, total=False):
     rate: float | None
     adapter: Literal["pfeiffer", "lora"] | None
     text_field: str | None
+    side: str | None
     normalise: str | None
     max_words: int | None
     max_length_ratio: float | None

@@ -15,7 +15,7 @@ from corpusfit.errors import MissingDependencyError, bad_setting
 from corpusfit.languages import EXTRA, code_of
 from corpusfit.options import KINDS as KINDS_OF_VALUES
 from corpusfit.options import typed
-from corpusfit.plan import TXT, ReadPlan
+from corpusfit.plan import AUTO, TXT, ReadPlan
 from corpusfit.settings import one_of, recipe_values, seed_below, unknown, whole_number
 
 E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
@@ -47,6 +47,8 @@ class TextSource:
         language_field: field with a row's language.
         text_field: field with the text.
         txt: documents of `.txt` files: `blocks` between blank lines, or `lines`.
+        side: side of aligned pairs: `first`, `second` or its name (default: that named `language`,
+            else the first).
         page: field with the same value for the same page in other languages.
         transliterated: whether its Russian is in Latin letters.
         choose: order of its documents: `random`, or a method that ranks by likeness to the target.
@@ -61,6 +63,7 @@ class TextSource:
     language_field: str = ""
     text_field: str = "text"
     txt: str = "blocks"
+    side: str = AUTO
     page: str = ""
     transliterated: bool = False
     choose: str = RANDOM
@@ -71,7 +74,7 @@ class TextSource:
     def read(self) -> ReadPlan:
         """How its rows become texts; the page, or else the language, is read as the id."""
         field = self.page or self.language_field
-        return ReadPlan(text_field=self.text_field, id_field=field, txt=self.txt)
+        return ReadPlan(self.text_field, field, self.txt, side=self.side)
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""

@@ -59,13 +59,10 @@ class Format(ABC):
         """The rows of one shard by `shard.data`, in order, in a worker; never raises."""
 
     def columns(
-        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
     ) -> tuple[Documents, list[Reject]]:
-        """The usable rows of a shard as columns, and the rejects.
-
-        `pick` chooses rows; with `translations`, texts are the translations of aligned pairs.
-        """
-        return columns_of(self.parse(shard, plan), pick, translations=translations)
+        """The usable rows of a shard as columns, and the rejects; `pick` chooses rows."""
+        return columns_of(self.parse(shard, plan), pick)
 
     def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
         """A source's raw rows with an end, so that another's can follow; each begins where it did.
@@ -109,9 +106,7 @@ class Format(ABC):
         return SIDES
 
 
-def columns_of(
-    rows: Iterable[Row], pick: Pick | None = None, *, translations: bool = False
-) -> tuple[Documents, list[Reject]]:
+def columns_of(rows: Iterable[Row], pick: Pick | None = None) -> tuple[Documents, list[Reject]]:
     """The usable rows as columns, and the rejects; the arguments are those of `Format.columns`."""
     used: list[Document] = []
     rejected: list[Reject] = []
@@ -121,7 +116,7 @@ def columns_of(
         else:
             rejected.append(row)
     numbers = np.array([d.row for d in used], np.int64)
-    texts = text_array([d.translation or "" if translations else d.text for d in used])
+    texts = text_array([d.text for d in used])
     return picked(Documents(numbers, texts), pick), rejected
 
 

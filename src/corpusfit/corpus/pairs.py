@@ -18,7 +18,7 @@ from corpusfit.corpus.files import is_url
 from corpusfit.corpus.unpack import COMPRESSIONS, unpacked_name
 from corpusfit.errors import bad_setting, importing
 from corpusfit.languages import code_of, count_words
-from corpusfit.plan import ReadPlan
+from corpusfit.plan import SECOND, ReadPlan
 from corpusfit.types import Document, Reject, Source
 
 _ARCHIVE = "|".join(COMPRESSIONS)
@@ -120,6 +120,8 @@ class LineReader:
 def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan) -> Row:
     """Make a row of two raw lines; both sides must be usable, and in the plan's limits.
 
+    Its text is the plan's side, the first one if that is not decided.
+
     Reference: Koehn et al. (2007), Moses, for the limits (`clean-corpus-n`) and the punctuation.
     """
     if byte == 0:
@@ -141,6 +143,8 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
             return Reject(row, byte, rejects.too_many_words(plan))
         if plan.max_length_ratio and more > plan.max_length_ratio * fewer:
             return Reject(row, byte, rejects.uneven(plan))
+    if plan.side == SECOND:
+        sides = sides[1], sides[0]
     return Document(row, byte, sides[0], None, sides[1])
 
 

@@ -56,20 +56,19 @@ def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> I
 
 
 def documents(
-    shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+    shard: Shard, plan: ReadPlan, pick: Pick | None = None
 ) -> tuple[Documents, list[Reject]]:
-    """The usable rows of the shard as columns, and the rejects.
+    """The usable rows of the shard as columns, and the rejects; raises as `rows` does.
 
-    Formats with one row per line skip the parsing of rows that `pick` does not choose. With
-    `translations`, the texts are the translations of aligned pairs. Raises as `rows` does.
+    Formats with one row per line skip the parsing of rows that `pick` does not choose.
     """
     form = load(shard.format)
     if shard.parts:
         whole = _joined(shard.parts, shard, form, plan) if form.joins else None
         if whole is not None:
-            return whole.documents(form, plan, pick, translations=translations)
-        return columns_of(rows(shard, plan), pick, translations=translations)
-    found, rejected = form.columns(in_hand(shard), plan, pick, translations=translations)
+            return whole.documents(form, plan, pick)
+        return columns_of(rows(shard, plan), pick)
+    found, rejected = form.columns(in_hand(shard), plan, pick)
     return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
 
 
@@ -107,7 +106,7 @@ class _Joined:
     rejected: list[Reject]
 
     def documents(
-        self, form: Format, plan: ReadPlan, pick: Pick | None, *, translations: bool
+        self, form: Format, plan: ReadPlan, pick: Pick | None
     ) -> tuple[Documents, list[Reject]]:
         """As the function `documents`."""
         ends = line_ends(np.frombuffer(self.shard.data, np.uint8)) + 1
@@ -122,9 +121,7 @@ class _Joined:
             return pick(numbered(found), sizes)
 
         rejected = list(self.rejected)
-        found, unusable = form.columns(
-            self.shard, plan, picked if pick else None, translations=translations
-        )
+        found, unusable = form.columns(self.shard, plan, picked if pick else None)
         for row in unusable:
             k = int(np.searchsorted(self.at, row.byte, side="right")) - 1
             number = int(numbered(np.array([row.row]))[0])

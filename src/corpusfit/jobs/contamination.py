@@ -64,21 +64,19 @@ class FindWatched(Job[Shard, Finds]):
     Attributes:
         watched: file of the held-out texts, as `Watched.write` wrote it.
         origin: field with a row's origin (default: the name of its source).
-        translations: search the target sides of aligned pairs.
     """
 
     read: ReadPlan
     names: tuple[str, ...]
     watched: Path
     origin: str = ""
-    translations: bool = False
 
     def start(self) -> Callable[[Shard], Finds]:
         """Read the held-out texts."""
         watch = ContaminationFinder(HeldoutIndex.read(self.watched))
 
         def work(shard: Shard) -> Finds:
-            found, tally = read_shard(shard, self.read, self.names, translations=self.translations)
+            found, tally = read_shard(shard, self.read, self.names)
             held = watch.find(found.texts)
             texts, nth = np.unique(held.text, return_inverse=True)
             keys = text_keys([found.texts[i].as_py() for i in texts.tolist()])

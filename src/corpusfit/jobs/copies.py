@@ -76,10 +76,11 @@ class KeyDocuments(PlainJob[Shard, int]):
     pairs: bool
 
     def _work(self, shard: Shard) -> int:
-        found, _ = documents(shard, self.read)
+        first, other = self.read.sides()
+        found, _ = documents(shard, first)
         keys = keys_of(found.row, found.texts)
         if self.pairs:
-            second, _ = documents(shard, self.read, translations=True)
+            second, _ = documents(shard, other)
             keys = keys_of(second.row, second.texts, keys.tolist())
         write_keys(self.out, shard.index, keys)
         return len(keys)

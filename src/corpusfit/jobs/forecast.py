@@ -21,10 +21,12 @@ class CountSelected(Job[Path, Counts]):
 
     Attributes:
         target: the task's texts.
+        field: field with a segment's text.
         weighted: count segments by their weights, for a selection of all segments.
     """
 
     target: Sample
+    field: str
     weighted: bool
 
     def start(self) -> Callable[[Path], Counts]:
@@ -33,7 +35,7 @@ class CountSelected(Job[Path, Counts]):
 
         def work(path: Path) -> Counts:
             name = f"{path.parent.name}/{path.name}"
-            _, texts, weights = read_selected(path, name, "weight")
+            _, texts, weights = read_selected(path, name, self.field, "weight")
             batch = text_array(texts)
             counted = layers(batch, weights.astype(np.float64) if self.weighted else None)
             return Counts(len(texts), counted, known.seen_in(batch))

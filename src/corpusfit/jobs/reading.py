@@ -87,17 +87,13 @@ def read_shard(
     plan: ReadPlan,
     names: tuple[str, ...],
     pick: Pick | None = None,
-    *,
-    translations: bool = False,
 ) -> tuple[Documents, Tally]:
     """The usable documents of a shard, or of the picked rows, and the tally of its rows.
-
-    With `translations` the texts are the target sides of aligned pairs.
 
     Raises:
         StrictError: the plan is strict and a row was rejected.
     """
-    found, rejected = documents(shard, plan, pick, translations=translations)
+    found, rejected = documents(shard, plan, pick)
     tally = Tally.of(shard)
     tally.documents = len(found)
     tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]

@@ -152,9 +152,10 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
     """Tokenise a part of a run's `selected/`, with its scores; returns its number.
 
     A piece is a number and the path of a `part-*.jsonl.zst`; the number stands for the source in
-    the tally. The attributes are those of `TokeniseShard`.
+    the tally. The attributes are those of `TokeniseShard`, and `field`, the text's.
     """
 
+    field: str
     tokenizer: Path
     out: Path
     end: int | None
@@ -169,7 +170,7 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
         def work(piece: tuple[int, Path]) -> tuple[int, TokenTally]:
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
-            rows, texts, scores = read_selected(path, name)
+            rows, texts, scores = read_selected(path, name, self.field)
             part = Part(name, rows, *tokenise(texts), text_keys(texts), scores)
             return number, _write(self.out, number, part, Tally(number, len(texts)), texts)
 
@@ -186,19 +187,20 @@ def _write(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) -
 
 
 def read_selected(
-    path: Path, name: str, column: str = "score"
+    path: Path, name: str, field: str, column: str = "score"
 ) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:
     """The n lines of a selected part: int64 line numbers, texts, and float32 scores or weights.
 
     Args:
         path: path of the part.
         name: name of the part, for errors.
+        field: `text`, or `translation` for the second side of pairs.
         column: `score` or `weight`.
 
     Raises:
         InputError: the part is damaged, or a line lacks a field.
     """
-    rows, found = selected_lines(path, name, lambda line: _fields(line, column))
+    rows, found = selected_lines(path, name, lambda line: _fields(line, field, column))
     return rows, [text for text, _ in found], np.array([f for _, f in found], np.float32)
 
 
@@ -228,11 +230,11 @@ def selected_lines(
     return np.array(rows, np.int64), found
 
 
-def _fields(line: dict[str, Any], column: str) -> tuple[str, float]:
+def _fields(line: dict[str, Any], field: str, column: str) -> tuple[str, float]:
     """The text of a line, and its score or weight."""
-    text, figure = line["text"], float(line[column])
+    text, figure = line[field], float(line[column])
     if not isinstance(text, str):
-        raise TypeError("text is not a string")
+        raise TypeError(f"{field} is not a string")
     if not math.isfinite(figure):
         raise ValueError(f"{column} {figure:g}")
     return text, figure

@@ -129,10 +129,11 @@ class TokenisePairs(Job[Shard, tuple[int, PairTally]]):
             ModelError: the folder holds no tokenizer.
         """
         tokenise = _PairTokeniser(self.tokenizer, tagged=self.tagged)
+        first, second = self.read.sides()
 
         def work(shard: Shard) -> tuple[int, PairTally]:
-            found, tally = read_shard(shard, self.read, self.names)
-            others, _ = read_shard(shard, self.read, self.names, translations=True)
+            found, tally = read_shard(shard, first, self.names)
+            others, _ = read_shard(shard, second, self.names)
             texts = [found.texts.to_pylist(), others.texts.to_pylist()]
             files = [self.names[shard.source + int(n)] for n in file_of(found.row)]
             name, scores = self.names[shard.source], np.zeros(len(found), np.float32)

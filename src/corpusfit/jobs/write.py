@@ -18,7 +18,7 @@ from corpusfit.corpus import rows
 from corpusfit.engine import PlainJob
 from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Tally
-from corpusfit.plan import ReadPlan
+from corpusfit.plan import SECOND, ReadPlan
 from corpusfit.score import table
 from corpusfit.types import Document, Shard, file_of, in_file
 
@@ -90,7 +90,8 @@ class WriteSelected(PlainJob[Shard, int]):
     ) -> list[bytes]:
         """JSON lines of the segments at some places, with text and provenance.
 
-        With `whole` also the fields that the text is made of, if it is of several or of a chat.
+        With `whole` as they are written: pairs with their first side as the text, and with the
+        fields that the text is made of, if it is of several or of a chat.
         """
         lines = []
         for at in places:
@@ -100,9 +101,12 @@ class WriteSelected(PlainJob[Shard, int]):
             if document is None or here["end"] > len(document.text):
                 raise changed_input(source, "<.overwrite=true>")
             here["row"] = in_file(here["row"])
+            text, other = document.text[int(here["start"]) : int(here["end"])], document.translation
+            if other is not None and whole and self.read.side == SECOND:
+                text, other = other, text
             line = {
-                "text": document.text[int(here["start"]) : int(here["end"])],
-                **({} if document.translation is None else {"translation": document.translation}),
+                "text": text,
+                **({} if other is None else {"translation": other}),
                 "source": source,
                 **{name: here[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,

@@ -12,10 +12,11 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local, place
+from corpusfit.corpus.contract import SIDES
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
 from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import OutFolder, undamaged
-from corpusfit.plan import Plan, ReadPlan
+from corpusfit.plan import SECOND, Plan, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.selection_folder import SelectionFolder
@@ -85,7 +86,8 @@ def find_training_inputs(
             task_read = Plan.from_dict(manifest["plan"]).target_read
             tasks = _targets(manifest, task_read, context)
     chosen = find([str(folder / "selected")], "data")
-    plain = ReadPlan()
+    second = manifest["plan"]["read"].get("side") == SECOND  # of pairs, which was scored
+    plain = ReadPlan(text_field=SIDES[second])
     return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
 
 

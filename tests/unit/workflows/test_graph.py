@@ -40,7 +40,7 @@ def recipe(*selectors, **words):
 def inputs(recipe, tmp_path, sizes=(0,), **words):
     tasks = {
         (t.name, size): StoredTask(
-            t.name, size, 9, "classification", "accuracy", *(f"{t.name}{size}{k}" for k in "ktlj")
+            t.name, size, 9, "classification", "accuracy", *(f"{t.name}{size}{k}" for k in "kttlj")
         )
         for t in recipe.tasks
         for size in sizes

@@ -78,10 +78,15 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
         ("domain_finetune", "some/folder", False, False),
         ("domain_moore_lewis", "some/folder", True, False),
         ("textgram", "minilm", False, True),
+        ("centroid_distance", "static:minilm", False, True),
+        ("centroid_distance", "distilbert/distilbert-base-cased", False, True),
+        ("centroid_distance", "distilbert-base-multilingual-cased", False, False),
+        ("centroid_distance", "bert-base-german-cased", False, False),
     ],
 )
 def test_what_a_method_goes_by(method, embedder, words, english):
-    from corpusfit.workflows.selection.language_check import is_english_only, reads_words
+    from corpusfit.workflows.pair_languages import is_english_only
+    from corpusfit.workflows.selection.language_check import encoder_of, reads_words
 
     plan = Plan.from_dict({"method": {"name": method}, "embed": {"embedder": embedder}})
-    assert (reads_words(plan), is_english_only(plan)) == (words, english)
+    assert (reads_words(plan), is_english_only(encoder_of(plan))) == (words, english)

@@ -44,7 +44,7 @@ class JsonLines(Format):
             byte += len(line) + 1
 
     def columns(
-        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
     ) -> tuple[Documents, list[Reject]]:
         """The usable rows of a shard as columns, and the rejects; only the picked rows, if any."""
         begins, ends = line_spans(shard.data)

@@ -54,11 +54,11 @@ class Txt(Format):
         return _PARSE[plan.txt](shard)
 
     def columns(
-        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
     ) -> tuple[Documents, list[Reject]]:
-        """The usable rows of a shard as columns, and the rejects; a row has no translation."""
+        """The usable rows of a shard as columns, and the rejects."""
         if plan.txt == "file":
-            return super().columns(shard, plan, pick, translations=translations)
+            return super().columns(shard, plan, pick)
         data, by_line = np.frombuffer(shard.data, np.uint8), plan.txt == "lines"
         out = np.empty(len(data) + 8, np.uint8)
         row, begins, stops, through, plain = document_texts(data, line_ends(data), by_line, out)

@@ -34,7 +34,12 @@ from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
-from corpusfit.workflows.adaptation.pair_data import check_marks, require_pairs, tags_of
+from corpusfit.workflows.adaptation.pair_data import (
+    check_marks,
+    choose_side,
+    require_pairs,
+    tags_of,
+)
 from corpusfit.workflows.adaptation.tokenizer_sample import sample_pairs, sample_texts
 from corpusfit.workflows.adaptation.training_data import (
     require_enough,
@@ -202,6 +207,8 @@ def _prepare(
         languages = None
         if pairs:
             texts, languages = require_pairs(texts, machine.progress)
+        else:
+            plan, texts = choose_side(plan, texts, machine.progress)
         require_suitable(plan, texts)
         tags = tags_of(texts) if plan.objective.tag_domains else []
         held = itertools.chain(*guarded.values())

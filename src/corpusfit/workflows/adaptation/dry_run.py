@@ -16,10 +16,12 @@ from corpusfit import corpus
 from corpusfit.adapt.plan import TRANSLATION, AdaptPlan, MixPlan, ThenTaskPlan, WeightsPlan
 from corpusfit.adapt.presets import PASSES, TASK_PASSES, Size, resolve_training, task_phase
 from corpusfit.artifacts import write_bytes
+from corpusfit.corpus.contract import SIDES
 from corpusfit.engine import Progress
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import adapt
+from corpusfit.workflows.adaptation.pair_data import choose_side
 from corpusfit.workflows.adaptation.training_setup import model_bytes
 from corpusfit.workflows.contamination.heldout import training_splits
 from corpusfit.workflows.context import Machine, peak
@@ -61,6 +63,8 @@ def estimate_adaptation(
         work = Path(scratch)
         with machine.running(work) as context:
             texts = find_training_inputs(data, task, replay, plan.read, context)
+        if plan.objective.name != TRANSLATION:
+            plan, texts = choose_side(plan, texts, machine.progress)
 
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
             here = work / f"{passes} passes"
@@ -129,15 +133,15 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -
     """Write the first texts or pairs of the data; the input, and its share of the stored bytes."""
     texts: list[str] = []
     others: list[str] = []
-    rows_of_pairs = pairs and not corpus.is_parallel(sources)  # of a selection
-    other = dataclasses.replace(read, text_field="translation") if rows_of_pairs else read
+    first, second = read.sides() if pairs else (read, read)
+    if pairs and not corpus.is_parallel(sources):  # the rows of a selection
+        first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position
-        texts += corpus.documents(shard, read)[0].texts.to_pylist()
+        texts += corpus.documents(shard, first)[0].texts.to_pylist()
         if pairs:
-            found, _ = corpus.documents(shard, other, translations=not rows_of_pairs)
-            others += found.texts.to_pylist()
+            others += corpus.documents(shard, second)[0].texts.to_pylist()
         if sum(map(len, texts)) >= _SAMPLED:
             break
     share = min(1.0, seen / max(1, sum(s.size for s in sources)))

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.adapt.chunks import Chunks, cut_chunks, whole_pairs
+from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.tokens import PairTokens, Tokens
 from corpusfit.adapt.translators import domain_tags
 from corpusfit.engine import Progress
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.languages import code_of
+from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.inputs import TrainingInputs
-from corpusfit.workflows.pair_languages import Pair, check_sources
+from corpusfit.workflows.pair_languages import Pair, check_sources, sampled, with_side
 
 _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 
@@ -36,6 +38,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
+        texts = dataclasses.replace(texts, read=ReadPlan())  # the first side is the text
         if texts.own_task and not corpus.is_parallel(texts.task):
             progress.note(
                 "The selection's target has no translations, so the loss on the task is not "
@@ -64,6 +67,24 @@ def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
                 f"The {side} side of <.data> is in {language}, by a sample, and the model's "
                 f"tokenizer marks it as {mark}. If it is, save the tokenizer with another {field}."
             )
+
+
+def choose_side(
+    plan: AdaptPlan, texts: TrainingInputs, progress: Progress
+) -> tuple[AdaptPlan, TrainingInputs]:
+    """The plan and the texts with the side that is read of pairs that are no translation's."""
+    roles = (
+        (texts.data, texts.read),
+        (texts.task, texts.task_read),
+        *((own, plan.read) for own in (texts.replay, texts.then)),
+    )
+    if not any(own and corpus.is_parallel(own) for own, _ in roles):
+        return plan, texts
+    read = with_side(plan.read, "", progress.note, *(sampled(*role) for role in roles))
+    data_read = texts.read if texts.selection else read
+    task_read = texts.task_read if texts.own_task else read
+    texts = dataclasses.replace(texts, read=data_read, task_read=task_read)
+    return dataclasses.replace(plan, read=read), texts
 
 
 def tags_of(texts: TrainingInputs) -> list[str]:

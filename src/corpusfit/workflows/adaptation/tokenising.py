@@ -67,7 +67,7 @@ class Tokenising:
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a selection, with its scores."""
         out = self._folder("selected", sources)
-        job: Any = TokeniseSelected(self.tokenizer, out, self.end)
+        job: Any = TokeniseSelected(self.read.text_field, self.tokenizer, out, self.end)
         if self.pairs:
             job = TokeniseSelectedPairs(self.tokenizer, out, self.tagged)
         done = finished(out)
@@ -85,7 +85,7 @@ class Tokenising:
             "how": f"{how} 2",  # 2: with keys
             "keys": [FORM, unicodedata.unidata_version],
             "sources": source_identity(sources),
-            "read": dataclasses.asdict(self.read),
+            "read": self.read.stated(),
             "end": self.end,
         }
         if not self.pairs:

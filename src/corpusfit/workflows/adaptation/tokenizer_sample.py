@@ -14,16 +14,13 @@ _SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with m
 _OVERSAMPLING = 3
 
 
-def sample_texts(
-    texts: TrainingInputs, seed: int, guarded: Iterable[str], *, translations: bool = False
-) -> Iterator[str]:
+def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
     """A sample of about ten million characters of the data, from random shards.
 
     Args:
         texts: the data.
         seed: random seed.
         guarded: held-out texts; texts that contain one are left out.
-        translations: sample the target texts of aligned pairs.
     """
     watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
@@ -35,7 +32,7 @@ def sample_texts(
         )
         if not drawn and shard.index:
             continue
-        found = corpus.documents(shard, texts.read, translations=translations)[0].texts
+        found = corpus.documents(shard, texts.read)[0].texts
         holders = set(watch.find(found).text.tolist())
         for text in (t for i, t in enumerate(found.to_pylist()) if i not in holders):
             yield text[:left]
@@ -47,14 +44,8 @@ def sample_texts(
 def sample_pairs(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
     held = list(guarded)
-    yield from sample_texts(texts, seed, held)
-    if texts.selection is None:
-        yield from sample_texts(texts, seed, held, translations=True)
-    else:
-        yield from sample_texts(translations_of(texts), seed, held)
-
-
-def translations_of(texts: TrainingInputs) -> TrainingInputs:
-    """The same selection of pairs, with the translation of each row as its text."""
-    read = dataclasses.replace(texts.read, text_field="translation")
-    return dataclasses.replace(texts, read=read)
+    first, second = texts.read.sides()
+    if texts.selection is not None:  # its rows have both sides as fields
+        second = dataclasses.replace(texts.read, text_field="translation")
+    for read in (first, second):
+        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held)

@@ -31,6 +31,7 @@ from corpusfit.workflows.analysis.cluster_sample import draw_units
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
 from corpusfit.workflows.lock import locked
+from corpusfit.workflows.pair_languages import sampled, warn_english_only, with_side
 from corpusfit.workflows.reproduce import absolute, command_words
 
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
@@ -87,6 +88,9 @@ def clusters(
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         sources = context.find(corpus_inputs, plan.read, "corpus")
         stack.enter_context(locked(folder.work, "clusters", make=True))
+        texts = sampled(sources, plan.read)
+        read = with_side(plan.read, plan.embed.embedder, machine.progress.note, texts)
+        plan = dataclasses.replace(plan, read=read)
         run = Run.of(context, plan.reading(), [], sources)
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
@@ -115,7 +119,7 @@ def clusters(
 
 def _identity(plan: ClustersPlan, run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed."""
-    settings = plan.as_dict()
+    settings = {**plan.as_dict(), "read": plan.read.stated()}
     del settings["read"]["strict"]
     return {
         "command": "clusters",
@@ -137,6 +141,7 @@ def _overrides(plan: ClustersPlan) -> list[str]:
 
 def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
     """Draw, fit and describe; returns the manifest."""
+    warn_english_only(plan.embed.embedder, run.sources, plan.read, "the corpus", run.warn)
     sample = Sample(folder.drawn, "sample")
     units = draw_units(plan, run, folder, sample)
     if not sample.vectors.exists():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.artifacts import user_path
 from corpusfit.corpus.registry import format_of
 from corpusfit.errors import EmptyInputError, bad_setting
@@ -26,6 +28,7 @@ from corpusfit.evaluate.tokenizer_fertility import (
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import Plan
 from corpusfit.workflows.context import Machine, Run, RunContext
+from corpusfit.workflows.pair_languages import sampled, with_side
 from corpusfit.workflows.samples import background_texts
 
 ROUNDS = 2_000
@@ -160,7 +163,12 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
         found = list(map(" ".join, read_conll(columns, kind).pieces))
         drawn = np.random.default_rng(plan.seed).permutation(len(found))[: plan.fit.background]
         return [found[i] for i in np.sort(drawn)]
-    run = Run.of(context, plan, [], context.find(inputs, plan.read, kind), role=kind)
+    sources = context.find(inputs, plan.read, kind)
+    if corpus.is_parallel(sources):
+        texts = sampled(sources, plan.read)
+        read = with_side(plan.read, "", context.progress.note, texts)
+        plan = dataclasses.replace(plan, read=read)
+    run = Run.of(context, plan, [], sources, role=kind)
     sample = Sample(context.work, kind)
     rejected = background_texts(run, sample, plan.fit.background)
     if rejected.counts:

@@ -228,12 +228,13 @@ def _rows(
     """The texts of rows, or of plain text, by source; of aligned pairs, both sides."""
     sources = corpus.find(places, read, spool=spool, role=setting, note=progress.note)
     found: dict[str, list[str]] = {}
+    first, second = read.sides()
     for shard in corpus.shards(sources, read):
-        documents, rejected = corpus.documents(shard, read)
+        documents, rejected = corpus.documents(shard, first)
         reasons.add((r.row, r.byte, r.reason) for r in rejected)
         texts = found.setdefault(sources[shard.source].name, [])
         texts.extend(documents.texts.to_pylist())
         if corpus.is_parallel([sources[shard.source]]):
-            documents, _ = corpus.documents(shard, read, translations=True)
+            documents, _ = corpus.documents(shard, second)
             texts.extend(documents.texts.to_pylist())
     return found

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
+from corpusfit.corpus.contract import SIDES
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
@@ -63,7 +64,6 @@ def find_leaks(
     context: RunContext,
     *,
     origin: str = "",
-    translations: bool = False,
 ) -> Leaks:
     """Look for held-out texts in every text of some sources.
 
@@ -75,14 +75,13 @@ def find_leaks(
         read: how their rows become texts.
         context: the running command.
         origin: field with the origin of a row (default: the name of its source).
-        translations: whether to read the target side of a parallel corpus.
 
     Raises:
         CorpusfitError: a source cannot be read.
     """
     path = context.work / "watched.safetensors"
     watched.write(path)
-    job = FindWatched(read, tuple(s.name for s in sources), path, origin, translations)
+    job = FindWatched(read, tuple(s.name for s in sources), path, origin)
     try:
         with context.progress.showing("look for held-out texts", sum(s.size for s in sources)):
             found = list(context.map(job, context.shards_of(sources, read)))
@@ -104,20 +103,26 @@ def find_all_leaks(
     A row is one text to train on, and the size covers both sides. A key is that of the side that
     contains the held-out text.
     """
-    first = find_leaks(watched, sources, read, context, origin=origin)
     if not corpus.is_parallel(sources):
-        return first
-    other = find_leaks(watched, sources, read, context, origin=origin, translations=True)
-    return _of_both_sides(first, other)
+        return find_leaks(watched, sources, read, context, origin=origin)
+    return _of_both_sides(
+        *(find_leaks(watched, sources, side, context, origin=origin) for side in read.sides())
+    )
 
 
 def find_leaks_in_rows(
-    watched: HeldoutIndex, sources: list[Source], read: ReadPlan, context: RunContext
+    watched: HeldoutIndex,
+    sources: list[Source],
+    read: ReadPlan,
+    context: RunContext,
+    *,
+    origin: str = "",
 ) -> Leaks:
     """As `find_all_leaks`, of the rows of a selection of pairs: their text and `translation`."""
-    other = replace(read, text_field="translation")
-    first, second = (find_leaks(watched, sources, plan, context) for plan in (read, other))
-    return _of_both_sides(first, second)
+    plans = (replace(read, text_field=field) for field in SIDES)
+    return _of_both_sides(
+        *(find_leaks(watched, sources, side, context, origin=origin) for side in plans)
+    )
 
 
 def _of_both_sides(first: Leaks, other: Leaks) -> Leaks:

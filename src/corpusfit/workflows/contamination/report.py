@@ -19,7 +19,7 @@ from corpusfit.jobs.write import read_selected
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.heldout import held_out
-from corpusfit.workflows.contamination.match import Leaks, find_all_leaks
+from corpusfit.workflows.contamination.match import Leaks, find_all_leaks, find_leaks_in_rows
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.inputs import find_training_inputs
 
@@ -126,7 +126,9 @@ def report_contamination(
         texts = find_training_inputs(data, (), (), read, context)
         began = time.perf_counter()
         origin = "source" if texts.selection is not None else ""
-        leaks = find_all_leaks(watched, texts.data, texts.read, context, origin=origin)
+        pairs = texts.selection is not None and texts.selection["selected"].get("aligned")
+        find = find_leaks_in_rows if pairs else find_all_leaks
+        leaks = find(watched, texts.data, texts.read, context, origin=origin)
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(

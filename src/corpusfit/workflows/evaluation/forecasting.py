@@ -179,7 +179,7 @@ class _Counts:
 def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunContext) -> _Counts:
     texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
-    job = CountSelected(selection.target, chosen == "continuous")
+    job = CountSelected(selection.target, selection.texts.read.text_field, chosen == "continuous")
     known = TaskNgrams.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))

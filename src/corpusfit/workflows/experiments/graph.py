@@ -206,7 +206,7 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
         "score",
         plan=fingerprints.scoring(plan, inputs.encoders, inputs.files),
         pile=inputs.pile,
-        target="" if ignores_task else stored.texts,
+        target="" if ignores_task else stored.target,
     )
     key = f"{scores}-{fingerprints.step('choose', plan=plan.choose.identity())}"
     text = _model_text(

@@ -22,6 +22,7 @@ from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.registry import load, names
 from corpusfit.evaluate.task import Examples, Task, store_task, task_digest
 from corpusfit.manifest import digest, source_identity
+from corpusfit.plan import SECOND, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import COMPOSE, INIT, ORACLE, Recipe, Selector
@@ -32,7 +33,9 @@ from corpusfit.workflows.experiments.graph import with_found
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
+from corpusfit.workflows.pair_languages import Sampled, is_english_only, sampled, with_side
 from corpusfit.workflows.selection.embedder_by_size import by_size
+from corpusfit.workflows.selection.language_check import encoder_of
 
 
 def load_inputs(
@@ -71,6 +74,8 @@ def load_inputs(
                 allowed = "aligned pairs with adapt.objective.name = translation"
                 raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
             recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
+            if corpus.is_parallel(found):
+                recipe = with_scored_side(recipe, found, machine.progress)
         plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
         encoders = {
             embed: prepare(embed, machine.cache_folder())
@@ -110,6 +115,8 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
                 role = f"source {source.name}: {name}"
                 found = corpus.find(inputs, source.read, spool=folder.work, role=role)
                 settings[name] = source_identity(found)
+        if not any(map(corpus.is_pair, source.path)):
+            del settings["side"]  # as in the digests before it
     return plan, digest(decides)
 
 
@@ -121,6 +128,31 @@ def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector
         else s
         for s in recipe.selectors
     )
+
+
+def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progress) -> Recipe:
+    """The recipe with the side of a parallel corpus that all of its selectors score."""
+    read = recipe.selectors[0].select.read
+    texts = [sampled(sources, read)]
+    for entry in (task for task in recipe.tasks if task.path):
+        with called_by(RecipeKeys("evaluate")):
+            task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
+        own, parallel = _target(task), load(task.kind).parallel
+        sides = [own.texts(), _translations(own)] if parallel else [own.texts()]
+        names = ((task.labels[0], task.labels[1]),) if parallel else ()
+        texts.append(Sampled(names, zip(*sides, strict=True)))
+    encoders = (encoder_of(s.select) for s in recipe.selectors if s.selects)
+    english = next(filter(is_english_only, encoders), "")
+    read = with_side(read, english, progress.note, *texts)
+    selectors = (
+        dataclasses.replace(
+            s,
+            select=dataclasses.replace(s.select, read=read),
+            adapt=dataclasses.replace(s.adapt, read=read),
+        )
+        for s in recipe.selectors
+    )
+    return dataclasses.replace(recipe, selectors=tuple(selectors))
 
 
 def _stored(
@@ -136,7 +168,7 @@ def _stored(
     common = split_overlaps(whole)
     for note in (*whole.notes, *common.notes()):
         progress.warn(f"{entry.name}: {note}")
-    n, learns = len(whole.train), load(whole.kind).learns
+    read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
     parallel = load(whole.kind).parallel
     asked = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in asked if size > n]
@@ -155,6 +187,7 @@ def _stored(
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(_target(task).texts()),
+            target=digest(scored_texts(_target(task), task.kind, read)),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest([_guarded(own, parallel=parallel) for own in (task.dev, task.test)]),
             splits=(len(task.dev), len(task.test)),
@@ -162,7 +195,7 @@ def _stored(
             notes=task.notes,
         )
         if store:
-            _store(task, folder, found.key, recipe.selectors[0].select.read.text_field)
+            _store(task, folder, found.key, read)
         yield found
 
 
@@ -180,21 +213,31 @@ def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
     return [*examples.texts(), *(labels if parallel else ())]
 
 
-def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
+def scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
+    """The texts of the side that selections score, which only examples of pairs have two of."""
+    second = read.side == SECOND and load(kind).parallel
+    return _translations(examples) if second else examples.texts()
+
+
+def _translations(examples: Examples) -> list[str]:
+    return [str(own[0]) for own in examples.labels]
+
+
+def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
 
     Of a translation task, the target's texts are also written with their translations.
     """
     parallel, target = load(task.kind).parallel, _target(task)
     held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
-    for split, texts in {"train": target.texts(), **held}.items():
+    for split, texts in {"train": scored_texts(target, task.kind, read), **held}.items():
         path = folder.texts(key, split)
-        data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
-        if not path.exists() or path.read_bytes() != data:  # no digest covers the field's name
+        data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
+        if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read
             write_bytes(path, data)
     if parallel:
-        pairs = zip(target.texts(), target.labels, strict=True)
-        lines = [f"{_one_line(text)}\t{_one_line(own[0])}\n" for text, own in pairs]
+        pairs = zip(target.texts(), _translations(target), strict=True)
+        lines = [f"{_one_line(text)}\t{_one_line(other)}\n" for text, other in pairs]
         write_bytes(folder.pairs(key), "".join(lines).encode())
     if not folder.task(key).exists():
         store_task(task, folder.task(key))

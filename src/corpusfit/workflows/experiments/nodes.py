@@ -27,6 +27,7 @@ class StoredTask:
         metric: the metric that is compared.
         key: digest of the whole task.
         texts: digest of its training texts.
+        target: digest of their scored side, for selections.
         learned: digest of its training examples with their labels.
         judged: digest of its dev and test texts.
         splits: numbers of dev and test examples.
@@ -41,6 +42,7 @@ class StoredTask:
     metric: str
     key: str
     texts: str
+    target: str
     learned: str
     judged: str
     splits: tuple[int, int] = (0, 0)

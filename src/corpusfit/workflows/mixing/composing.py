@@ -20,6 +20,7 @@ from corpusfit.compose.summary import Amounts, by_kind, by_language
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
 from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.plan import AUTO, FIRST
 from corpusfit.score import registry
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine, RunContext
@@ -36,6 +37,7 @@ from corpusfit.workflows.mixing.surveying import (
     seen_of,
     surveyed,
 )
+from corpusfit.workflows.pair_languages import sampled, with_side
 from corpusfit.workflows.room import warn_without_room
 
 
@@ -127,15 +129,23 @@ def _check_methods(recipe: CompositionPlan) -> None:
 def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
+    with_sides: list[TextSource] = []
     for number, source in enumerate(recipe.sources):
         here = running.at(folder.work / f"input-{number}")
         found = here.find(source.path, source.read, f"source {source.name}: path")
+        read, texts = source.read, sampled(found, source.read)
+        if read.side == AUTO and texts.sides:
+            named = all(source.language in names for names in texts.sides)
+            read = dataclasses.replace(read, side=source.language if named else FIRST)
+        read = with_side(read, "", running.progress.note, texts)
+        with_sides.append(dataclasses.replace(source, side=read.side))
         if source.page and source.language_field:
             _require_two_columns(source, found)
         sources.append(found)
         if source.target:
-            texts = here.find(source.target, source.read, f"source {source.name}: target")
-            targets |= {f"{source.name}/{k}": v for k, v in source_identity(texts).items()}
+            wanted = here.find(source.target, source.read, f"source {source.name}: target")
+            targets |= {f"{source.name}/{k}": v for k, v in source_identity(wanted).items()}
+    recipe = dataclasses.replace(recipe, sources=tuple(with_sides))
     notes = list(running.passed_over)
     return ComposeContext(recipe, running, folder, sources, targets, warnings=notes)
 

@@ -24,7 +24,7 @@ from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import digest, source_identity, versions
-from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
+from corpusfit.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
 from corpusfit.types import FILE_BITS, Shard, Source
 from corpusfit.workflows.context import RunContext
@@ -126,6 +126,7 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     sources = {}
     for source, found in zip(recipe.sources, context.sources, strict=True):
         plain = {name: getattr(source, name) for name in _SEEN_BY}
+        plain |= {"side": SECOND} if source.side == SECOND else {}  # older runs lack it
         sources[source.name] = {**plain, "files": source_identity(found)}
     used = ("corpusfit", "sentencex", "py3langid", "langcodes")
     known = {name: version for name, version in versions().items() if name in used}

@@ -40,7 +40,7 @@ from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_
 from corpusfit.workflows.selection.copies import check_dedup, copies_of
 from corpusfit.workflows.selection.cost_model import decide_by_budget
 from corpusfit.workflows.selection.embedder_by_size import by_size
-from corpusfit.workflows.selection.language_check import warn_language_mismatch
+from corpusfit.workflows.selection.language_check import choose_side, warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
@@ -196,6 +196,7 @@ def rank_by_bits(
         if encodes:
             decided = by_size(run.plan, run.sources, workers=run.engine.workers, cascade=False)
             run.choose_embedder(*decided[:2], "")  # what other methods take is what it measures
+        choose_side(run)
         samples = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
@@ -251,7 +252,9 @@ def _run(
         stack.enter_context(locked(folder.work, "select" if selecting else "score", make=True))
         decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
         run.choose_embedder(*decided)
-        run.plan = run.asked = plan = _resolved(run.plan)
+        run.plan = run.asked = _resolved(run.plan)
+        choose_side(run)
+        plan = run.plan
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         check_dedup(run)
         asked = _decide(run, folder)

@@ -24,6 +24,7 @@ from corpusfit.workflows.selection.cost_model import (
     measure_sample,
 )
 from corpusfit.workflows.selection.embedder_by_size import by_size
+from corpusfit.workflows.selection.language_check import choose_side
 from corpusfit.workflows.selection.parallel_files import whole_lines
 
 _FIXED_S = 15.0
@@ -64,6 +65,8 @@ def estimate(
         plan = resolve_stages(plan)
         run = Run.of(context, plan, found, sources)
         run.choose_embedder(plan, *why)
+        choose_side(run)
+        plan = run.plan
         target_texts(run, Sample(context.work, "target"))
         decided: dict[str, Any] = {}
         if plan.auto.budget:

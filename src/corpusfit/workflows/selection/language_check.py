@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -13,10 +14,12 @@ from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
 from corpusfit.types import Document, Source
 from corpusfit.workflows.context import Run
-
-ENGLISH_ONLY = ("minilm", "static")
-"""Embedders trained on English text only. Others count as multilingual, because the languages of a
-model folder are unknown."""
+from corpusfit.workflows.pair_languages import (
+    is_english_only,
+    sampled,
+    warn_english_only,
+    with_side,
+)
 
 _SOURCES, _TEXTS = 32, 8
 """Number of sources in the sample, evenly spaced, and of first texts of each."""
@@ -36,11 +39,18 @@ def reads_words(plan: Plan) -> bool:
     return method.reads != "embedding" and method.exact
 
 
-def is_english_only(plan: Plan) -> bool:
-    """Whether the method reads embeddings of an encoder trained on English only."""
+def encoder_of(plan: Plan) -> str:
+    """The encoder whose embeddings the method reads; empty for none."""
     name = plan.method.name
     encodes = name == "auto" or registry.build(name, plan.method.options).encodes
-    return encodes and plan.embed.embedder in ENGLISH_ONLY
+    return plan.embed.embedder if encodes else ""
+
+
+def choose_side(run: Run) -> None:
+    """Write out the side of aligned pairs that is scored, in the plan."""
+    texts = sampled(run.sources, run.plan.read), sampled(run.target, run.plan.target_read)
+    read = with_side(run.plan.read, encoder_of(run.plan), run.progress.note, *texts)
+    run.plan = run.asked = dataclasses.replace(run.plan, read=read)
 
 
 def warn_language_mismatch(run: Run) -> None:
@@ -50,7 +60,8 @@ def warn_language_mismatch(run: Run) -> None:
 
     Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     """
-    words, english = reads_words(run.plan), is_english_only(run.plan)
+    encoder = encoder_of(run.plan)
+    words, english = reads_words(run.plan), is_english_only(encoder)
     if not ((words or english) and can_identify()):
         return
     identify = identifier()
@@ -61,9 +72,9 @@ def warn_language_mismatch(run: Run) -> None:
     wanted = {code for code, n in target.items() if n >= _USUAL * target.total()}
     others = Counter({code: n for code, n in texts.items() if code not in wanted})
     if not wanted or 2 * others.total() <= texts.total():
+        warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
         return
-    encoder = f"uses the encoder {run.plan.embed.embedder}, trained on English only"
-    why = "compares words" if words else encoder
+    why = "compares words" if words else f"uses the encoder {encoder}, trained on English only"
     share = 100 * others.total() / texts.total()
     run.warn(
         f"{share:.0f} % of a sample of the corpus is in other languages "

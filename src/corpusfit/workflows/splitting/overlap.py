@@ -121,7 +121,7 @@ def overlaps_in(
             contained = {split: np.zeros(0, np.bool_) for split in texts}
             if any(texts.values()):  # `within` is read once for all of them
                 watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
-                leaks = find_leaks(watched, sources[within], read, context, translations=at == 1)
+                leaks = find_leaks(watched, sources[within], read.sides()[at], context)
                 for split, own_texts in texts.items():
                     numbers = watched.numbers(own_texts)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from corpusfit.errors import bad_setting
 from corpusfit.options import Option
-from corpusfit.plan import ReadPlan
+from corpusfit.plan import AUTO, ReadPlan
 from corpusfit.settings import SEED, Group, Settings
 
 
@@ -72,3 +72,8 @@ class SplitPlan(Settings):
     read: ReadPlan = field(default_factory=ReadPlan)
     split: SizesPlan = SizesPlan()
     seed: Annotated[int, SEED] = 0
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a side of pairs, of which both are split and compared."""
+        if self.read.side != AUTO:
+            raise bad_setting("<read.side>", "left out: both sides are read", self.read.side)

@@ -178,8 +178,8 @@ class _Task:
             groups_of: dict[int, list[int]] = defaultdict(list)
             for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
                 groups_of[number].append(int(groups.of[row]))
-            context, read = self.context, self.plan.read
-            leaks = find_leaks(watched, self.sources, read, context, translations=side == 1)
+            read = self.plan.read.sides()[side]
+            leaks = find_leaks(watched, self.sources, read, self.context)
             holding = rows.at(leaks.places()).tolist()
             for row, number in zip(holding, leaks.watched.tolist(), strict=True):
                 holder = int(groups.of[row])

@@ -241,7 +241,7 @@ class TunePlan(Settings):
 
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the search: all but the winner's steps and those of `FREE`."""
-        settings = self.as_dict()
+        settings = {**self.as_dict(), "read": self.read.stated()}
         for group, name in (*FREE, ("train", "steps"), ("train", "epochs")):
             del settings[group][name]
         return without_newer(settings)

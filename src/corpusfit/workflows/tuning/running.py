@@ -22,6 +22,7 @@ from corpusfit.workflows.adaptation.adapting import Adapted, adapt, open_base
 from corpusfit.workflows.contamination.heldout import held_out
 from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.lock import locked
+from corpusfit.workflows.pair_languages import sampled, with_side
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.selection.commands import select
@@ -97,6 +98,9 @@ def tune(
         # every trial would fail with a model that cannot be adapted, after the corpus is scored
         open_base(plan.adaptation(), resolve(plan.train, "train"), machine.progress.warn)
         found = _read(plan, inputs, folder, machine)
+        texts = (sampled(found.corpus, plan.read), sampled(found.target, plan.target_read))
+        read = with_side(plan.read, plan.embed.embedder, machine.progress.note, *texts)
+        plan = dataclasses.replace(plan, read=read)
         folder.begin(found.identity(plan), overwrite=overwrite)
         if folder.finished() is None:
             folder.finish(_search(plan, inputs, found, folder, machine, began))

@@ -19,6 +19,7 @@ from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.export import all_cells, write_tables
 from corpusfit.workflows.experiments.folder import RecipeFolder
+from corpusfit.workflows.experiments.inputs import with_scored_side
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.results import ScoredCells
 from corpusfit.workflows.experiments.separation.cells import Cells, SeparationNode, cells_of
@@ -63,6 +64,8 @@ def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> M
         sources = corpus.find(
             recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
         )
+        if corpus.is_parallel(sources):
+            recipe = with_scored_side(recipe, sources, machine.progress)
     targets = targets_of(recipe, separation, sources)
     cells = cells_of(recipe, separation, sources, targets, folder, machine)
     return Measurements(recipe, separation, sources, targets, cells)

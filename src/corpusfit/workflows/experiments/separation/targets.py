@@ -20,6 +20,7 @@ from corpusfit.types import Documents, Source, text_array
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.entries import RecipeTask
 from corpusfit.workflows.experiments.grid import task_plan
+from corpusfit.workflows.experiments.inputs import scored_texts
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.separation.settings import Separation
 
@@ -94,7 +95,8 @@ def _read(recipe: Recipe, separation: Separation, name: str, tasks: list[RecipeT
             task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
         kinds.append(task.kind)
         binary = binary and task.learnable == 2
-        texts = [normalise(t) if plan.fit.normalise else t for t in task.train.texts()]
+        scored = scored_texts(task.train, task.kind, plan.read)
+        texts = [normalise(text) if plan.fit.normalise else text for text in scored]
         for text, label in zip(texts, task.train.labels, strict=True):
             label_of.setdefault(text, label[0] if binary else 0)
     label_of.pop("", None)
