@@ -71,6 +71,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(f"[{other}]"), re.compile(rf"(\d)([{one}]+)(?=(\u2212?)\d)")
 
 
+_ASCII = bytes(range(128))
 _LOWER = bytes(range(256)).lower()
 _DROPPED_ASCII = bytes(c for c in range(128) if _dropped(chr(c)))
 
@@ -82,13 +83,20 @@ def _between_digits(run: str, minus: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A text in one Unicode form and, but for ASCII text, in one case.
+    """A text in one Unicode form and in one case, but for the case of ASCII letters.
 
     Word n-grams (`kernels.characters.symbol_table`) and `form_of` are made of this.
     """
     if not text.isascii():
-        text = _REWRITTEN.sub(lambda m: normalize("NFKC", _HIDDEN.sub("", m[0])), text)
-        text = normalize("NFC", normalize("NFC", text).casefold())
+        text = normalize("NFC", text)
+        # most of most texts is ASCII: what is slow looks at the other characters alone
+        data = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+        others = data.decode("utf-8", "surrogatepass")
+        if _REWRITTEN.search(others):
+            text = _REWRITTEN.sub(lambda m: normalize("NFKC", _HIDDEN.sub("", m[0])), text)
+            text = others = normalize("NFC", text)
+        if others.casefold() != others:
+            text = normalize("NFC", text.casefold())
         if "\u200c" in text or "\u200d" in text:  # they count between letters, and within an emoji
             text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
         for dash in _DASHES:
