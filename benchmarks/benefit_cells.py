@@ -97,7 +97,7 @@ class Work:
         folder = self.folder / f"{name.replace('/', '_').replace(':', '-')}-{seed}"
         found = Target(folder)
         if not (folder / "facts.json").exists():
-            train, dev = (self._different(name, part) for part in ("train", "dev"))
+            train, dev = (self.different(name, part) for part in ("train", "dev"))
             apart = dev_apart(dev, train)
             drawn = some(apart, DEV, seed)
             clean = outside(drawn, self.documents(seed))
@@ -108,7 +108,7 @@ class Work:
             write_bytes(folder / "facts.json", orjson.dumps(facts))
         return found
 
-    def _different(self, name: str, part: str) -> list[str]:
+    def different(self, name: str, part: str) -> list[str]:
         """Different texts of a split; those of dev as printed, without tokenisation and marks."""
         task, _, label = name.partition(":")
         if (sentences := self.data / "ner" / task / f"{part}.conll").exists():
