@@ -52,6 +52,7 @@ Record = dict[str, Any]
 
 BASE, RANDOM = "base", "random"
 SPLITS = ("train", "dev", "test")
+KEPT = ("accuracy", "micro_f1", "macro_f1")
 STRENGTHS = tuple(10.0 ** (e / 2) for e in range(-9, 3))
 """Inverse strengths of the probe's L2 penalty, on features of variance 1."""
 ITERATIONS = 5_000
@@ -60,8 +61,12 @@ LENGTH = 128
 DRAWS = 4
 """Draws of masks of each text, for the loss."""
 GENERAL = 400
-"""Of so many documents of the corpus one is kept out of selections, for the loss on general text."""
+"""Of so many documents of the corpus one is kept for the loss on general text."""
 WORDS_OF_GENERAL = 100
+RESAMPLES = 400
+"""Resampled test sets of each measure; of a task they are the same for all models."""
+UNIT = 1e-5
+"""Of the stored differences between the scores of resampled test sets and the score."""
 
 
 @dataclass(frozen=True)
@@ -509,16 +514,20 @@ class Study:
         task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
         if self.scale.examples:
             task = task.first(self.scale.examples, 0)
-        return probe(self._model(piece), task)
+        return probe(self._model(piece), task, TASKS[piece.task].metric)
 
     def _bytes(self, piece: Piece) -> Record:
         """Bits per byte of test."""
         run = self._evaluated(piece, kind="language_modelling", seeds=1)
         (outcome,) = run.outcomes()
-        bits_of = np.asarray(outcome.predicted["test"])
-        score = outcome.scores["test"]["neg_bits_per_byte"]
-        eighths = packed(np.minimum(np.round(bits_of * 8), 2**16 - 1).astype(np.uint16))
-        return {"test": {"neg_bits_per_byte": score}, "eighths": eighths}
+        metric = TASKS[piece.task].metric
+        task = _read(self.pile.place(piece.task), "language_modelling")
+        eighths = np.round(np.asarray(outcome.predicted["test"]) * 8)
+        return {
+            "test": {metric: outcome.scores["test"][metric]},
+            "eighths": packed(np.minimum(eighths, 2**16 - 1).astype(np.uint16)),
+            "resampled": resampled(metric, load(task.kind), outcome.tallies(task)),
+        }
 
     def _tune(self, piece: Piece) -> Record:
         """Fine-tune with several seeds, on all or on 500 examples."""
@@ -531,12 +540,17 @@ class Study:
             settings=[f"finetune.{name}={value}" for name, value in FINETUNE.items()],
         )
         outcomes = run.outcomes(size=size)
-        found: dict[str, list[float]] = {}
-        for outcome in outcomes:
-            for name in ("accuracy", "micro_f1", "macro_f1"):
-                found.setdefault(name, []).append(round(outcome.scores["test"][name], 6))
+        task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
+        metric, task_type = TASKS[piece.task].metric, load(task.kind)
         answers = np.array([outcome.predicted["test"] for outcome in outcomes], np.uint8)
-        return {"test": found, "answers": packed(answers)}
+        return {
+            "test": {
+                name: [round(outcome.scores["test"][name], 6) for outcome in outcomes]
+                for name in KEPT
+            },
+            "answers": packed(answers),
+            "resampled": [resampled(metric, task_type, o.tallies(task)) for o in outcomes],
+        }
 
     def _evaluated(self, piece: Piece, **options: Any) -> Any:
         out = self.pile.folder / "evaluations" / digest(self.decides(piece))
@@ -544,7 +558,7 @@ class Study:
         return corpusfit.evaluate(task=task, model=str(model), out=out, machine=ONE, **options)
 
 
-def probe(folder: Path, task: Task) -> Record:
+def probe(folder: Path, task: Task, metric: str) -> Record:
     """Classify a frozen model's states by logistic regression.
 
     A text is the mean of its tokens' last states, a word the state of its first token. Features
@@ -590,17 +604,30 @@ def probe(folder: Path, task: Task) -> Record:
         split: task_type.measure(task.labels, getattr(task, split), own)
         for split, own in answers.items()
     }
-    kept = ("accuracy", "micro_f1", "macro_f1")
+    tallies = task_type.tally(task.labels, task.test, answers["test"])
     starts = np.cumsum([0, *task.test.lengths[:-1]])
-    surprisal = np.round(np.add.reduceat(best["test"], starts) * 16)
+    surprisal = np.add.reduceat(best["test"], starts)
     return {
-        **{split: {name: round(of[name], 6) for name in kept} for split, of in scores.items()},
+        **{split: {name: round(of[name], 6) for name in KEPT} for split, of in scores.items()},
         "bits": round(float(best["test"].mean()), 6),
         "c": best["c"],
         "unconverged": unconverged,
         "answers": packed(answers["test"].astype(np.uint8)),
-        "surprisal": packed(np.minimum(surprisal, 2**16 - 1).astype(np.uint16)),
+        "surprisal": packed(np.minimum(np.round(surprisal * 16), 2**16 - 1).astype(np.uint16)),
+        "resampled": resampled(metric, task_type, tallies),
     }
+
+
+def resampled(metric: str, task_type: Any, tallies: np.ndarray) -> str:
+    """The metric of resampled test sets, as `packed` differences to that of test.
+
+    The sets depend on the number of examples alone, so the differences of two models are paired.
+    """
+    n = len(tallies)
+    counts = np.random.default_rng(n).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    summed = (counts @ tallies.reshape(n, -1)).reshape(RESAMPLES, *tallies.shape[1:])
+    differences = task_type.score(metric, summed) - task_type.score(metric, tallies.sum(0))
+    return packed(np.clip(np.round(differences / UNIT), -(2**15), 2**15 - 1).astype(np.int16))
 
 
 def features(folder: Path, examples: Examples, kind: str) -> np.ndarray:
