@@ -84,9 +84,9 @@ def main() -> None:
             continue
         try:
             made = study.compute(piece)
-        except CorpusfitError as e:
-            failed.add(cell)
-            print("failed", *cell, piece.rung, e, flush=True)
+        except (CorpusfitError, ValueError, RuntimeError, OSError) as e:
+            failed.add(cell)  # the others go on; a later run tries it again
+            print("failed", *cell, piece.rung, type(e).__name__, e, flush=True)
             continue
         left = remaining(study, wanted[at + 1 :])
         print(

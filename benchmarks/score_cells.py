@@ -676,7 +676,7 @@ def masked_loss(folder: Path, texts: Sequence[str]) -> Record:
     with quiet():
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForMaskedLM.from_pretrained(folder).float().eval()
-    every = [ids[:LENGTH] for ids in tokenizer(list(texts), add_special_tokens=True)["input_ids"]]
+    every = tokenizer(list(texts), truncation=True, max_length=LENGTH)["input_ids"]
     total, count = np.zeros(len(every)), np.zeros(len(every))
     order = sorted(range(len(every)), key=lambda i: -len(every[i]))
     for draw in range(DRAWS):
