@@ -66,7 +66,7 @@ def main() -> None:
     if asked.table or asked.power:
         from score_tables import power, write
 
-        print(power()) if asked.power else write(cells, asked.out)
+        print(power()) if asked.power else write(cells, asked.out, list(pieces(asked)))
         return
     scale = SMALL if asked.small else Scale()
     pile = Pile(asked.data, asked.models, asked.work, 0, scale.every)

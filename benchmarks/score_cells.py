@@ -226,7 +226,7 @@ class Cells:
 
     @staticmethod
     def _read(path: Path) -> dict[str, Record]:
-        found = map(orjson.loads, lines(path)) if path.exists() else ()
+        found = map(orjson.loads, path.read_bytes().splitlines()) if path.exists() else ()
         return {record["digest"]: record for record in found}
 
 
