@@ -100,13 +100,17 @@ class Work:
             train, dev = (self.different(name, part) for part in ("train", "dev"))
             apart = dev_apart(dev, train)
             drawn = some(apart, DEV, seed)
-            clean = outside(drawn, self.documents(seed))
+            clean = self.unseen(drawn, seed)
             facts = {"dev": len(dev), "in_train": len(dev) - len(apart), "evaluated": len(clean)}
             facts |= {"in_corpus": len(drawn) - len(clean), "train": min(TRAIN, len(train))}
             store(found.train, some(train, TRAIN, seed))
             store(found.dev, clean)
             write_bytes(folder / "facts.json", orjson.dumps(facts))
         return found
+
+    def unseen(self, texts: list[str], seed: int) -> list[str]:
+        """The texts that no document of the seed's corpus contains."""
+        return outside(texts, self.documents(seed))
 
     def different(self, name: str, part: str) -> list[str]:
         """Different texts of a split; those of dev as printed, without tokenisation and marks."""

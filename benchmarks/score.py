@@ -36,6 +36,7 @@ from score_cells import (
     SMALL,
     TASKS,
     Cells,
+    Pairs,
     Piece,
     Pile,
     Scale,
@@ -45,7 +46,7 @@ from score_cells import (
 
 HERE = Path(__file__).parent
 COLUMNS = f"{BASE},{RANDOM},cynical,moore_lewis,dsir,bm25,consensus"
-LADDER = (("select", "adapt", "loss", "probe", "bytes"), ("tune500",), ("tune",))
+LADDER = (("select", "adapt", "loss", "probe", "bytes", "bleu"), ("tune500",), ("tune",))
 """Rungs that are computed together, the cheap ones of all seeds first."""
 GUESSED = {
     "select": 120,
@@ -53,6 +54,7 @@ GUESSED = {
     "loss": 60,
     "probe": 600,
     "bytes": 60,
+    "bleu": 180,
     "tune500": 1_800,
     "tune": 14_400,
 }
@@ -70,7 +72,8 @@ def main() -> None:
         return
     scale = SMALL if asked.small else Scale()
     pile = Pile(asked.data, asked.models, asked.work, 0, scale.every)
-    study = Study(pile, asked.models, cells, scale)
+    pairs = Pairs(asked.data, asked.models, asked.work / "pairs", 0, scale.every)
+    study = Study(pile, pairs, asked.models, cells, scale)
     commit = machine()["commit"]
     wanted = list(pieces(asked))
     failed: set[tuple[str, ...]] = set()

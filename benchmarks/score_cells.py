@@ -30,6 +30,7 @@ import orjson
 
 import corpusfit
 from benefit_cells import ONE, PARTS, Work, bits, lines, store, taken, texts_of
+from corpusfit.adapt.keys import alphanumeric
 from corpusfit.adapt.special_tokens import backend_tokenizer, special_tokens_of
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.folders import find
@@ -51,7 +52,8 @@ from harness import machine
 Record = dict[str, Any]
 
 BASE, RANDOM = "base", "random"
-SPLITS = ("train", "dev", "test")
+SPLITS, SIDES = ("train", "dev", "test"), ("de", "en")
+DOMAINS = ("it", "law", "medical", "captions", "news", "koran")
 KEPT = ("accuracy", "micro_f1", "macro_f1")
 STRENGTHS = tuple(10.0 ** (e / 2) for e in range(-9, 3))
 """Inverse strengths of the probe's L2 penalty, on features of variance 1."""
@@ -74,7 +76,7 @@ class StudyTask:
     """A task of the study.
 
     Attributes:
-        kind: `classification`, `tagging` or `text` (bits per byte).
+        kind: `classification`, `tagging`, `text` (bits per byte) or `translation` (BLEU).
         metric: what is compared, of the kind's metrics.
         domain: prefix of the sources of the corpus that are of the task's domain.
     """
@@ -96,8 +98,13 @@ TASKS = {
     "text_it": StudyTask("text", "neg_bits_per_byte", "it_"),
     "text_law": StudyTask("text", "neg_bits_per_byte", "legal_"),
     "text_medical": StudyTask("text", "neg_bits_per_byte", "bio_"),
+    "bleu_it": StudyTask("translation", "bleu", "it"),
+    "bleu_law": StudyTask("translation", "bleu", "law"),
+    "bleu_medical": StudyTask("translation", "bleu", "medical"),
+    "bleu_koran": StudyTask("translation", "bleu", "koran"),
 }
-"""In the order of computing; those of plain text are English sides of Koehn and Knowles' sets."""
+"""In the order of computing. Plain text and translations are tested on the sets of Koehn and
+Knowles (2017), the former on their English sides; targets are of other texts of the domain."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +115,37 @@ class Setting:
         kinds: kinds of tasks that it has.
         base: a model's name, or none: the model is trained from nothing.
         train: options of `corpusfit.adapt`.
+        settings: further settings of it.
         rungs: what is measured after the selection.
+        words: factor of the words of a selection.
     """
 
     kinds: tuple[str, ...]
     base: str
     train: dict[str, Any]
     rungs: tuple[str, ...]
+    settings: tuple[str, ...] = ("mix.heldout=32",)
+    words: float = 1.0
 
 
 LABELLED = ("classification", "tagging")
 BATCH = {"batch": 16, "length": 128}
+PAIRS_TRAINING = (
+    *("train.pair_tokens=4096", "train.schedule=inverse_sqrt"),
+    *("train.beta2=0.98", "train.decay=0.0"),
+)
+DE_EN = {
+    "options": {
+        "objective": "translation",
+        "init": "tiny",
+        "steps": 2_400,
+        "batch": 1,
+        "length": 100,
+        "rate": 3e-3,
+    },
+    "settings": ("model.vocabulary=4096", *PAIRS_TRAINING, "train.warmup_steps=200"),
+}
+"""The model that selections of pairs continue, of all pairs; as in examples/papers/README.md."""
 SETTINGS = {
     "continued": Setting(
         LABELLED,
@@ -137,6 +164,14 @@ SETTINGS = {
         "",
         {"objective": "causal", "init": "mini", "steps": 2_400, "rate": 1e-3, **BATCH},
         ("bytes",),
+    ),
+    "translation": Setting(
+        ("translation",),
+        "de-en",
+        {"objective": "translation", "steps": 120, "batch": 1, "length": 100, "rate": 1e-3},
+        ("bleu",),
+        (*PAIRS_TRAINING, "train.warmup_steps=20"),
+        words=2 / 9,
     ),
     "scratch": Setting(
         LABELLED,
@@ -303,10 +338,16 @@ class Pile(Work):
             if len(text.split()) > 4 and (i % 10 == 0) == (part == "dev")
         ]
 
+    def unseen(self, texts: list[str], seed: int) -> list[str]:
+        """All texts, as `corpus` leaves out what contains one."""
+        return texts
+
     def heldout(self) -> list[str]:
         """Dev and test texts of all tasks."""
         found = []
         for name, task in TASKS.items():
+            if task.kind == "translation":
+                continue
             folder = self.place(name)
             for part in ("dev", "test"):
                 if task.kind == "tagging":
@@ -335,45 +376,134 @@ class Pile(Work):
 
 
 @dataclass(frozen=True)
+class Pairs(Pile):
+    """Aligned pairs to choose from by their English sides: two thirds of six domains a seed.
+
+    A tenth of each domain is kept out, for the targets. No pair shares a side with a test set.
+    """
+
+    def corpus(self, seed: int) -> Path:
+        """The seed's corpus, rows with both sides; its facts stand beside it."""
+        folder = self.folder / f"corpus-{seed % PARTS}"
+        if folder.with_suffix(".json").exists():
+            return folder
+        facts: Record = {"files": {}, "words": 0}
+        known = np.empty(0, np.uint64)
+        for domain in DOMAINS:
+            pairs = [
+                pair
+                for i, pair in enumerate(self.pairs(domain))
+                if i % 10 and i % PARTS != seed % PARTS
+            ][:: self.every]
+            made = folder / f"{domain}.jsonl"
+            rows = (orjson.dumps({"text": en, "de": de}) + b"\n" for de, en in pairs)
+            write_bytes(made, b"".join(rows))
+            facts["files"][made.name] = file_digest(made)
+            facts["words"] += sum(len(en.split()) for _, en in pairs)
+            texts = text_array([en for _, en in pairs])
+            known = np.union1d(known, number_words(*buffers(texts), table(), False)[1])
+        facts["vocabulary"] = len(known)
+        write_bytes(folder.with_suffix(".json"), orjson.dumps(facts))
+        return folder
+
+    def pairs(self, domain: str) -> list[tuple[str, str]]:
+        """German and English sides of a domain, without those of test sets and empty ones."""
+        parallel = self.data / "parallel"
+        if domain == "koran":
+            paths = [parallel / "koehn_knowles" / domain / f"train.{side}" for side in SIDES]
+        else:
+            paths = [parallel / "train" / f"{domain}.{side}.zst" for side in SIDES]
+        german, english = ([s.decode().strip() for s in lines(path)] for path in paths)
+        tested = {
+            alphanumeric(line.decode())
+            for path in parallel.glob("koehn_knowles/*/dev.*")
+            for line in lines(path)
+        } | {""}
+        found = zip(german, english, strict=True)
+        return [p for p in found if not any(alphanumeric(side) in tested for side in p)]
+
+    def place(self, name: str) -> Path:
+        """The folder of a task's test set."""
+        return self.data / "parallel" / "koehn_knowles" / TASKS[name].domain
+
+    def different(self, name: str, part: str) -> list[str]:
+        """Different English sides that are kept out of the corpora, half of them dev."""
+        texts = [en for _, en in self.pairs(TASKS[name].domain)[::10]]
+        return list(dict.fromkeys(texts[part == "dev" :: 2]))
+
+
+@dataclass(frozen=True)
 class Study:
     """Computes rungs.
 
     Attributes:
         pile: corpora and tasks.
+        pairs: the same of translation.
         models: folder with `bert-mini-wiki`.
         cells: what is finished.
         scale: how large the study is.
     """
 
     pile: Pile
+    pairs: Pairs
     models: Path
     cells: Cells
     scale: Scale
 
-    def settings(self, piece: Piece) -> Record:
+    def inputs(self, piece: Piece) -> Pile:
+        """What a piece chooses from."""
+        return self.pairs if TASKS[piece.task].kind == "translation" else self.pile
+
+    def options(self, piece: Piece) -> Record:
         """What the training of a piece's setting is asked for."""
         train = dict(SETTINGS[piece.setting].train)
         train["steps"] = max(2, round(train["steps"] * self.scale.steps))
         return train
 
     def base(self, piece: Piece) -> Path:
-        """The folder of the model that a setting continues."""
+        """The folder of the model that a setting continues; of translation it is trained first."""
         name = SETTINGS[piece.setting].base
-        return self.models / name if (self.models / name).is_dir() else find(name)
+        if name != "de-en":
+            return self.models / name if (self.models / name).is_dir() else find(name)
+        out = self.pairs.folder / name
+        if not (out / "manifest.json").exists():
+            sides = []
+            for side, at in zip(SIDES, (0, 1), strict=True):
+                path = self.pairs.folder / f"all.{side}"
+                every = [p for d in DOMAINS for i, p in enumerate(self.pairs.pairs(d)) if i % 10]
+                write_bytes(path, "".join(pair[at] + "\n" for pair in every).encode())
+                sides.append(str(path))
+            steps = max(2, round(DE_EN["options"]["steps"] * self.scale.steps))
+            corpusfit.adapt(
+                data=f"pair:{','.join(sides)}",
+                out=out,
+                settings=DE_EN["settings"],
+                machine=Machine(workers=1, cache=self.pairs.folder / "cache"),
+                **{**DE_EN["options"], "steps": steps},
+            )
+        return out
+
+    def base_identity(self, piece: Piece) -> str:
+        """What the base is, without training it."""
+        name = SETTINGS[piece.setting].base
+        if name == "de-en":
+            corpora = [self.pairs.facts(seed)["files"] for seed in (0, 1)]
+            return digest({**DE_EN, "scale": self.scale.steps, "corpora": corpora})
+        return name and _fingerprint(self.base(piece))
 
     def decides(self, piece: Piece) -> Record | None:
         """Everything that decides a piece; None if a lower rung must be computed first."""
-        work, rung, scale = self.pile, piece.rung, self.scale
+        work, rung, scale = self.inputs(piece), piece.rung, self.scale
         if rung == "select":
             return {
                 "select": 1,
                 "column": piece.column,
                 "seed": piece.seed,
-                "words": scale.words,
+                "words": self.words(piece),
                 "corpus": work.facts(piece.seed)["files"],
                 "target": file_digest(work.target(piece.task, piece.seed).train),
             }
-        base = SETTINGS[piece.setting].base and _fingerprint(self.base(piece))
+        base = self.base_identity(piece)
         if piece.column == BASE:
             model = base
         else:
@@ -381,7 +511,7 @@ class Study:
             if selected is None:
                 return None
             text = selected["result"]["text"]
-            asked = {"base": base, "train": self.settings(piece), "seed": piece.seed, "text": text}
+            asked = {"base": base, "train": self.options(piece), "seed": piece.seed, "text": text}
             if rung == "adapt":
                 return {"adapt": 1, **asked}
             model = digest({"adapt": 1, **asked})
@@ -394,6 +524,10 @@ class Study:
         if rung.startswith("tune"):
             return {**measured, "finetune": FINETUNE, "seeds": scale.seeds}
         return measured
+
+    def words(self, piece: Piece) -> int:
+        """Words of a piece's selection."""
+        return round(self.scale.words * SETTINGS[piece.setting].words)
 
     def found(self, piece: Piece) -> Record | None:
         """The record of a piece, if it is finished."""
@@ -423,7 +557,7 @@ class Study:
 
     def _select(self, piece: Piece) -> Record:
         """Select equally many words; bits of unseen target text under an n-gram model of them."""
-        work, scale = self.pile, self.scale
+        work = self.inputs(piece)
         target, facts = work.target(piece.task, piece.seed), work.facts(piece.seed)
         method, *settings = piece.column.split("@")
         place = work.folder / "scores" / f"{piece.task}-{piece.column}-{piece.seed}"
@@ -438,9 +572,9 @@ class Study:
             overwrite=True,
             machine=Machine(workers=1, cache=work.folder / "cache"),
         )
-        texts, sources = taken(scored, work.documents(piece.seed), scale.words)
+        texts, sources = taken(scored, work.documents(piece.seed), self.words(piece))
         shutil.rmtree(place)
-        name = self._keep(texts)
+        name = self._keep(texts, piece)
         words = np.array([len(text.split()) for text in texts])
         inside = np.char.startswith(sources, TASKS[piece.task].domain)
         return {
@@ -451,36 +585,47 @@ class Study:
             "segments": len(texts),
         }
 
-    def _keep(self, texts: list[str]) -> str:
-        """Store selected texts under their digest, and return it."""
-        name = digest(texts)
-        path = self.pile.folder / "selections" / f"{name}.jsonl"
-        if not path.exists():
-            store(path, texts)
+    def _keep(self, texts: list[str], piece: Piece) -> str:
+        """Store selected texts, or pairs, under their digest, and return it."""
+        name, work = digest(texts), self.inputs(piece)
+        path = work.folder / "selections" / f"{name}.jsonl"
+        if path.exists():
+            return name
+        if isinstance(work, Pairs):
+            german: dict[str, list[str]] = {}
+            for file in sorted(work.corpus(piece.seed).glob("*.jsonl")):
+                for row in map(orjson.loads, lines(file)):
+                    german.setdefault(row["text"], []).append(row["de"])
+            sides = [german[text].pop(0) for text in texts], texts
+            for side, of in zip(SIDES, sides, strict=True):
+                write_bytes(path.with_suffix(f".{side}"), "".join(t + "\n" for t in of).encode())
+        store(path, texts)
         return name
 
     def _adapt(self, piece: Piece) -> Record:
         """Train on the selection, unless another task's cell did; a killed training resumes."""
-        decides = self.decides(piece)
-        out = self.pile.folder / "models" / digest(decides)
+        decides, work = self.decides(piece), self.inputs(piece)
+        if decides is None:
+            raise ValueError(f"{piece} comes before its selection")
+        out = work.folder / "models" / digest(decides)
         shared = (out / "manifest.json").exists()
-        text = self.pile.folder / "selections" / f"{(decides or {})['text']}.jsonl"
+        text = work.folder / "selections" / f"{decides['text']}.jsonl"
         if not text.exists() and not shared:
             again = self._select(piece)  # on another machine than the record's
             if not text.exists():
                 raise CorpusfitError(f"{piece} selects another text now: {again['text']}")
-        options = self.settings(piece)
-        name = SETTINGS[piece.setting].base and str(self.base(piece))
+        options, setting = self.options(piece), SETTINGS[piece.setting]
+        sides = ",".join(str(text.with_suffix(f".{side}")) for side in SIDES)
         run = corpusfit.adapt(
-            data=text,
+            data=f"pair:{sides}" if isinstance(work, Pairs) else text,
             out=out,
             seed=piece.seed,
-            settings=("train.evaluations=1", "mix.heldout=32"),
-            machine=Machine(workers=1, cache=self.pile.folder / "tokens"),
-            **({"model": name} if name else {}),
+            settings=("train.evaluations=1", *setting.settings),
+            machine=Machine(workers=1, cache=work.folder / "tokens"),
+            **({"model": str(self.base(piece))} if setting.base else {}),
             **options,
         )
-        shutil.rmtree(self.pile.folder / "tokens", ignore_errors=True)
+        shutil.rmtree(work.folder / "tokens", ignore_errors=True)
         facts = run.manifest
         passes = options["steps"] * options["batch"] / max(1, facts["rows"])
         return {
@@ -494,7 +639,7 @@ class Study:
         if piece.column == BASE:
             return self.base(piece)
         adapting = replace(piece, rung="adapt")
-        out = self.pile.folder / "models" / digest(self.decides(adapting))
+        out = self.inputs(piece).folder / "models" / digest(self.decides(adapting))
         if not (out / "manifest.json").exists():
             self._adapt(adapting)
         return out
@@ -529,6 +674,18 @@ class Study:
             "resampled": resampled(metric, load(task.kind), outcome.tallies(task)),
         }
 
+    def _bleu(self, piece: Piece) -> Record:
+        """BLEU of test."""
+        test = self.inputs(piece).place(piece.task)
+        place = f"pair:{test}/dev.de,{test}/dev.en"
+        options = {"seeds": 1, "settings": ["decode.splits=test"], "direction": "de-en"}
+        (outcome,) = self._evaluated(piece, place, **options).outcomes()
+        task = read_task(place, TaskPlan(kind="translation"), seed=0)
+        return {
+            "test": {name: round(score, 6) for name, score in outcome.scores["test"].items()},
+            "resampled": resampled("bleu", load("translation"), outcome.tallies(task)),
+        }
+
     def _tune(self, piece: Piece) -> Record:
         """Fine-tune with several seeds, on all or on 500 examples."""
         size = int(piece.rung.removeprefix("tune") or 0)
@@ -552,9 +709,9 @@ class Study:
             "resampled": [resampled(metric, task_type, o.tallies(task)) for o in outcomes],
         }
 
-    def _evaluated(self, piece: Piece, **options: Any) -> Any:
-        out = self.pile.folder / "evaluations" / digest(self.decides(piece))
-        task, model = self.pile.place(piece.task), self._model(piece)
+    def _evaluated(self, piece: Piece, place: str = "", **options: Any) -> Any:
+        out = self.inputs(piece).folder / "evaluations" / digest(self.decides(piece))
+        task, model = place or self.pile.place(piece.task), self._model(piece)
         return corpusfit.evaluate(task=task, model=str(model), out=out, machine=ONE, **options)
 
 

@@ -72,6 +72,7 @@ MEASURES = {
     "probe bits": Measure("probe", lambda r, _: -r["bits"], "bits a label fewer", 3),
     "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
     "bytes": Measure("bytes", lambda r, m: r["test"][m], "bits a byte fewer", 4, examples=True),
+    "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
     "tune500": Measure(
         "tune500", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
     ),
@@ -80,7 +81,7 @@ MEASURES = {
     ),
 }
 """From cheap to dear. Losses of models from nothing are in bits a byte: their tokens differ."""
-SCORES = ("probe", "bytes", "tune500", "tune")
+SCORES = ("probe", "bytes", "bleu", "tune500", "tune")
 
 
 @dataclass(frozen=True)
@@ -287,6 +288,7 @@ TITLES = {
     "continued": "Continued pre-training",
     "sentence": "A sentence encoder, frozen",
     "decoder": "A decoder from nothing",
+    "translation": "A translation model, continued",
     "scratch": "An encoder from nothing",
 }
 INTRODUCTION = """\
@@ -355,7 +357,7 @@ def gains_table(
                 ]
             cells.append(text)
         random = [v.number for k, v in values.items() if k[:3] == (setting, task, RANDOM)]
-        sign = "" if name in ("probe", "tune500", "tune") else "-"
+        sign = "" if MEASURES[name].unit == "points" else "-"
         level = statistics.fmean(random) * (-1 if sign else 1)
         lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
     cells = []
