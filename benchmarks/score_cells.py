@@ -426,6 +426,10 @@ class Pairs(Pile):
         """The folder of a task's test set."""
         return self.data / "parallel" / "koehn_knowles" / TASKS[name].domain
 
+    def unseen(self, texts: list[str], seed: int) -> list[str]:
+        """The texts that no pair of the seed's corpus has."""
+        return super(Pile, self).unseen(texts, seed)
+
     def different(self, name: str, part: str) -> list[str]:
         """Different English sides that are kept out of the corpora, half of them dev."""
         texts = [en for _, en in self.pairs(TASKS[name].domain)[::10]]
@@ -511,7 +515,8 @@ class Study:
             if selected is None:
                 return None
             text = selected["result"]["text"]
-            asked = {"base": base, "train": self.options(piece), "seed": piece.seed, "text": text}
+            train = {**self.options(piece), "settings": SETTINGS[piece.setting].settings}
+            asked = {"base": base, "train": train, "seed": piece.seed, "text": text}
             if rung == "adapt":
                 return {"adapt": 1, **asked}
             model = digest({"adapt": 1, **asked})
