@@ -2,11 +2,11 @@
 
 For each setting, task, column (a method) and seed (a third of the corpus, the target's texts and
 the training): equally many words are selected, a model is adapted, and measured on a ladder from
-cheap to dear: bits of the selection, losses, a probe of the frozen model, fine-tuning. Every
+cheap to costly: bits of the selection, losses, a probe of the frozen model, fine-tuning. Every
 finished rung is stored at once, so the command resumes after any stop, and a later run, on any
 machine, adds what is missing. The order is such that what is finished is a balanced table: all
 columns of a task before the next task, all tasks before the next seed, cheap rungs of all seeds
-before dear ones.
+before costly ones.
 
 Run: .venv/bin/python benchmarks/score.py DATA MODELS WORK [--cells FOLDER] [--settings …]
      [--tasks …] [--columns random,cynical,…] [--seeds 3] [--rungs …] [--again COLUMN,…] [--small]

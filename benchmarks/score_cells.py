@@ -758,7 +758,7 @@ def probe(folder: Path, task: Task, metric: str) -> Record:
         if found < best["dev_bits"]:
             rises = 0
             best = {"dev_bits": found, "c": strength, "chances": chances, "test": lost["test"]}
-        elif (rises := rises + 1) == 2:  # weaker penalties are dearer and no better
+        elif (rises := rises + 1) == 2:  # weaker penalties take longer and are no better
             break
     task_type = load(task.kind)
     answers = {split: of.argmax(1).astype(np.int32) for split, of in best["chances"].items()}

@@ -66,12 +66,12 @@ def _loss(kind: str) -> Callable[[Record, str], float]:
 
 
 MEASURES = {
-    "bits": Measure("select", lambda r, _: -r["bits"], "bits a word fewer, unseen task text", 2),
-    "loss": Measure("loss", _loss("task"), "nats fewer, task text", 3),
-    "general loss": Measure("loss", _loss("general"), "nats fewer, general text", 3),
-    "probe bits": Measure("probe", lambda r, _: -r["bits"], "bits a label fewer", 3),
+    "bits": Measure("select", lambda r, _: -r["bits"], "fewer bits per word, unseen task text", 2),
+    "loss": Measure("loss", _loss("task"), "fewer nats, task text", 3),
+    "general loss": Measure("loss", _loss("general"), "fewer nats, general text", 3),
+    "probe bits": Measure("probe", lambda r, _: -r["bits"], "fewer bits per label", 3),
     "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
-    "bytes": Measure("bytes", lambda r, m: r["test"][m], "bits a byte fewer", 4, examples=True),
+    "bytes": Measure("bytes", lambda r, m: r["test"][m], "fewer bits per byte", 4, examples=True),
     "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
     "tune500": Measure(
         "tune500", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
@@ -80,7 +80,7 @@ MEASURES = {
         "tune", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
     ),
 }
-"""From cheap to dear. Losses of models from nothing are in bits a byte: their tokens differ."""
+"""From cheap to costly. Losses of models from nothing are in bits per byte: their tokens differ."""
 SCORES = ("probe", "bytes", "bleu", "tune500", "tune")
 
 
@@ -296,8 +296,8 @@ INTRODUCTION = """\
 A column is a method; each selects 900,000 words of a third of the corpus (5 %), segments by falling
 score with default units and segments, from the train texts of a task (at most 2,000). The corpus is
 free of the dev and test texts of all tasks: documents that contain one are left out before any
-method sees them. A model is adapted on the selection, and measured on a ladder from cheap to dear:
-bits a word of unseen task text under a trigram model of the selection; masked-LM loss on unseen
+method sees them. A model is adapted on the selection, and measured on a ladder from cheap to
+costly: bits per word of unseen task text under a trigram model of the selection; masked-LM loss on unseen
 task text and on general text; a probe, which is a logistic regression on the frozen model's states
 (mean of a text, first token of a word; features of variance 1; the L2 penalty with the lowest log
 loss on dev; all training examples; nothing is drawn); fine-tuning on 500 and on all examples with
@@ -561,9 +561,9 @@ def power() -> str:
         f"80 %): by one adaptation and by three on one task, and by three in the mean of {tasks} "
         f"tasks that differ alike. Fine-tuning is with {seeds} seeds. Deviations are of a model "
         "between adaptations and between seeds, and of a difference by test examples (that of the "
-        "probe's pilot with 3,469; fine-tuning is given the same). Cost: minutes of a core a cell "
-        "with the training below it, before anything was measured here. Worth: squared standard "
-        "errors of the difference between `cynical` and `random`, a minute.\n\n"
+        "probe's pilot with 3,469; fine-tuning is given the same). Cost: minutes of a core per "
+        "cell with the training below it, before anything was measured here. Worth: squared standard "
+        "errors of the difference between `cynical` and `random`, per minute.\n\n"
         "| measure | adaptations | seeds | examples | one | three | mean | `cynical` over "
         "`random` | cost | worth | from |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         + "\n".join(lines)
@@ -619,7 +619,7 @@ def reached(found: dict[tuple[Key, str], Record], records: list[Record]) -> str:
     return (
         "Standard deviations of a difference to `random`: between adaptations, and by test "
         "examples (of the mean over a task's adaptations); the smallest difference that is shown "
-        "on one task; minutes of a core a measurement, without those below it.\n\n"
+        "on one task; minutes of a core per measurement, without those below it.\n\n"
         "| setting | measure | adaptations | examples | adaptations a task | tasks | one task "
         "| cost |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(lines)
     )
