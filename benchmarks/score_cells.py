@@ -113,7 +113,7 @@ class Setting:
 
     Attributes:
         kinds: kinds of tasks that it has.
-        base: a model's name, or none: the model is trained from nothing.
+        base: a model's name, or none: the model is trained from scratch.
         train: options of `corpusfit.adapt`.
         settings: further settings of it.
         rungs: what is measured after the selection.
@@ -317,11 +317,11 @@ class Pile(Work):
         """A task's folder of train, dev and test."""
         kind = TASKS[name].kind
         if kind == "text":
-            folder = self.folder / "tasks" / name
-            if not (folder / "test.txt").exists():
+            folder = self.folder / "tasks" / f"{name}-lines"
+            if not (folder / "test.jsonl").exists():
                 domain = name.removeprefix("text_")
                 test = self.data / "parallel" / "koehn_knowles" / domain / "dev.en"
-                write_bytes(folder / "test.txt", test.read_bytes())
+                store(folder / "test.jsonl", test.read_text("utf-8").splitlines())
             return folder
         return self.data / ("ner" if kind == "tagging" else "tasks") / name
 
@@ -357,7 +357,7 @@ class Pile(Work):
                     found += (
                         self.different(name, part)
                         if part == "dev"
-                        else (folder / "test.txt").read_text("utf-8").split("\n")
+                        else texts_of(folder / "test.jsonl")
                     )
                 else:
                     rows = lines(folder / f"{part}.jsonl.zst")

@@ -80,7 +80,7 @@ MEASURES = {
         "tune", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
     ),
 }
-"""From cheap to costly. Losses of models from nothing are in bits per byte: their tokens differ."""
+"""From cheap to costly. Losses of models from scratch are in bits per byte: their tokens differ."""
 SCORES = ("probe", "bytes", "bleu", "tune500", "tune")
 
 
@@ -288,21 +288,21 @@ def tables(
 TITLES = {
     "continued": "Continued pre-training",
     "sentence": "A sentence encoder, frozen",
-    "decoder": "A decoder from nothing",
+    "decoder": "A decoder from scratch",
     "translation": "A translation model, continued",
-    "scratch": "An encoder from nothing",
+    "scratch": "An encoder from scratch",
 }
 INTRODUCTION = """\
 A column is a method; each selects 900,000 words of a third of the corpus (5 %), segments by falling
 score with default units and segments, from the train texts of a task (at most 2,000). The corpus is
 free of the dev and test texts of all tasks: documents that contain one are left out before any
 method sees them. A model is adapted on the selection, and measured on a ladder from cheap to
-costly: bits per word of unseen task text under a trigram model of the selection; masked-LM loss on unseen
-task text and on general text; a probe, which is a logistic regression on the frozen model's states
-(mean of a text, first token of a word; features of variance 1; the L2 penalty with the lowest log
-loss on dev; all training examples; nothing is drawn); fine-tuning on 500 and on all examples with
-eight seeds. Test sets are whole. A seed decides the third of the corpus, the texts to select by and
-the training; `random` is one model for all tasks of a seed.
+costly: bits per word of unseen task text under a trigram model of the selection; masked-LM loss on
+unseen task text and on general text; a probe, which is a logistic regression on the frozen model's
+states (mean of a text, first token of a word; features of variance 1; the L2 penalty with the
+lowest log loss on dev; all training examples; nothing is drawn); fine-tuning on 500 and on all
+examples with eight seeds. Test sets are whole. A seed decides the third of the corpus, the texts to
+select by and the training; `random` is one model for all tasks of a seed.
 
 Tables have differences to `random`, in its last column as it is; positive is better. A task's 95 %
 interval is a bootstrap over adaptations and test examples (with one adaptation, marked ¹, over
@@ -317,7 +317,7 @@ def explained(setting: str) -> str:
     train = dict(own.train)
     if setting == "translation":
         return (
-            "`de-en` is a small model of all pairs (2,400 steps from nothing), continued for "
+            "`de-en` is a small model of all pairs (2,400 steps from scratch), continued for "
             f"{train['steps']} steps of 4,096 tokens a side on pairs with 200,000 English words. "
             "They are selected by their English sides from two thirds of six domains. BLEU is of "
             "the sets of Koehn and Knowles (2017)."
@@ -562,8 +562,8 @@ def power() -> str:
         f"tasks that differ alike. Fine-tuning is with {seeds} seeds. Deviations are of a model "
         "between adaptations and between seeds, and of a difference by test examples (that of the "
         "probe's pilot with 3,469; fine-tuning is given the same). Cost: minutes of a core per "
-        "cell with the training below it, before anything was measured here. Worth: squared standard "
-        "errors of the difference between `cynical` and `random`, per minute.\n\n"
+        "cell with the training below it, before anything was measured here. Worth: squared "
+        "standard errors of the difference between `cynical` and `random`, per minute.\n\n"
         "| measure | adaptations | seeds | examples | one | three | mean | `cynical` over "
         "`random` | cost | worth | from |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         + "\n".join(lines)
