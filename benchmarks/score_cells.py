@@ -19,7 +19,7 @@ import shutil
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -711,7 +711,7 @@ class Study:
                 for name in KEPT
             },
             "answers": packed(answers),
-            "resampled": [resampled(metric, task_type, o.tallies(task)) for o in outcomes],
+            "resampled": mean_of(resampled(metric, task_type, o.tallies(task)) for o in outcomes),
         }
 
     def _evaluated(self, piece: Piece, place: str = "", **options: Any) -> Any:
@@ -790,6 +790,12 @@ def resampled(metric: str, task_type: Any, tallies: np.ndarray) -> str:
     summed = (counts @ tallies.reshape(n, -1)).reshape(RESAMPLES, *tallies.shape[1:])
     differences = task_type.score(metric, summed) - task_type.score(metric, tallies.sum(0))
     return packed(np.clip(np.round(differences / UNIT), -(2**15), 2**15 - 1).astype(np.int16))
+
+
+def mean_of(resampled_scores: Iterable[str]) -> str:
+    """The mean of what `resampled` made of several models, in the same form."""
+    stored = [unpacked(of, np.int16) for of in resampled_scores]
+    return packed(np.round(np.mean(stored, 0)).astype(np.int16))
 
 
 def features(folder: Path, examples: Examples, kind: str) -> np.ndarray:

@@ -139,9 +139,7 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
         number = measure.value(result, unit if rung == "loss" else metric)
         draws = np.zeros(1)
         if measure.examples:
-            of = result["resampled"]
-            stored = [unpacked(x, np.int16) for x in (of if isinstance(of, list) else [of])]
-            draws = np.mean(stored, 0) * UNIT * (1 if name == "bytes" else 100)
+            draws = unpacked(result["resampled"], np.int16) * UNIT * (1 if name == "bytes" else 100)
         dev = result["dev"][metric] if name == "probe" else math.nan
         seeds = tuple(100 * x for x in result["test"][metric]) if "tune" in rung else ()
         values[key] = Value(number, draws, dev, seeds)

@@ -127,6 +127,14 @@ def test_resampled_accuracy_varies_as_the_binomial_and_pairs(study):
     assert packed == study.score_cells.resampled("accuracy", kind, tallies)
 
 
+def test_resampled_scores_of_fine_tunings_are_averaged(study):
+    packed = [study.score_cells.packed(np.array(of, np.int16)) for of in ([2, -4], [4, 0])]
+
+    found = study.score_cells.unpacked(study.score_cells.mean_of(packed), np.int16)
+
+    assert found.tolist() == [3, -2]
+
+
 def test_a_new_selection_outdates_what_was_measured_on_the_old_one(study):
     records = [
         record("select", "s", date="1", result={"text": "old"}),
