@@ -106,8 +106,12 @@ def scoring(
     settings = resolve_stages(plan).as_dict()
     for group in ("choose", "embed", "method"):
         del settings[group]
-    settings |= {"read": plan.read.decisive(), "fit": plan.fit.identity()}
     methods, read = _methods_and_encoders(plan)
+    counts = plan.choose.fraction_of == "segments" and plan.choose.tokens is None
+    # a selection by labels and by number reads no text, of either side of pairs
+    sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
+    settings["read"] = (plan.read.sides()[0] if sideless else plan.read).decisive()
+    settings["fit"] = plan.fit.identity()
     settings["methods"] = [by_content(method, files) for method in methods]
     if any(m.name == "auto" or registry.build(m.name, m.options).reads != "embedding"
            for m in methods):  # fmt: skip
