@@ -30,9 +30,9 @@ import orjson
 
 import corpusfit
 from benefit_cells import ONE, PARTS, Work, bits, lines, store, taken, texts_of
-from corpusfit.adapt.keys import alphanumeric
 from corpusfit.adapt.special_tokens import backend_tokenizer, special_tokens_of
 from corpusfit.artifacts import write_bytes
+from corpusfit.corpus.same_text import folded, form_of
 from corpusfit.embed.folders import find
 from corpusfit.embed.transformer import quiet
 from corpusfit.errors import CorpusfitError
@@ -415,12 +415,12 @@ class Pairs(Pile):
             paths = [parallel / "train" / f"{domain}.{side}.zst" for side in SIDES]
         german, english = ([s.decode().strip() for s in lines(path)] for path in paths)
         tested = {
-            alphanumeric(line.decode())
+            form_of(folded(line.decode()))
             for path in parallel.glob("koehn_knowles/*/dev.*")
             for line in lines(path)
-        } | {""}
+        } | {b""}
         found = zip(german, english, strict=True)
-        return [p for p in found if not any(alphanumeric(side) in tested for side in p)]
+        return [p for p in found if not any(form_of(folded(side)) in tested for side in p)]
 
     def place(self, name: str) -> Path:
         """The folder of a task's test set."""
