@@ -193,7 +193,7 @@ def test_any_number_of_workers_and_a_kill_give_the_same_bytes(select, start, tas
     process = start(
         *line, "--fraction", 0.3, "--dedup", "near", "--set", MANY_SHARDS, "--workers", 1
     )
-    while len(list(out.glob(".corpusfit/near/part-*"))) < 3:
+    while len(list(out.glob(".corpusfit/near-*/part-*"))) < 3:
         assert process.poll() is None
         time.sleep(0.001)
     process.kill()
