@@ -15,12 +15,12 @@ from corpusfit.plan import ReadPlan
 from corpusfit.workflows.pair_languages import is_english_only
 
 NOUNS = ["house", "river", "teacher", "garden", "letter", "market", "bridge", "window"]
-GERMAN = ["Haus", "Fluss", "Lehrer", "Garten", "Brief", "Markt", "Brücke", "Fenster"]
+GERMAN_WORDS = ["Haus", "Fluss", "Lehrer", "Garten", "Brief", "Markt", "Brücke", "Fenster"]
 LANGUAGES = {
     "en": [f"We saw the old {a} near the {b} and it was very quiet there." for a in NOUNS
            for b in NOUNS],
     "de": [f"Wir haben das alte Wort {a} neben {b} gesehen, und es war dort sehr ruhig."
-           for a in GERMAN for b in GERMAN],
+           for a in GERMAN_WORDS for b in GERMAN_WORDS],
 }  # fmt: skip
 GREEK = str.maketrans("abcdefghijklmnopqrstuvwxyz", "αβκδεφγηιικλμνοπκρστυβωξυζ")
 
