@@ -36,6 +36,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/typos
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/words.py
 
 types: install
 	$(BIN)/mypy

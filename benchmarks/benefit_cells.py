@@ -19,9 +19,9 @@ import orjson
 import zstandard
 
 import corpusfit
-from corpusfit.adapt.keys import alphanumeric, text_keys
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import normalise
+from corpusfit.corpus.same_text import folded, form_of, text_keys
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.kernels.backoff import log_probabilities
@@ -97,10 +97,10 @@ class Work:
         folder = self.folder / f"{name.replace('/', '_').replace(':', '-')}-{seed}"
         found = Target(folder)
         if not (folder / "facts.json").exists():
-            train, dev = (self._different(name, part) for part in ("train", "dev"))
+            train, dev = (self.different(name, part) for part in ("train", "dev"))
             apart = dev_apart(dev, train)
             drawn = some(apart, DEV, seed)
-            clean = outside(drawn, self.documents(seed))
+            clean = self.unseen(drawn, seed)
             facts = {"dev": len(dev), "in_train": len(dev) - len(apart), "evaluated": len(clean)}
             facts |= {"in_corpus": len(drawn) - len(clean), "train": min(TRAIN, len(train))}
             store(found.train, some(train, TRAIN, seed))
@@ -108,7 +108,11 @@ class Work:
             write_bytes(folder / "facts.json", orjson.dumps(facts))
         return found
 
-    def _different(self, name: str, part: str) -> list[str]:
+    def unseen(self, texts: list[str], seed: int) -> list[str]:
+        """The texts that no document of the seed's corpus contains."""
+        return outside(texts, self.documents(seed))
+
+    def different(self, name: str, part: str) -> list[str]:
         """Different texts of a split; those of dev as printed, without tokenisation and marks."""
         task, _, label = name.partition(":")
         if (sentences := self.data / "ner" / task / f"{part}.conll").exists():
@@ -118,7 +122,7 @@ class Work:
             texts = [row["text"] for row in rows if not label or row["label"] == label]
         shown = [normalise(text) for text in texts]
         kept = np.sort(np.unique(text_keys(shown), return_index=True)[1])
-        kept = [i for i in kept if alphanumeric(shown[i])]
+        kept = [i for i in kept if form_of(folded(shown[i]))]
         return [(shown if part == "dev" else texts)[i] for i in kept]
 
 

@@ -218,6 +218,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
             "tsv": ".tsv",
             "txt": ".txt",
             "parquet": ".parquet",
+            "arrow": ".arrow",
             "sqlite": ".sqlite",
             "gzip": ".jsonl.gz",
             "zstd": ".jsonl.zst",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from corpusfit.errors import UsageError, bad_setting
+from corpusfit.languages import code_of
 from corpusfit.options import Option
 from corpusfit.settings import SEED, Group, Settings
 
@@ -47,7 +48,20 @@ Normalise = Annotated[
         metavar="FROM-TO",
     ),
 ]
-Quote = Annotated[str, Option("Quote character of CSV files; empty for none")]
+Quote = Annotated[
+    str,
+    Option(
+        "Quote character of CSV files; empty for none",
+        default='`"`, of values between tabs only where the file has quoted values',
+    ),
+]
+Escape = Annotated[
+    str,
+    Option(
+        "Character that escapes a quote in CSV files; the quote itself if it is doubled",
+        default="as the file has it: a backslash, or the quote itself",
+    ),
+]
 Columns = Annotated[
     str,
     Option(
@@ -93,6 +107,7 @@ class ReadPlan(Group, group="read"):
     ] = "blocks"
     separator: Separator = ""
     quote: Quote = '"'
+    escape: Escape = ""
     columns: Columns = ""
     query: Query = ""
     strict: Annotated[bool, Option("Stop at the first row that cannot be used", "strict")] = False
@@ -119,8 +134,9 @@ class ReadPlan(Group, group="read"):
     max_words: Annotated[
         int,
         Option(
-            "Most words of a side of an aligned pair, at white space; longer pairs are rejected; 0 "
-            "is any number",
+            "Most words of a side of an aligned pair, at white space, or two characters of Chinese "
+            "or Japanese, three letters of Thai and the like; longer pairs are rejected; 0 is any "
+            "number",
             "max_words",
             least=0,
         ),
@@ -142,9 +158,9 @@ class ReadPlan(Group, group="read"):
         return {k: v for k, v in self.identity().items() if k not in same}
 
     def identity(self) -> dict[str, Any]:
-        """All settings but `strict`, those of pairs only where set: older runs lack them."""
-        start, pairs = ReadPlan(), ("normalise", "max_words", "max_length_ratio")
-        same = {name for name in pairs if getattr(self, name) == getattr(start, name)}
+        """All settings but `strict`, newer ones only where set: older runs lack them."""
+        start, newer = ReadPlan(), ("normalise", "max_words", "max_length_ratio", "escape")
+        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
         return {k: v for k, v in self.stated().items() if k not in {"strict", *same}}
 
     def stated(self) -> dict[str, Any]:
@@ -157,23 +173,31 @@ class ReadPlan(Group, group="read"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
-        check_direction("<read.normalise>", self.normalise)
+        check_languages("<read.normalise>", self.normalise)
         if 0 < self.max_length_ratio < 1:
             allowed = "0, or 1 or more: the longer side over the shorter"
             raise bad_setting("<read.max_length_ratio>", allowed, self.max_length_ratio)
-        for name in ("separator", "quote"):
+        for name in ("separator", "quote", "escape"):
             check_mark(f"<read.{name}>", getattr(self, name))
 
 
 def check_direction(setting: str, direction: str) -> None:
-    """Raise `UsageError` unless two languages are named, or none."""
+    """Raise `UsageError` unless two sides are named, or none."""
     if direction and not _DIRECTION.fullmatch(direction):
-        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction)
+        cure = "Write a script or region after an underscore, as in pt_BR-en."
+        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction, cure)
+
+
+def check_languages(setting: str, direction: str) -> None:
+    """Raise `UsageError` unless two languages are named, or none."""
+    check_direction(setting, direction)
+    for language in filter(None, direction.split("-")):
+        code_of(language, setting)
 
 
 def check_mark(setting: str, mark: str) -> None:
     """Raise `UsageError` unless a mark of CSV files is empty or one ASCII character."""
-    if mark and (len(mark) > 1 or not mark.isascii() or mark in "\r\n"):
+    if mark and (len(mark) > 1 or not mark.isascii() or mark in "\r\n\0"):
         raise bad_setting(setting, "one ASCII character", mark, "For example ';' or '|'.")
 
 
@@ -247,9 +271,9 @@ class FitPlan(Group, group="fit"):
     """The texts that a method is fitted on."""
 
     background: Annotated[int, Option("Units in the random sample of the corpus", above=0)] = 10_000
-    max_target: Annotated[int, Option("Most target units; a larger target is sampled", above=0)] = (
-        20_000
-    )
+    max_target: Annotated[
+        int, Option("Most target units; a larger target is sampled; 0 takes all", least=0)
+    ] = 20_000
     normalise: Annotated[
         bool, Option("Undo a task's own tokenisation and entity marks in the target")
     ] = True

@@ -88,7 +88,15 @@ def sqlite(folder, texts):
     return str(folder / "a.sqlite3")
 
 
+def arrow(folder, texts):
+    table = pa.table({"id": [f"n{i}" for i in range(len(texts))], "text": texts})
+    with pa.ipc.new_file(folder / "a.arrow", table.schema) as out:
+        out.write_table(table)
+    return str(folder / "a.arrow")
+
+
 EXAMPLES = {
+    "arrow": arrow,
     "columns": columns,
     "csv": lambda folder, texts: delimited(folder, texts, "csv", ","),
     "hub": hub,

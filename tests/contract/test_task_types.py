@@ -17,6 +17,7 @@ from corpusfit.errors import InputError, UsageError
 from corpusfit.evaluate import registry
 from corpusfit.evaluate.augment import replace_words
 from corpusfit.evaluate.finetune import finetune
+from corpusfit.evaluate.metrics import BINARY
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import (
     AugmentPlan,
@@ -137,6 +138,33 @@ def test_a_metric_of_another_kind_is_refused(case):
     with pytest.raises(UsageError, match=rf"^task\.metric must .*{found.metrics[0]}.*{other}"):
         read_task(str(folder), TaskPlan(metric=other), seed=0)
     assert metric_of(TaskPlan(), kind) == found.default_metric
+
+
+@pytest.mark.parametrize("metric", BINARY)
+def test_a_metric_of_two_labels_needs_two(case, metric):
+    _, found, folder, task = case
+    if metric not in found.metrics or len(task.labels) != 2:
+        with pytest.raises(UsageError, match=rf"^task\.metric must .*{metric}"):
+            read_task(str(folder), TaskPlan(metric=metric), seed=0)
+        with pytest.raises(UsageError, match=r"^task\.positive must be left out"):
+            read_task(str(folder), TaskPlan(positive=str(task.labels[:1])), seed=0)
+        return
+    for positive in ("", *task.labels):
+        ours = read_task(str(folder), TaskPlan(metric=metric, positive=positive), seed=0)
+        assert ours.labels[1] == (positive or task.labels[1])
+        rng = np.random.default_rng(0)
+        answers = rng.integers(0, 2, len(ours.test)).astype(np.int32)
+        average = sklearn.precision_recall_fscore_support(
+            [ours.labels[i] for i in ours.test.flat],
+            [ours.labels[i] for i in answers],
+            average="binary",
+            pos_label=ours.labels[1],
+        )
+        want = dict(zip(("precision", "recall", "f1"), average, strict=False))
+        name = metric.removeprefix("binary_")
+        assert found.measure(ours.labels, ours.test, answers)[metric] == pytest.approx(want[name])
+    with pytest.raises(UsageError, match=rf"^task\.positive must be {task.labels[0]} or .*maybe"):
+        read_task(str(folder), TaskPlan(positive="maybe"), seed=0)
 
 
 def test_perfect_answers_score_highest(case):

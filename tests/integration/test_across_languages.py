@@ -93,3 +93,31 @@ def _scored(name, target, pile, jsonl, tmp_path, inline, embedder):
         machine=inline,
     )
     return np.array([row["score"] for row in scores(run)])
+
+
+FOOD_AND_TRAVEL = {
+    "th": ("ข้าว ปลา ผัก ผลไม้ น้ำตาล เกลือ", "รถไฟ เรือ ถนน เครื่องบิน สะพาน รถยนต์"),
+    "km": ("បាយ ត្រី បន្លែ ផ្លែឈើ ស្ករ អំបិល", "រថភ្លើង កប៉ាល់ ផ្លូវ យន្តហោះ ស្ពាន ឡាន"),
+    "lo": ("ເຂົ້າ ປາ ຜັກ ໝາກໄມ້ ນ້ຳຕານ ເກືອ", "ລົດໄຟ ເຮືອ ທາງ ຍົນ ຂົວ ລົດ"),
+    "my": ("ထမင်း ငါး ဟင်းရွက် သစ်သီး သကြား ဆား", "ရထား သင်္ဘော လမ်း လေယာဉ် တံတား ကား"),
+    "bo": ("འབྲས་ ཉ་ ཚལ་ ཤིང་ཏོག་ ཀ་ར་ ཚྭ་", "མེ་འཁོར་ གྲུ་ ལམ་ གནམ་གྲུ་ ཟམ་པ་ རླངས་འཁོར་"),
+    "jv": ("ꦱꦼꦒ ꦲꦶꦮꦏ꧀ ꦱꦪꦸꦂ ꦮꦺꦴꦃ ꦒꦸꦭ ꦲꦸꦪꦃ", "ꦱꦼꦥꦸꦂ ꦥꦿꦲꦸ ꦢꦭꦤ꧀ ꦩꦺꦴꦤ꧀ꦠꦺꦴꦂ ꦏꦽꦠꦼꦒ꧀ ꦩꦺꦴꦠꦺꦴꦂ"),
+    "ii": ("ꋚꎴ ꉬꉻ ꀉꂿ ꁱꂷ ꃴꄉ ꅐꆀ", "ꇁꈬ ꉐꊈ ꌠꍏ ꎭꐚ ꑭꒉ ꄮꋍ"),
+}
+
+
+@pytest.mark.parametrize("language", FOOD_AND_TRAVEL)
+@pytest.mark.parametrize("name", ["moore_lewis", "dsir", "bm25", "tfidf"])
+def test_methods_on_words_find_a_topic_without_spaces_between_words(name, language):
+    draw = np.random.default_rng(0)
+    food, travel = (
+        ["".join(draw.choice(topic.split(), 8)) for _ in range(80)]
+        for topic in FOOD_AND_TRAVEL[language]
+    )
+
+    method = registry.build(name, {})
+    target, corpus = text_array(food[:40]), text_array(food[40:] + travel)
+    found = method.fit(target, corpus, seed=0).score(corpus)
+
+    likely, unlikely = found[:40], found[40:]
+    assert np.mean(likely[:, None] > unlikely[None, :]) > 0.9  # the area under the ROC curve

@@ -214,7 +214,7 @@ def test_a_script_that_the_vocabulary_lacks_is_counted(adapt, translators, tmp_p
     counts = run.manifest["counts"]["data"]
     assert counts["unknown_target"] > 0.5 * (counts["tokens"] - counts["source_tokens"])
     assert counts["unknown_source"] == 0
-    assert [f"{counts['unknown_target']:,}" in w for w in progress.warnings] == [True]
+    assert sum(f"{counts['unknown_target']:,}" in w for w in progress.warnings) == 1
 
 
 def test_long_pairs_are_left_out_and_counted(adapt, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import random
 import re
@@ -36,7 +37,7 @@ BAD = {
     "invalid UTF-8": b'{"text": "caf\xe9"}',
     "text contains NUL": rb'{"text": "before\u0000after"}',
     "malformed JSON: raw NUL": b'{"text": "before\0after"}',
-    "text is not a string": b'{"text": ["a", "list"]}',
+    "text is not a string": b'{"text": ["a", 1]}',
     "text is null": b'{"text": null}',
     "text is empty": b'{"text": " \\n "}',
     "missing field 'text'": b'{"body": "elsewhere"}',
@@ -539,3 +540,31 @@ def test_a_manifest_of_other_types_is_named(name, jsonl, pile, tmp_path, inline)
     }
     with pytest.raises(InputError, match=str(folder)):
         run[command]()
+
+
+@pytest.mark.parametrize("method", ["auto", "dsir", "moore_lewis", "cynical", "bm25", "tfidf"])
+@pytest.mark.parametrize("texts", [["😀", "👍🏽"], ["...", "!!!"], ["\u200b\u200d", "—"]])
+def test_a_target_without_words_is_refused(random_run, jsonl, tiny_static, method, texts):
+    target, corpus = jsonl("odd.jsonl", texts), jsonl("corpus.jsonl", prose("market", 40))
+    with pytest.raises(InputError, match=r"target= must have texts with words"):
+        random_run(corpus, target, method=method, embedder=str(tiny_static))
+
+
+@pytest.mark.parametrize(
+    "texts", [["1", "2 3", "42"], ["word"], ["same text"] * 5, ["\u0301", "ก่"]]
+)
+def test_a_target_with_hardly_any_words_is_ranked(random_run, jsonl, tiny_static, texts):
+    target, corpus = jsonl("odd.jsonl", texts), jsonl("corpus.jsonl", prose("market", 40))
+    run = random_run(corpus, target, method="auto", embedder=str(tiny_static))
+    assert all(math.isfinite(row["score"]) for row in scores(run))
+
+
+def test_signs_are_words_where_the_method_counts_them(random_run, jsonl):
+    target, corpus = (
+        jsonl("odd.jsonl", ["...", "!!!"]),
+        jsonl("corpus.jsonl", ["No!!!", "Yes", "Oh"]),
+    )
+    settings = ["method.signs=true", "method.order=1"]
+    run = random_run(corpus, target, method="dsir", settings=settings)
+    found = {row["row"]: row["score"] for row in scores(run)}
+    assert found[0] > max(found[1], found[2])

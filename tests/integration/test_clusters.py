@@ -54,6 +54,14 @@ def test_what_is_found_is_written(find, tiny_static, monkeypatch):
         assert set(unit["text"].split()[:-1]) <= set(WORDS[topic])  # the last one may be a number
 
 
+def test_a_cluster_that_no_unit_is_in_has_no_share(find, jsonl):
+    """An encoder that knows none of the characters reads all texts as the same."""
+    corpus = jsonl("signs.jsonl", [chr(0x13000 + i) * 3 for i in range(30)])
+    found = find(corpus=corpus, per_source=None, k="2,3").manifest
+    assert [(c["units"], c["share"]) for c in found["clusters"]] == [(30, 1.0), (0, 0.0)]
+    assert any("no unit" in warning for warning in found["warnings"])
+
+
 def test_purity_is_that_of_the_sample(find):
     from sklearn.metrics.cluster import contingency_matrix
 

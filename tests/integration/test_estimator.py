@@ -349,6 +349,15 @@ def test_a_folder_without_a_scorer_is_named(tmp_path):
         corpusfit.Scorer.load(tmp_path / "empty")
 
 
+def test_a_saved_scorer_of_other_words_is_refused(tmp_path):
+    """Of a version that divides some scripts otherwise; a method on embeddings reads no words."""
+    folder = saved(corpusfit.Scorer("dsir").fit(TARGET, BACKGROUND), tmp_path / "scorer")
+    about = json.loads((folder / "scorer.json").read_bytes())
+    (folder / "scorer.json").write_text(json.dumps(about | {"tokens": 1}))
+    with pytest.raises(ModelError, match=r"other words.*Fit it again"):
+        corpusfit.Scorer.load(folder)
+
+
 def test_a_saved_scorer_names_an_embedder_that_changed(tiny_static, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(tiny_static, model)

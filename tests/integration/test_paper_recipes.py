@@ -71,7 +71,7 @@ def write_task(path):
                 path.mkdir(parents=True, exist_ok=True)
                 (path / f"{split}.conll").write_text(TAGGED, "utf-8")
             else:
-                labels = ["a", "b"] if path.name == "sst2" else ["a", "b", "c"]
+                labels = ["a", "b"] if path.name in ("imdb", "sst2") else ["a", "b", "c"]
                 rows(path / f"{split}.jsonl", {"text": TEXTS, "label": labels})
 
 
@@ -127,7 +127,8 @@ def test_a_dry_run_counts_the_steps(recipe, data, tiny_lm, tmp_path, monkeypatch
     monkeypatch.setenv("CORPUSFIT_DATA", str(data))
     monkeypatch.setenv("CORPUSFIT_MODELS", str(tmp_path))
     monkeypatch.setenv("CORPUSFIT_PAIRS", str(data / "pairs"))
-    (tmp_path / "bert-mini-wiki").symlink_to(tiny_lm)
+    for model in ("bert-mini-wiki", "finbert-trc2"):
+        (tmp_path / model).symlink_to(tiny_lm)
     text = recipe.read_text("utf-8")
     assert tomllib.loads(text)["name"]
     text = HUB.sub(lambda name: f'"{tiny_lm}"', text).replace("static:minilm", "static")

@@ -19,7 +19,7 @@ from journeys import digests, prose, rejects, stamps
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.adapt.keys import alphanumeric
+from corpusfit.corpus.same_text import folded, normal_form
 from corpusfit.errors import ChangedInputError, EmptyInputError, InputError, UsageError
 from corpusfit.kernels.tokens import reference
 
@@ -68,9 +68,13 @@ def lines(folder, suffix):
     return {s: (folder / f"{s}.{suffix}").read_text("utf-8").splitlines() for s in SPLITS}
 
 
+def form(text):
+    return normal_form(folded(text))
+
+
 def on_two_sides(texts):
     """Texts, by split, that are in more than one when only letters and digits count."""
-    seen = Counter(text for split in texts.values() for text in set(map(alphanumeric, split)))
+    seen = Counter(text for split in texts.values() for text in set(map(form, split)))
     return [text for text, n in seen.items() if n > 1]
 
 
@@ -124,7 +128,7 @@ def test_pairs_one_translation_each_and_no_side_twice(split, pairs, tmp_path):
     )
     for side in sides:
         texts = [text for split in SPLITS for text in side[split]]
-        assert len({alphanumeric(text) for text in texts}) == len(texts) == counts["rows"] - 61
+        assert len({form(text) for text in texts}) == len(texts) == counts["rows"] - 61
         assert [len(side[s]) for s in SPLITS[1:]] == [40, 60]
     for name in SPLITS:
         assert set(zip(sides[0][name], sides[1][name], strict=True)) <= set(given)
@@ -192,8 +196,8 @@ def test_the_table_counts_what_sets_count(split, tmp_path, inline, cli):
 
     def near(split, within):
         held = set(nearly_in(parts[split], parts[within]))
-        others = set(map(alphanumeric, parts[within]))
-        return sum(text in held or alphanumeric(text) in others for text in parts[split])
+        others = set(map(form, parts[within]))
+        return sum(text in held or form(text) in others for text in parts[split])
 
     assert figures == {
         ("train", "train"): (53, 3, 3, None),

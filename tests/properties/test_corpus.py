@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusfit.corpus import cutting, documents, find, normalise, packed, rows, shards
-from corpusfit.corpus.formats.csv import Dialect, _Records
+from corpusfit.corpus.dialects import Dialect, Records
 from corpusfit.corpus.formats.txt import _BlankLines
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.plan import TXT, ReadPlan
@@ -127,7 +127,7 @@ class Chunked:
 @given(
     data=PIECES,
     size=st.integers(1, 40),
-    scanner=st.sampled_from([cutting.Lines, _BlankLines, lambda: _Records(Dialect(",", '"'))]),
+    scanner=st.sampled_from([cutting.Lines, _BlankLines, lambda: Records(Dialect(",", '"'))]),
     limit=st.integers(1, 60),
     longest=st.integers(1, 60),
     problem=st.sampled_from(["", "truncated"]),

@@ -36,7 +36,9 @@ def test_two_words_share_an_identity_only_if_they_are_one_word(pair):
     assert (identity(pair[0]) == identity(pair[1])) == (pair[0].lower() == pair[1].lower())
 
 
-def test_one_token_a_character_for_chinese_japanese_and_thai():
+def test_one_token_a_character_for_scripts_without_spaces():
     assert reference("日本語のテキスト ไทย") == [*"日本語のテキスト", *"ไทย"]
+    assert reference("ភាសា ꦗꦮ") == [*"ភាសា", *"ꦗꦮ"]
+    assert reference("བོད་སྐད་") == ["བོད", "སྐད"]
     assert reference("Don't PANIC, 42 naïve_Ünits!") == ["don", "t", "panic", "42", "naïve_ünits"]
     assert reference("a--b", signs=True) == ["a", "--", "b"]

@@ -14,7 +14,8 @@ from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.artifacts import user_path, write_bytes
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
-from corpusfit.embed.transformer import LOCAL, loading
+from corpusfit.embed.hardware import seeded
+from corpusfit.embed.transformer import LOCAL, loading, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
 
 if TYPE_CHECKING:
@@ -60,6 +61,19 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
         pfeiffer.insert(base, plan.reduction, seed)
     else:
         lora.insert(base, plan.rank, plan.alpha, lora.linear(base), seed)
+
+
+def require_adaptable(model: Any, plan: AdapterPlan) -> None:
+    """Raise what `add_adapter` would, and leave the model as it is."""
+    import torch
+
+    base = model.base_model
+    if plan.kind == "pfeiffer":
+        pfeiffer.spots(base)
+        return
+    with seeded(0), quiet(), torch.device("meta"):  # a model without weights
+        outline = type(base)(base.config)
+    lora.insert(outline, plan.rank, plan.alpha, lora.linear(outline), 0)
 
 
 def trainable_parameters(model: Any) -> dict[str, torch.nn.Parameter]:

@@ -57,7 +57,7 @@ class ChunkTokens:
         return np.cumsum(self.frequency, dtype=np.float64)
 
     def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
-        """The first of several drawn chunks that is from another text; None if there is none.
+        """The first of several drawn chunks that is of another text and no copy; None without one.
 
         Args:
             chunk: number of a chunk.
@@ -67,7 +67,11 @@ class ChunkTokens:
         drawn = np.searchsorted(self._ends, draws * self._ends[-1], side="right")
         own = chunks.text[drawn] == chunks.text[chunk]
         others = drawn[~(own & (chunks.store[drawn] == chunks.store[chunk]))]
-        return int(others[0]) if len(others) else None
+        for other in others.tolist():
+            alike = chunks.length[other] == chunks.length[chunk]
+            if not (alike and np.array_equal(self.ids(other), self.ids(chunk))):
+                return int(other)
+        return None
 
     def name(self, chunk: int) -> str:
         """File and row of a chunk's text, for messages."""

@@ -12,18 +12,28 @@ from corpusfit.errors import TrainingError, bad_setting
 _NAMED = 3
 
 
-def require_possible(plan: TrainPlan, processes: int, *, measured: bool) -> None:
-    """Raise `UsageError` for settings that do not suit the number of processes or the data.
+def require_batch(batch: int, processes: int, *, whole: bool) -> None:
+    """Raise `UsageError` if a step has too few sequences for each of some processes.
+
+    Args:
+        batch: sequences of a step.
+        processes: number of processes.
+        whole: the loss compares the sequences of a process.
+    """
+    least = processes * (2 if whole else 1)
+    if batch < least:
+        each = "two sequences" if whole else "one sequence"
+        cure = f"Each of the {processes} processes needs at least {each} per batch."
+        raise bad_setting("<train.batch>", f"{least} or more", batch, cure)
+
+
+def require_possible(plan: TrainPlan, *, measured: bool) -> None:
+    """Raise `UsageError` for settings that do not suit the data.
 
     Args:
         plan: plan of the training.
-        processes: number of processes.
         measured: whether any text is held out.
     """
-    batch = plan.batch or 1
-    if batch < processes:
-        cure = f"Each of the {processes} processes needs at least one sequence per batch."
-        raise bad_setting("<train.batch>", f"{processes} or more", batch, cure)
     if plan.keep == "best" and not measured:
         cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
         raise bad_setting("<train.keep>", "last without held-out text", "best", cure)

@@ -56,12 +56,14 @@ class Heldout:
             equal = np.ones(len(order), np.float32)
             plain = ChunkTokens(chunks, stores, equal, equal)
             keys = place_keys(seed, _STREAM, len(order))
+            begins = list(range(0, len(order), rows))
+            if objective.whole_steps and len(order) % rows == 1 and len(begins) > 1:
+                del begins[-1]  # the last text alone has nothing to be compared with
             found[name] = [
                 objective.micro_batch(
                     plain, [order[i : i + 1] for i in range(at, end)], keys[order[at:end]]
                 )
-                for at in range(0, len(order), rows)
-                for end in [min(at + rows, len(order))]
+                for at, end in zip(begins, [*begins[1:], len(order)], strict=True)
             ]
         return cls(found)
 

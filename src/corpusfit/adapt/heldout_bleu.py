@@ -10,6 +10,8 @@ from corpusfit.adapt.decode_plan import DecodePlan
 from corpusfit.adapt.decoding import beam_search
 from corpusfit.adapt.objectives import Network
 from corpusfit.adapt.tokens import Tokens
+from corpusfit.errors import importing
+from corpusfit.languages import USUAL, bleu_tokenizer
 
 Spell = Callable[[list[list[int]]], list[str]]
 
@@ -28,21 +30,33 @@ class HeldoutBleu:
         references: the n target texts.
         spell: the texts of lists of token ids, without special tokens.
         search: settings of the beam search.
+        tokenizer: sacreBLEU's, see `bleu_tokenizer`.
     """
 
     sources: list[list[int]]
     references: list[str]
     spell: Spell
     search: DecodePlan
+    tokenizer: str = USUAL
 
     @classmethod
-    def of(cls, tokens: Tokens, chunks: Chunks, spell: Spell, longest: int) -> HeldoutBleu:
-        """All pairs of some chunks, translated with at most `longest` tokens."""
+    def of(
+        cls, tokens: Tokens, chunks: Chunks, spell: Spell, longest: int, language: str = ""
+    ) -> HeldoutBleu:
+        """All pairs of some chunks to a language, translated with at most `longest` tokens.
+
+        Raises:
+            MissingDependencyError: sacreBLEU is not installed.
+        """
+        with importing("<train.best_by=bleu>", "train"):
+            import sacrebleu  # noqa: F401
         begins, ends = chunks.begin.tolist(), (chunks.begin + chunks.length).tolist()
         pairs = list(zip(chunks.text.tolist(), begins, ends, strict=True))
         sources = [tokens.ids(text, 0, begin).tolist() for text, begin, _ in pairs]
         targets = [tokens.ids(text, begin, end).tolist() for text, begin, end in pairs]
-        return cls(sources, spell(targets), spell, DecodePlan(longest=longest))
+        references = spell(targets)
+        tokenizer = bleu_tokenizer(language, references)
+        return cls(sources, references, spell, DecodePlan(longest=longest), tokenizer)
 
     def measure(self, network: Network) -> float:
         """BLEU of the model's translations; the training mode of the model is restored."""
@@ -53,4 +67,5 @@ class HeldoutBleu:
         with network.scope():
             found = self.spell(beam_search(model, self.sources, self.search))
         model.train(training)
-        return float(sacrebleu.corpus_bleu(found, [self.references]).score)
+        bleu = sacrebleu.corpus_bleu(found, [self.references], tokenize=self.tokenizer, force=True)
+        return float(bleu.score)

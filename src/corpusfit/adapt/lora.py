@@ -65,7 +65,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
                 inject_adapter_in_model(_config(base, rank, alpha, there), base)
                 why = "peft adapts other layers than named"
     except ValueError as e:
-        why = str(e)
+        why = str(e).rstrip(".")
     adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
     if not there or adapted != there:
         raise ModelError(

@@ -20,7 +20,7 @@ from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.sentence_folders import read_pooling
-from corpusfit.embed.transformer import LOCAL, position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
 from corpusfit.errors import (
     ModelError,
     StorageError,
@@ -148,6 +148,10 @@ def checked_model(
     """
     if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
+    if objective == "mlm+nsp" and getattr(model.config, "type_vocab_size", 2) < 2:
+        raise _unfit(name, objective, "its config.json has one type of token (type_vocab_size)")
+    if objective in ("mlm", "mlm+nsp") and getattr(model.config, "is_decoder", False):
+        raise _unfit(name, objective, "its config.json makes it a decoder (is_decoder)")
     if objective == "causal" and reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
     if objective == TRANSLATION:
@@ -173,7 +177,7 @@ def _load(
             raise _unfit_halves(plan.name, objective)
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+        tokenizer = load_tokenizer(place, f"<model.name>: {plan.name}")
         changed = None if plan.dropout is None else config
         model, missing = _from_pretrained(AUTO[objective], place, attention, changed)
     return tokenizer, model, missing
@@ -307,6 +311,7 @@ def reads_ahead(model: Any) -> bool:
     import torch
 
     ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
+    ids %= model.get_input_embeddings().weight.shape[0]
     with torch.no_grad():
         logits = model(input_ids=ids).logits[:, :3]
     return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)

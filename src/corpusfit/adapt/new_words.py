@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from corpusfit.adapt.models import LoadedModel, checked_model
 from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.embed.contract import digest
 from corpusfit.embed.transformer import quiet
-from corpusfit.errors import ModelError
 
 _WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
 _BEFORE = "a "
@@ -27,11 +27,14 @@ class NewWords:
         words: in the order of their ids.
         pieces: the ids of each word's tokens so far.
         shorter: the share of the texts' word tokens that they save.
+        passed: words that would save as much, and that the tokenizer cannot read as one token: its
+            vocabulary has them as a piece of other words, say.
     """
 
     words: tuple[str, ...]
     pieces: tuple[tuple[int, ...], ...]
     shorter: float
+    passed: tuple[str, ...] = ()
 
 
 def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewWords:
@@ -54,10 +57,17 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewW
         encoded = backend.encode_batch([_BEFORE + word for word in batch], add_special_tokens=False)
         pieces |= {word: tuple(e.ids[before:]) for word, e in zip(batch, encoded, strict=True)}
     saves = {word: counts[word] * (len(pieces[word]) - 1) for word in words}
-    found = sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w))[:most]
+    ranked = iter(sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w)))
+    found: list[str] = []
+    passed: list[str] = []
+    while some := list(islice(ranked, most - len(found))):
+        whole_words = _read_as_one(opened, [*found, *some])
+        passed += [word for word in [*found, *some] if word not in whole_words]
+        found = [word for word in [*found, *some] if word in whole_words]
     whole = sum(counts[word] * len(pieces[word]) for word in words)
     shorter = sum(saves[word] for word in found) / max(1, whole)
-    return NewWords(tuple(found), tuple(pieces[word] for word in found), shorter)
+    of_found = tuple(pieces[word] for word in found)
+    return NewWords(tuple(found), of_found, shorter, tuple(passed))
 
 
 def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel:
@@ -66,19 +76,10 @@ def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel
     The embedding of a word, and its row and bias in the head, are the means of its pieces'.
 
     Reference: Gee et al. (2022), Fast Vocabulary Transfer, section 3.2 (the mean of the pieces).
-
-    Raises:
-        ModelError: the tokenizer does not read a word as one token.
     """
-    from transformers import AddedToken
-
     model, tokenizer = opened.model, opened.tokenizer
-    normalises = backend_tokenizer(tokenizer, opened.name).normalizer is not None
-    options = {"single_word": True, "lstrip": True, "normalized": normalises}
-    tokens = [AddedToken(word, **options) for word in new.words]
     first = len(tokenizer)
-    tokenizer.add_tokens(tokens)
-    _require_whole(tokenizer, opened.name, new.words, first)
+    tokenizer.add_tokens(_added(backend_tokenizer(tokenizer, opened.name), new.words))
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         with quiet():
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -87,17 +88,24 @@ def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel
     return checked_model(model, tokenizer, objective, opened.name, fingerprint)
 
 
-def _require_whole(tokenizer: Any, name: str, words: Sequence[str], first: int) -> None:
-    """Check that each word between others is its own token."""
-    backend = backend_tokenizer(tokenizer, name)
-    sentences = [f"{_BEFORE}{word} b" for word in words]
+def _added(backend: Any, words: Sequence[str]) -> list[Any]:
+    """Words as tokens to add: whole words alone, with the space before them."""
+    from tokenizers import AddedToken
+
+    options = {"single_word": True, "lstrip": True, "normalized": backend.normalizer is not None}
+    return [AddedToken(word, **options) for word in words]
+
+
+def _read_as_one(opened: LoadedModel, words: Sequence[str]) -> set[str]:
+    """Which of some words, between others, become a new token each when all of them are added."""
+    backend = backend_tokenizer(opened.tokenizer, opened.name)
+    known = backend.get_vocab(with_added_tokens=True).keys()
+    new = [word for word in words if word not in known]
+    backend.add_tokens(_added(backend, new))
+    sentences = [f"{_BEFORE}{word} b" for word in new]
     encoded = backend.encode_batch(sentences, add_special_tokens=False)
-    for number, (word, found) in enumerate(zip(words, encoded, strict=True), first):
-        if number not in found.ids:
-            raise ModelError(
-                f"<model.name>: the tokenizer of {name} does not read the new token {word!r} as "
-                "one. Leave out <model.add_tokens>, or name another model."
-            )
+    ids = zip(new, encoded, strict=True)
+    return {word for word, found in ids if backend.token_to_id(word) in found.ids}
 
 
 def _set_to_means(model: Any, first: int, pieces: Sequence[Sequence[int]]) -> None:

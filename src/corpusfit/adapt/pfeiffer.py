@@ -59,7 +59,7 @@ def insert(base: Any, reduction: int, seed: int) -> None:
 
     generator = torch.Generator().manual_seed(seed)
     width = int(base.config.hidden_size)
-    for module, norm in _spots(base):
+    for module, norm in spots(base):
         like = module.weight
         bottleneck = _bottleneck(width, max(1, width // reduction), generator)
         module.add_module(MARK, bottleneck.to(like.device, like.dtype))
@@ -100,7 +100,7 @@ def state_without_adapter(model: Any) -> dict[str, torch.Tensor]:
     return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
 
 
-def _spots(base: Any) -> list[tuple[Any, bool]]:
+def spots(base: Any) -> list[tuple[Any, bool]]:
     """The modules to attach adapters to, layer by layer, and whether each is a norm (`_spot`)."""
     from torch import nn
 

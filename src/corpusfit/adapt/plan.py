@@ -582,6 +582,8 @@ class AdaptPlan(Settings):
             cure = "Leave it out, or train a sentence encoder: <objective.name=tsdae>."
             allowed = f"left out with <objective.name={name}>"
             raise bad_setting("<model.pooling>", allowed, self.model.pooling, cure)
-        if name == SIMCSE and self.train.batch == 1:
-            cure = "A text is distinguished from the others of its step."
-            raise bad_setting("<train.batch>", "2 or more with <objective.name=simcse>", 1, cure)
+        for group in ("train", "then_task"):
+            if name == SIMCSE and getattr(self, group).batch == 1:
+                cure = "A text is distinguished from the others of its step."
+                allowed = "2 or more with <objective.name=simcse>"
+                raise bad_setting(f"<{group}.batch>", allowed, 1, cure)

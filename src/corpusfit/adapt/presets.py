@@ -9,6 +9,7 @@ from typing import Any
 
 from corpusfit.adapt.plan import (
     EMBEDDINGS,
+    SIMCSE,
     TRANSLATION,
     AdaptPlan,
     ThenTaskPlan,
@@ -179,6 +180,8 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     batch = train.batch or batches[size.device]
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
+    every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
+    batch = size.rows if every else batch  # a text is compared with others, once with each
     rate = train.rate
     if rate is None:
         trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
@@ -201,5 +204,6 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
         f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
         f"learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
+        f"{' A step has all texts, as they are few.' if every else ''}"
     )
     return whole, words

@@ -19,8 +19,6 @@ import torch
 from corpusfit.adapt.prediction import evaluation_mode
 from corpusfit.embed.sentence_folders import Pooling
 
-_IDS = [[1, 2, 3, 4], [1, 2, 3, 5]]  # two texts that differ in their last token
-
 
 class SentenceEncoder(torch.nn.Module):
     """A transformer and the pooling of its states into one embedding.
@@ -58,9 +56,15 @@ class SentenceEncoder(torch.nn.Module):
         kept = states.masked_fill(attention_mask[:, :, None] == 0, 0)
         return kept.sum(1, dtype=torch.float32) / attention_mask.sum(1, keepdim=True)
 
+    @property
+    def _probe(self) -> torch.Tensor:
+        """Two texts that differ in their last token."""
+        rows = int(self.get_input_embeddings().weight.shape[0])
+        return torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.device) % rows
+
     def varies(self) -> bool:
         """Whether dropout gives two equal texts different embeddings."""
-        ids = torch.tensor(_IDS[:1] * 2, device=self.device)
+        ids = self._probe[[0, 0]]
         with evaluation_mode(self):
             self.train()
             one, other = self(ids, torch.ones_like(ids))
@@ -126,7 +130,7 @@ class DenoisingAutoencoder(SentenceEncoder):
         """Whether the decoder has the encoder's weights, reads embeddings, and no later token."""
         if not self._names <= {name for name, _ in self.base_model.named_parameters()}:
             return False
-        ids = torch.tensor(_IDS, device=self.device)
+        ids = self._probe
         zeros = torch.zeros(len(ids), int(self.config.hidden_size), device=self.device)
         with evaluation_mode(self):
             try:

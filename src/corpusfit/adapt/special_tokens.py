@@ -45,7 +45,7 @@ class SpecialTokens:
 
 
 def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
-    """The special tokens of a transformers tokenizer, from its JSON and a probe text.
+    """The special tokens of a transformers tokenizer, from its JSON.
 
     Args:
         tokenizer: a fast tokenizer.
@@ -68,13 +68,11 @@ def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
     added = backend.get_added_tokens_decoder()
     ordinary[[i for i, token in added.items() if token.special]] = False
     ordinary[[i for i in tokenizer.all_special_ids if i < vocabulary]] = False
-    probe = backend.encode("a", add_special_tokens=True)
-    inside = np.flatnonzero(np.array(probe.special_tokens_mask) == 0)
-    first, last = (inside[0], inside[-1] + 1) if len(inside) else (len(probe.ids), len(probe.ids))
+    prefix, suffix = _around_a_text(backend)
     ends = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
     return SpecialTokens(
-        prefix=tuple(probe.ids[:first]),
-        suffix=tuple(probe.ids[last:]),
+        prefix=prefix,
+        suffix=suffix,
         mask=tokenizer.mask_token_id,
         pad=int(next(i for i in ends if i is not None)),
         end=tokenizer.eos_token_id,
@@ -109,6 +107,18 @@ def backend_tokenizer(tokenizer: Any, name: str) -> Any:
     whole.no_truncation()
     whole.no_padding()
     return whole
+
+
+def _around_a_text(backend: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special ids before and after a text, from the tokenizer's own post-processor."""
+    from tokenizers import Tokenizer, models
+
+    # another tokenizer, of one token: any text may have no token in the vocabulary of this one
+    probe = Tokenizer(models.WordLevel({"a": 0}, "a"))
+    probe.post_processor = backend.post_processor
+    found = probe.encode("a", add_special_tokens=True)
+    at = found.special_tokens_mask.index(0)
+    return tuple(found.ids[:at]), tuple(found.ids[at + 1 :])
 
 
 def _begins(

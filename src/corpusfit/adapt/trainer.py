@@ -29,6 +29,7 @@ from corpusfit.adapt.failures import (
     divergence_error,
     naming_memory_errors,
     out_of_memory_error,
+    require_batch,
     require_possible,
 )
 from corpusfit.adapt.heldout import Heldout
@@ -143,10 +144,11 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
         StorageError: a checkpoint cannot be written.
     """
     processes = work.accelerator.num_processes
-    require_possible(work.plan, processes, measured=bool(work.heldout.micros))
+    whole = work.objective.whole_steps
+    require_batch(work.plan.batch or 1, processes, whole=whole)
+    require_possible(work.plan, measured=bool(work.heldout.micros))
     with seeded(work.seed), kept_memory():
         loop = TrainingLoop(work, callback)
-        whole = work.objective.whole_steps
         error = out_of_memory_error(work.plan, processes, work.micro_rows, whole=whole)
         with naming_memory_errors(error):
             loop.run()

@@ -31,33 +31,100 @@ def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> Speci
         name: name of the model that the user gave.
 
     Raises:
-        ModelError: the tokenizer has more tokens than the model, or neither of them names a padding
-            token and a first input of the decoder.
+        ModelError: as `require_translating`; or the model does not say how its decoder begins, or
+            the tokenizer marks target texts as another language than the model translates into.
     """
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
+    pad = require_translating("<model.name>", model, tokenizer, name)
+    start = _decoder_start(model)
+    if start is None:
         raise ModelError(
-            f"<model.name>: the tokenizer of {name} has {len(tokenizer):,} tokens, the model's "
-            f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
+            f"<model.name>: the config.json of {name} does not state decoder_start_token_id. Add "
+            "it there."
         )
-    pad, start = tokenizer.pad_token_id, _decoder_start(model)
-    pad = model.config.pad_token_id if pad is None else pad
-    if pad is None or start is None:
-        lacking = "pad_token_id" if pad is None else "decoder_start_token_id"
+    first = _target_language(model, tokenizer)
+    if first is not None and first not in tokenizer(text_target="a")["input_ids"]:
         raise ModelError(
-            f"<model.name>: the config.json of {name} does not state {lacking}. Add it there."
+            f"<model.name>: {name} translates into {tokenizer.convert_ids_to_tokens(first)}, but "
+            f"its tokenizer marks target texts otherwise (tgt_lang: {tokenizer.tgt_lang}). {_SAVE}"
         )
     return SpecialTokens(
         prefix=(),
         suffix=(),
         mask=None,
-        pad=int(pad),
+        pad=pad,
         end=tokenizer.eos_token_id,
         vocabulary=len(tokenizer),
         ordinary=np.ones(len(tokenizer), np.bool_),
         begins=None,
         start=start,
     )
+
+
+def require_translating(flag: str, model: Any, tokenizer: Any, name: str) -> int:
+    """Check what a model needs to translate, before it is trained to or asked to.
+
+    Args:
+        flag: the setting that names the model, for errors.
+        model: an encoder-decoder of transformers with a language-model head.
+        tokenizer: its tokenizer.
+        name: name of the model that the user gave.
+
+    Returns:
+        The id of the padding.
+
+    Raises:
+        ModelError: the tokenizer has more tokens than the model, neither of them names a padding
+            token, no first input of the decoder is stated, or the model is multilingual and its
+            source and target languages are not set, or are the same.
+    """
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"{flag}: the tokenizer of {name} has {len(tokenizer):,} tokens, the model's "
+            f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
+        )
+    pad = tokenizer.pad_token_id
+    pad = model.config.pad_token_id if pad is None else pad
+    starts = (_stated(model, of) for of in ("decoder_start_token_id", "bos_token_id"))
+    if pad is None or all(start is None for start in starts):
+        lacking = "pad_token_id" if pad is None else "decoder_start_token_id"
+        raise ModelError(
+            f"{flag}: the config.json of {name} does not state {lacking}. Add it there."
+        )
+    if hasattr(tokenizer, "src_lang"):
+        first = _target_language(model, tokenizer)
+        if first is None or first in tokenizer("a")["input_ids"]:
+            into = "none" if first is None else tokenizer.convert_ids_to_tokens(first)
+            raise ModelError(
+                f"{flag}: {name} is multilingual; its source language is {tokenizer.src_lang}, "
+                f"its target language {into}. {_SAVE}"
+            )
+    return int(pad)
+
+
+_SAVE = (
+    "Save its tokenizer with src_lang and tgt_lang, and its generation_config with the id of "
+    "tgt_lang as forced_bos_token_id; or name a model for two languages."
+)
+
+
+def _target_language(model: Any, tokenizer: Any) -> int | None:
+    """The id of the language that a multilingual model translates into, if it states one."""
+    if not hasattr(tokenizer, "src_lang"):
+        return None
+    first = _stated(model, "forced_bos_token_id")
+    if first is None:  # the first mBART begins with the language itself
+        first = _stated(model, "decoder_start_token_id")
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
+        return None if first in ends else first
+    return first
+
+
+def _stated(model: Any, setting: str) -> int | None:
+    """A token of a model's generation config, or else of its config."""
+    found = getattr(model.generation_config, setting, None)
+    found = getattr(model.config, setting, None) if found is None else found
+    return None if found is None else int(found)
 
 
 def _decoder_start(model: Any) -> int | None:
@@ -68,12 +135,9 @@ def _decoder_start(model: Any) -> int | None:
     """
     import torch
 
-    config = model.config
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if shift is None:
-        start = getattr(config, "decoder_start_token_id", None)
-        start = model.generation_config.decoder_start_token_id if start is None else start
-        return None if start is None else int(start)
+        return _stated(model, "decoder_start_token_id")
     labels = torch.tensor([[5, 6, 7], [5, 6, 8]])
     try:
         first = shift(labels)[:, 0].tolist()

@@ -94,7 +94,7 @@ def estimate_evaluation(
     return workflows.estimate_evaluation(
         built,
         inputs(task, "task", machine, built.task.text_field)[0],
-        models=2 if base else 1,
+        base=str(base),
         seeds=seeds,
         train_sizes=train_sizes,
         machine=machine or Machine(),

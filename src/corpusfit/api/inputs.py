@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import math
 import os
 import re
 import shutil
@@ -18,11 +17,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-import orjson
+import pyarrow as pa
 
 from corpusfit.api.offers import Keywords
 from corpusfit.artifacts import is_local, writing
-from corpusfit.corpus.fields import fields_in
+from corpusfit.corpus import tables
+from corpusfit.corpus.fields import fields_in, missing
+from corpusfit.corpus.formats.jsonl import line_of
 from corpusfit.corpus.registry import format_of, named
 from corpusfit.corpus.rejects import missing_field
 from corpusfit.errors import CALLER, EmptyInputError, bad_setting
@@ -161,19 +162,32 @@ def _rows(data: Any) -> Iterator[Any]:
     """The rows of data in memory, in order: texts or dicts."""
     if hasattr(data, "with_format"):  # datasets
         yield from _with_label_names(data.with_format(None))
-    elif hasattr(data, "iter_rows"):  # a data frame of polars
-        yield from data.iter_rows(named=True)
     elif hasattr(data, "itertuples"):  # a data frame of pandas
+        columns = [_column(data.iloc[:, n]) for n in range(data.shape[1])]
         names = list(map(str, data.columns))
-        yield from (dict(zip(names, row, strict=True)) for row in data.itertuples(False, None))
+        yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+    elif hasattr(data, "to_arrow"):  # a data frame or a series of polars
+        yield from _rows(data.to_arrow())
     elif hasattr(data, "to_batches"):  # an Arrow table
         for batch in data.to_batches():
-            yield from batch.to_pylist()
+            yield from _rows(batch)
+    elif hasattr(data, "read_next_batch"):  # a reader of Arrow batches
+        for batch in data:
+            yield from _rows(batch)
+    elif hasattr(data, "schema") and hasattr(data, "to_pylist"):  # an Arrow batch
+        yield from tables.records(data)
     elif hasattr(data, "to_pylist"):  # an Arrow array
-        yield from data.to_pylist()
+        yield from tables.values(data)
     else:
         for row in data:
             yield from _rows(row) if hasattr(row, "to_pylist") else [row]
+
+
+def _column(column: Any) -> Iterable[Any]:
+    """The values of a column of pandas, without digits that its type does not have."""
+    if hasattr(column.dtype, "pyarrow_dtype"):
+        return tables.values(pa.array(column))
+    return list(column.to_numpy() if str(column.dtype) in ("float16", "float32") else column)
 
 
 def _with_label_names(data: Any) -> Iterator[dict[str, Any]]:
@@ -192,36 +206,14 @@ def _with_label_names(data: Any) -> Iterator[dict[str, Any]]:
 def _line(row: Any, field: str, role: str) -> bytes:
     """A row as a JSON line; a text becomes the field that the command reads."""
     if not isinstance(row, Mapping):
-        if not (isinstance(row, str) or _missing(row)):
+        if not (isinstance(row, str) or missing(row)):
             allowed = "names of inputs, texts, dicts, a data frame, or an Arrow or datasets table"
             raise bad_setting(f"<.{role}>", allowed, f"a row of type {type(row).__name__}")
         row = {field: row}
-    try:
-        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-        return orjson.dumps(row, default=_foreign, option=options) + b"\n"
-    except orjson.JSONEncodeError:
-        return b'"\xff"\n'  # not valid Unicode: the reader rejects the row as invalid UTF-8
+    return line_of(row)
 
 
 def _has(row: Any, field: str) -> bool:
     """Whether a row may have the field, which may be a template or lie within another."""
     plain = fields_in(field) == [field] and "." not in field
     return not plain or not isinstance(row, Mapping) or field in row
-
-
-def _missing(value: Any) -> bool:
-    """Whether a value stands for a missing text, as in a column of pandas."""
-    return (
-        value is None
-        or type(value).__name__ == "NAType"
-        or (isinstance(value, float) and math.isnan(value))
-    )
-
-
-def _foreign(value: Any) -> Any:
-    """A value that JSON lacks as one that it has; of an image only the type, no text."""
-    if _missing(value):
-        return None
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return value.tolist() if hasattr(value, "tolist") else {"type": type(value).__name__}

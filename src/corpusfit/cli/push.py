@@ -60,6 +60,7 @@ def push(
     if task and run.manifest["command"] != "select":
         raise bad_setting("<.task>", "left out with a model: `adapt --guard` compares", task)
     if task:
+        workflows.require_pushable(run, name, found)  # before the selection is read
         compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
     url = workflows.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)

@@ -47,10 +47,10 @@ def split(
       corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
       corpusfit split --check split/ --near
 
-    Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
-    corpus, one translation of each text and one text of each translation is kept. Writes train, dev
-    and test to --out in the input's format. With --check, writes nothing and prints the overlap
-    between splits and the copies within each split.
+    Copies of a text (ignoring case, white space, ordinary punctuation and the Unicode form) stay
+    in one split. Of a parallel corpus, one translation of each text and one text of each
+    translation is kept. Writes train, dev and test to --out in the input's format. With --check,
+    writes nothing and prints the overlap between splits and the copies within each split.
     """
     machine = workflows.Machine(workers=workers, progress=Bar())
     if check:

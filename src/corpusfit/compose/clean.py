@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.compose.languages import EXTRA
 from corpusfit.compose.russian import cyrillic
+from corpusfit.corpus.normalise import unescaped
 from corpusfit.errors import importing
+from corpusfit.languages import EXTRA
 from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Texts, taken, text_array
@@ -25,7 +25,15 @@ _FLAG = (
     "hidden|ismap|itemscope|loop|multiple|muted|nohref|noshade|novalidate|nowrap|open|playsinline|"
     "readonly|required|reversed|selected"
 )
-_TAG = re.compile(rf"</?({_NAME})(?:\s+(?:[\w:.-]+\s*=\s*{_VALUE}|(?i:{_FLAG})(?=[\s/>])))*\s*/?>")
+_TAG = re.compile(
+    rf"<(/?)({_NAME})(?:\s+(?:[\w:.-]+\s*=\s*{_VALUE}|(?i:{_FLAG})(?=[\s/>])))*\s*/?>"
+)
+_SURE = re.compile(
+    r"blockquote|body|br|center|d[dlt]|div|em|font|h[1-6r]|head|html|iframe|img|li|nav|nobr|[ou]l|"
+    r"p|span|strike|strong|su[bp]|t[dhr]|tbody|tfoot|thead|tt|wbr",
+    re.I,
+)
+"""Elements whose tags are markup alone; other names are placeholders, types or tokens too."""
 _INVISIBLE = re.compile(
     r"<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.S | re.I
 )
@@ -66,13 +74,28 @@ class Sentences:
 def without_markup(text: str) -> str:
     """The text without HTML, as a browser shows it, with a line for each block.
 
-    A tag is recognised by its shape (a name, attributes with values or known ones without), so
-    `a < b` stays.
+    A tag is recognised by its shape (a name, attributes with values or known ones without), and it
+    must be one of HTML that means nothing else, have an attribute or its own end, or its partner
+    must be in the text. So `a < b`, `vector<float>`, `<unk>` and `cp <source> <target>` stay; so
+    does `<s>`, unless there is other markup.
     """
     if "<" in text:
         text = _INVISIBLE.sub(" ", text)
-        text = _TAG.sub(lambda m: "\n\n" if _BLOCKS.fullmatch(m[1]) else "", text)
-    return html.unescape(text) if "&" in text else text
+        tags = {match[0]: match.groups() for match in _TAG.finditer(text)}
+        names = {(bool(slash), name) for slash, name in tags.values()}
+        markup = {
+            tag
+            for tag, (slash, name) in tags.items()
+            if _SURE.fullmatch(name)
+            or "=" in tag
+            or tag.endswith("/>")
+            or (not slash, name) in names
+        }
+        if all(tags[tag][1] == "s" for tag in markup):
+            return unescaped(text)
+        shown = {tag: "\n\n" if _BLOCKS.fullmatch(tags[tag][1]) else "" for tag in markup}
+        text = _TAG.sub(lambda match: shown.get(match[0], match[0]), text)
+    return unescaped(text)
 
 
 def clean(

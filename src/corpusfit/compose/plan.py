@@ -6,12 +6,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from corpusfit.compose.languages import code_of
 from corpusfit.corpus import located
-from corpusfit.errors import bad_setting
+from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.languages import EXTRA, code_of
 from corpusfit.options import KINDS as KINDS_OF_VALUES
 from corpusfit.options import typed
 from corpusfit.plan import AUTO, TXT, ReadPlan
@@ -176,6 +177,8 @@ class CompositionPlan:
             MissingDependencyError: the extra `languages` is not installed.
             UsageError: there is no such language.
         """
+        if not all(map(find_spec, ("py3langid", "sentencex"))):
+            raise MissingDependencyError("A composition", EXTRA)
         sources = tuple(
             dataclasses.replace(s, language=code_of(s.language, f"source {s.name!r}: language"))
             if s.language

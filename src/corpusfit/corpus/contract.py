@@ -77,6 +77,11 @@ class Format(ABC):
         del data, plan
         return 0
 
+    def written_row(self, data: bytes, raw: bytes) -> bytes:
+        """The bytes of a row of a block, as a file with `header` holds them, without a line end."""
+        del data
+        return raw.rstrip(b"\r\n")
+
     def header(self, source: Source, plan: ReadPlan) -> bytes:
         """What stands before the rows in a file of them, without its line end; else empty."""
         del source, plan

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import orjson
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.cutting import BOM
+from corpusfit.corpus.files import CHUNK
 from corpusfit.corpus.formats.csv import SEPARATORS, Csv
 from corpusfit.corpus.registry import load
 from corpusfit.corpus.unpack import Stream, unpacked_name
+from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -24,6 +27,7 @@ _BYTES = {
     b"BZh": ("a bzip2 archive", ".bz2"),
     b"\xfd7zXZ\0": ("an xz archive", ".xz"),
     b"PAR1": ("Parquet", ".parquet"),
+    b"ARROW1": ("an Arrow file", ".arrow"),
     b"SQLite format 3\0": ("an SQLite database", ".sqlite"),
     b"PK\3\4": ("a zip archive or an office document", ""),
     b"%PDF": ("a PDF", ""),
@@ -32,6 +36,7 @@ _ARCHIVES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 """The programs that unpack, by suffix."""
 _SHEETS = (".xlsx", ".xls", ".ods")
 _FIRST = {
+    ".lz4": ("Unpack it", "lz4 -dk {} {}", ""),
     ".zip": ("Unpack it", "python -m zipfile -e {} {}", ""),
     ".pdf": ("Make text of it", "pdftotext {} {}", ".txt"),
     ".doc": (
@@ -47,12 +52,22 @@ _FIRST = {
 """What to do first, its command and the suffix of what that makes, by suffix."""
 _BESIDE = (".html", ".htm", ".zip", ".json")
 """Kinds of files that also lie beside texts without being texts."""
+_APART = re.compile(
+    r"_.*|(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
+    r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(md5|sha1|sha256|sha512|crc|sig|asc)"
+    r"|(md5|sha1|sha256|sha512)sums?(\.txt)?|checksums?(\..*)?|thumbs\.db|desktop\.ini",
+    re.IGNORECASE,
+)
+"""Names of files about the data, such as `_SUCCESS`, which nobody expects to be read."""
+_NAMED = 3
+"""Most files that a note names."""
 _AS_LINES = (
     'python -c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)%s]" '
     "< {} > {}"
 )
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
 _TAB = "\t"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HEAD = 1 << 16
 _LOST = 0.1
 """Rows of a file that are rejected for one reason, as a fraction, above which it needs a cure."""
@@ -66,23 +81,56 @@ def kind(path: str) -> str:
     return suffix if suffix in (*_FIRST, *_SHEETS, ".json") else ""
 
 
-def of_skipped(paths: Collection[str]) -> str:
-    """What to do to read the first of some files that have a `kind`; empty without any."""
-    if not paths:
+def of_skipped(paths: Iterable[str]) -> str:
+    """What to do to read the first of some files that are no links; empty without any."""
+    files = [p for p in paths if not _is_apart(p) and not os.path.islink(p)]  # noqa: PTH114
+    if not files:
         return ""
-    first = min(paths, key=lambda path: (kind(path) in _BESIDE, path))
-    cure = of_name(first)
+    first = min(files, key=lambda path: (not kind(path), kind(path) in _BESIDE, path))
+    try:
+        cure = of_name(first)
+    except InputError:  # a folder, or a file that is closed
+        return ""
     return f"To read {PurePosixPath(first).name}, {cure[0].lower()}{cure[1:]}"
 
 
 def note_of(skipped: Iterable[str], setting: str) -> str:
-    """What to say of files with a `kind` that are skipped beside readable ones; mostly nothing."""
-    documents = {path for path in skipped if kind(path) not in _BESIDE}
-    if not documents:
+    """What to say of the files of folders and globs that are passed over; empty without any."""
+    paths = sorted({path for path in skipped if not _is_apart(path)})
+    if not paths:
         return ""
-    kinds = ", ".join(sorted({*map(kind, documents)}))
-    files = "1 file" if len(documents) == 1 else f"{len(documents):,} files"
-    return f"Not read of {setting}: {files} ({kinds}). {of_skipped(documents)}"
+    kinds = Counter(map(_ending, paths))
+    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(kinds.items()))
+    names = ", ".join(PurePosixPath(path).name for path in paths[:_NAMED])
+    more = ", …" if len(paths) > _NAMED else ""
+    files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
+    note = f"Passed over in {setting}: {files} ({counted}): {names}{more}. {of_skipped(paths)}"
+    return note.rstrip()
+
+
+def _is_apart(path: str) -> bool:
+    return _APART.fullmatch(PurePosixPath(path).name) is not None
+
+
+def _ending(path: str) -> str:
+    """What a file that is passed over is: a link, or its suffix with that of an archive."""
+    if os.path.islink(path):  # noqa: PTH114 (of URLs too)
+        return "link"
+    if os.path.isdir(path):  # noqa: PTH112
+        return "folder that cannot be listed"
+    inner, archive = unpacked_name(PurePosixPath(path).name)
+    suffix = PurePosixPath(inner).suffix + (f".{archive}" if archive else "")
+    return suffix.lower() or "without suffix"
+
+
+def holds_json_lines(path: str) -> bool:
+    """Whether a `.json` file holds an object in each line; False if it cannot be read."""
+    try:
+        start = _start(path, unpacked_name(path)[1], size=CHUNK)
+    except InputError:
+        return False
+    first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
+    return more.lstrip().startswith(b"{") and first.startswith(b"{") and _is_json(first)
 
 
 def of_name(path: str) -> str:
@@ -97,7 +145,10 @@ def of_name(path: str) -> str:
     if suffix == ".json":
         lines = _as_lines(path, _start(path, archive))
         return lines or "If each line is a row, rename it to end in .jsonl."
-    form, own = _by_bytes(_start(path))
+    start = _start(path)
+    if not suffix and not archive and _is_json(start.removeprefix(BOM).strip().partition(b"\n")[0]):
+        return f"If each line is a row, rename it: {_moved(path, path + '.jsonl')}"
+    form, own = _by_bytes(start)
     if own and own != f".{archive}":
         return f"It is {form}: add {own} to its name."
     return "Rename the file to match its content; pass two line-aligned files as pair:FILE,FILE."
@@ -176,11 +227,8 @@ def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
 def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
     """What to do about the text of a file, whose rows are most often rejected for a reason."""
     path = source.url
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return f"{source.name} is in UTF-16: {_recoded('UTF-16', path)}"
-    if reason == rejects.INVALID_UTF8:
-        recoded = _recoded("WINDOWS-1252", path)
-        return f"{source.name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {recoded}"
+    if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
+        return of_encoding(source.name, path, start)
     listed = start.lstrip()[:1] == b"["
     if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
@@ -238,10 +286,10 @@ def _by_bytes(start: bytes) -> tuple[str, str]:
     return next((found for mark, found in _BYTES.items() if start.startswith(mark)), ("", ""))
 
 
-def _start(path: str, compression: str = "") -> bytes:
+def _start(path: str, compression: str = "", size: int = _HEAD) -> bytes:
     """The first bytes of a file, unpacked."""
     source = Source("", path, "", compression, 0, "")
-    return next(iter(Stream(source, ReadPlan())), b"")[:_HEAD]
+    return next(iter(Stream(source, ReadPlan())), b"")[:size]
 
 
 def _command(words: str, path: str, suffix: str) -> str:
@@ -257,9 +305,31 @@ def _renamed(path: str, suffix: str) -> str:
     """The command that gives a file another suffix; an archive keeps its own before that."""
     inner = unpacked_name(path)[0]
     made = inner + suffix if suffix in _ARCHIVES else PurePosixPath(inner).with_suffix(suffix)
-    return f"mv {shlex.quote(path)} {shlex.quote(str(made))}"
+    return _moved(path, str(made))
 
 
-def _recoded(encoding: str, path: str) -> str:
-    suffix = PurePosixPath(unpacked_name(path)[0]).suffix
-    return _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
+def _moved(path: str, to: str) -> str:
+    return f"mv {shlex.quote(path)} {shlex.quote(to)}"
+
+
+def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:
+    """What to do about a file that is not in UTF-8.
+
+    Args:
+        name: what to call it.
+        path: the file.
+        start: its first bytes, unpacked (default: read).
+        alone: the new file must be the only readable one of its name, as in the folder of a task;
+            the old one is renamed to end in `.old`.
+    """
+    inner, archive = unpacked_name(path)
+    start = _start(path, archive) if start is None else start
+    encoding = "UTF-16" if start.startswith(_UTF16) else "WINDOWS-1252"
+    suffix = PurePosixPath(inner).suffix
+    command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
+    if alone:
+        command += f" && {_moved(path, path + '.old')}"
+        command += f" && rm {shlex.quote(inner)}" if archive else ""
+    if encoding == "UTF-16":
+        return f"{name} is in UTF-16: {command}"
+    return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"

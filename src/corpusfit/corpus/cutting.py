@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -53,6 +54,48 @@ class Block:
 def most_in_one(plan: ReadPlan) -> int:
     """Bytes up to which a source is one block, whatever its rows."""
     return int(min(plan.shard_mb, plan.max_row_mb) * MIB)
+
+
+class Text:
+    """The chunks of a text file, whose lines end in LF.
+
+    Lines end in LF or CRLF, or in CR if the file has no LF: a CR between LFs is text, as in the
+    output of a progress bar, and both files of aligned pairs keep their numbers of lines. CR
+    becomes LF here and in `line_feeds` alone, so that all other code knows one line end; offsets
+    stay.
+
+    A first line over the row limit is dropped in any case, so that many bytes decide.
+    """
+
+    def __init__(self, chunks: Chunks, plan: ReadPlan) -> None:
+        self._chunks = chunks
+        self._most = int(plan.max_row_mb * MIB)
+
+    @property
+    def position(self) -> int:
+        """Stored bytes consumed so far."""
+        return self._chunks.position
+
+    @property
+    def problem(self) -> str:
+        """Reject reason if the stream ended early, else empty."""
+        return self._chunks.problem
+
+    def __iter__(self) -> Iterator[bytes]:
+        chunks, held, size = iter(self._chunks), list[bytes](), 0
+        for chunk in chunks:
+            held.append(chunk)
+            size += len(chunk)
+            if b"\n" in chunk or size > self._most:
+                break
+        ended_by_cr = bool(held) and b"\n" not in held[-1] and any(b"\r" in c for c in held)
+        for chunk in itertools.chain(held, chunks):
+            yield chunk.replace(b"\r", b"\n") if ended_by_cr else chunk
+
+
+def line_feeds(data: bytes) -> bytes:
+    """The bytes of a whole text file, whose lines end in LF; see `Text`."""
+    return data if b"\n" in data else data.replace(b"\r", b"\n")
 
 
 class Lines:

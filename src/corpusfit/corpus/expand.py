@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import glob
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit.corpus import cures
 from corpusfit.corpus.files import filesystem, is_url, unreadable
 from corpusfit.corpus.registry import allowed_suffixes, format_of
+from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import EmptyInputError, InputError
 
 
@@ -27,6 +30,7 @@ class Found(NamedTuple):
         format: name of its format.
         compression: as in `Source`.
         translation: as in `Source`.
+        real: its path behind all links, which tells whether two names are one file.
     """
 
     url: str
@@ -36,20 +40,22 @@ class Found(NamedTuple):
     format: str
     compression: str
     translation: str = ""
+    real: str = ""
 
 
 def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
-    skipped, as are hidden files, hidden folders and linked folders. Output folders of runs below
-    the named folder (those with `.corpusfit/run.json`) are skipped too, so that no run reads
-    another's output.
+    passed over, as are hidden files and folders. Output folders of runs below the named folder
+    (those with `.corpusfit/run.json`) are left out too, so that no run reads another's output.
+    Linked folders are read; a file or a folder that is reached twice counts once, under its own
+    name if it has one there.
 
     Args:
         input_name: the input.
         setting: how messages call the setting.
-        skipped: takes the skipped files that can be made readable (`cures.kind`).
+        skipped: takes the files that are passed over, also links that lead nowhere or back.
 
     Raises:
         EmptyInputError: a folder or a glob holds no file of a known suffix.
@@ -79,72 +85,175 @@ def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
 def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
     if Path(path).is_dir():
-        return sorted(_within(path, path, skipped))
+        return _walked(path, (), skipped)
     if Path(path).is_file():
         folder, known = str(Path(path).parent), _known(path, input_name, setting)
-        return [Found(path, _slashes(path), _slashes(folder), "", *known)]
+        real = os.path.realpath(path)
+        return [Found(path, _slashes(path), _slashes(folder), "", *known, real=real)]
     if not glob.has_magic(path):
         raise _missing(input_name, setting, f", which does not exist{_like(path)}")
-    matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern)
-    if not matches:
-        raise _missing(input_name, setting, ", which matches nothing")
     folder = _fixed_part(path)
-    kept = [match for match in matches if not _in_output(match, folder)]
-    return list(dict.fromkeys(found for match in kept for found in _within(match, folder, skipped)))
+    pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
+    before = len(skipped)
+    found = _walked(folder, pattern, skipped) if Path(folder).is_dir() else []
+    if not found and len(skipped) == before:
+        raise _missing(input_name, setting, ", which matches nothing")
+    return found
 
 
 def _slashes(path: str) -> str:
     return path.replace(os.sep, "/")
 
 
-def _within(path: str, named: str, skipped: list[str]) -> Iterator[Found]:
-    """The readable files at a path, found through the folder `named`.
+_States = frozenset[int]
+"""The places in a pattern from which the rest of a path may match."""
+_ALL: _States = frozenset()
+"""Of a folder that the pattern itself matches, so that all in it is read."""
 
-    By entries of folders, because a check of each of many files takes longer than all else here.
+
+def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[Found]:
+    """The readable files below a folder that match a pattern, sorted by path; all without one.
+
+    One walk over entries, because a check of each of many files takes longer than all else here.
+    Each folder is entered once for what is still to match, however many links lead to it, so that
+    a loop ends; links wait until all else is read, so that files keep their own names.
     """
-    named = _slashes(named)
-    if not Path(path).is_dir():
-        yield from _taken(path, named, skipped)
-        return
-    waiting = [path]
-    while waiting:
-        folder = waiting.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if not entry.is_symlink() and entry.is_dir():
-                    if not _is_output(Path(entry.path)):
-                        waiting.append(entry.path)
-                elif _is_file(entry):
-                    yield from _taken(entry.path, named, skipped)
+    states = (pattern and _left(pattern, {0})) or _ALL
+    top = os.path.realpath(root)
+    waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
+    entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
+    linked_files = list[str]()
+    while waiting or links:
+        if not waiting:
+            links.sort(reverse=True)
+            waiting.append(links.pop())
+        folder, place, states, beside = waiting.pop()
+        real = place or os.path.realpath(folder)
+        if not place and (_holds(real, top) or _holds(real, beside)):  # the link leads back
+            others += [] if _holds(top, real) else [folder]
+            continue
+        if (real, states) in entered or (folder != root and _is_output(Path(folder))):
+            continue
+        entered.add((real, states))
+        for entry in _entries(folder, others, must=not states):
+            inner: _States | None = _ALL
+            asked = True
+            if states:
+                inner, asked = _advanced(pattern, states, entry.name)
+            elif entry.name.startswith("."):
+                continue
+            path = os.path.join(real, entry.name)  # noqa: PTH118 (faster than a Path)
+            if inner is not None and _is(entry, os.DirEntry.is_dir):
+                linked = entry.is_symlink()
+                (links if linked else waiting).append(
+                    (entry.path, "" if linked else path, inner, real)
+                )
+            elif asked and entry.is_symlink():
+                linked_files.append(entry.path)
+            elif asked and _is(entry, os.DirEntry.is_file):
+                files.setdefault(path, entry.path)
+    for path in sorted(linked_files):
+        if os.path.isfile(path):  # noqa: PTH113 (never raises)
+            files.setdefault(os.path.realpath(path), path)
+        else:
+            others.append(path)
+    skipped += others
+    return _with_formats(((path, path, real) for real, path in files.items()), root, "", skipped)
 
 
-def _taken(path: str, named: str, skipped: list[str]) -> Iterator[Found]:
-    """The file, if it is readable; takes down one that can be made readable."""
-    if known := format_of(path):
-        yield Found(path, _slashes(path), named, "", *known)
-    elif cures.kind(path):
-        skipped.append(path)
+def _with_formats(
+    files: Iterable[tuple[str, str, str]], folder: str, store: str, skipped: list[str]
+) -> list[Found]:
+    """Those of some files, given by (URL, path, real path), that have a format."""
+    alike: dict[tuple[str, str], bool] = {}
+    found = []
+    for url, path, real in sorted(files):
+        if known := _format(url, alike):
+            found.append(Found(url, _slashes(path), _slashes(folder), store, *known, real=real))
+        else:
+            skipped.append(url)
+    return found
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a file, or a link to one."""
+def _holds(folder: str, other: str) -> bool:
+    """Whether a folder is another, or holds it."""
+    return os.path.join(other, "").startswith(os.path.join(folder, ""))  # noqa: PTH118 (strings)
+
+
+def _entries(folder: str, unreadable: list[str], *, must: bool) -> list[os.DirEntry[str]]:
+    """What a folder holds; one on the way of a pattern may be closed."""
     try:
-        return entry.is_file()
-    except OSError:  # a link to itself
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        if must:
+            raise
+        unreadable.append(folder)
+        return []
+
+
+def _is(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bool:
+    """Whether an entry, or what it links to, is of a kind; False for a link to itself."""
+    try:
+        return kind(entry)
+    except OSError:
         return False
+
+
+def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
+    """The places with those behind a `**`, since it may stand for no folder; None without any.
+
+    `_ALL` if the whole pattern matches, as `a/**` does with `a`.
+    """
+    found = set(states)
+    for at, part in enumerate(pattern):
+        if at in found and part == "**":
+            found.add(at + 1)
+    return _ALL if len(pattern) in found else frozenset(found) or None
+
+
+def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
+    """The places in the pattern behind the name of a folder, and whether a file of it matches."""
+    found = set[int]()
+    for at in states:
+        part = pattern[at]
+        if name.startswith(".") and not part.startswith("."):
+            continue
+        if part == "**":
+            found |= {at, at + 1} if at + 1 == len(pattern) else {at}
+        elif fnmatch.fnmatchcase(name, part):
+            found.add(at + 1)
+    return _left(pattern, found), len(pattern) in found
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | None:
+    """The format and the compression of a file by its name, of `.json` by its first lines.
+
+    Of files whose names differ in numbers, such as `c4-train.00001-of-01024.json.gz`, the first
+    decides.
+
+    Args:
+        path: the file.
+        alike: what is known of earlier files, by folder and name without numbers.
+    """
+    if known := format_of(path):
+        return known
+    inner, archive = unpacked_name(path)
+    if not inner.lower().endswith(".json"):
+        return None
+    folder, _, name = _slashes(path).rpartition("/")
+    series = (folder, _NUMBER.sub("0", name))
+    if series not in alike:
+        alike[series] = cures.holds_json_lines(path)
+    return ("jsonl", archive) if alike[series] else None
 
 
 def _is_output(folder: Path) -> bool:
     """Whether a run wrote this folder; False for a folder that cannot be entered."""
     return os.path.exists(folder / ".corpusfit" / "run.json")  # noqa: PTH110 (never raises)
-
-
-def _in_output(match: str, folder: str) -> bool:
-    """Whether a match is an output folder of a run below `folder`, or lies in one."""
-    path = Path(match)
-    return any(_is_output(p) for p in (path, *path.parents) if Path(folder) in p.parents)
 
 
 def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
@@ -155,11 +264,14 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     try:
         if fs.isfile(path):
             own = _known(input_name, input_name, setting)
-            return [Found(input_name, path, path.rpartition("/")[0], store, *own)]
+            return [Found(input_name, path, path.rpartition("/")[0], store, *own, real=path)]
         if fs.isdir(path):
-            folder, paths = path, fs.find(path)
+            folder, paths = path, set(fs.find(path))
         elif glob.has_magic(path):
-            folder, paths = _fixed_part(path), fs.glob(path)
+            matches = fs.glob(path, detail=True)
+            folder, paths = _fixed_part(path), set[str]()
+            for match, info in matches.items():
+                paths |= set(fs.find(match)) if info.get("type") == "directory" else {match}
         else:
             raise _missing(input_name, setting, ", which does not exist")
     except InputError:
@@ -167,18 +279,22 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     except Exception as e:
         raise unreadable(input_name, e) from e
     folder = folder.rstrip("/")
-    visible = [p for p in paths if "/." not in p[len(folder) :]]
-    skipped += [fs.unstrip_protocol(p) for p in visible if not format_of(p) and cures.kind(p)]
-    return [
-        Found(fs.unstrip_protocol(path), path, folder, store, *known)
-        for path in sorted(visible)
-        if (known := format_of(path))
+    outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
+    kept = [
+        path
+        for path in paths
+        if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
     ]
+    files = ((fs.unstrip_protocol(path), path, path) for path in kept)
+    return _with_formats(files, folder, store, skipped)
+
+
+_RUN = "/.corpusfit/run.json"
 
 
 def _known(path: str, input_name: str, setting: str) -> tuple[str, str]:
     """The format and the compression of a file that is named itself."""
-    known = format_of(path)
+    known = _format(path, {})
     if known is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "

@@ -71,6 +71,17 @@ def _without_entity_marks(text: str) -> str:
     return _MARKED_WORDS.sub(lambda m: m[1] or m[2], text)
 
 
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
+
+
+def unescaped(text: str) -> str:
+    """The text with HTML entities decoded, those that end in a semicolon.
+
+    Without one, as browsers read `&copy`, what is decoded may be a parameter of an address.
+    """
+    return _ENTITY.sub(_entity, text)
+
+
 def _entity(match: re.Match[str]) -> str:
     known = match[0][1:] in html.entities.html5 or match[0].startswith("&#")
     return html.unescape(match[0]) if known else match[0]
@@ -89,7 +100,7 @@ _ALWAYS: tuple[_Rule, ...] = (
     _rule(r"[\x80-\x9f]", lambda m: m[0].encode("latin-1").decode("cp1252", "ignore") or " "),
     _rule(rf"</?(?:{_TAGS})(?: [^<>\n=]*=[^<>\n]*)?/?>", ""),
     _rule(r"&(?:amp;)+", "&"),
-    _rule(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", _entity),
+    (_ENTITY, _entity),
     _rule(r"(?<=\w) #39;(?=(?:s|t|re|ve|ll|d|m)\b)", "'"),
     _rule(rf"(?<![&\w])#({_CODES});(?=\S)", lambda m: html.unescape(f"&#{m[1]};")),
     _rule(r" quot;(?=[\s.,;:!?)]|$)", '"'),

@@ -12,11 +12,12 @@ from pathlib import Path
 from corpusfit.artifacts import user_path
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import SIDES, Named
-from corpusfit.corpus.cutting import BOM, Lines, cut, lines_of
+from corpusfit.corpus.cutting import BOM, Chunks, Lines, cut, lines_of
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
-from corpusfit.corpus.unpack import COMPRESSIONS, Stream, unpacked_name
+from corpusfit.corpus.unpack import COMPRESSIONS, unpacked_name
 from corpusfit.errors import bad_setting, importing
+from corpusfit.languages import code_of, count_words
 from corpusfit.plan import SECOND, ReadPlan
 from corpusfit.types import Document, Reject, Source
 
@@ -90,7 +91,7 @@ class LineReader:
         plan: the row limit.
     """
 
-    def __init__(self, stream: Stream, plan: ReadPlan) -> None:
+    def __init__(self, stream: Chunks, plan: ReadPlan) -> None:
         self._blocks = cut(stream, Lines(), plan)
         self._lines: list[bytes] = []
         self._at = 0
@@ -137,7 +138,7 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
         languages = plan.normalise.split("-")
         sides = punctuation(languages[0])(sides[0]), punctuation(languages[1])(sides[1])
     if plan.max_words or plan.max_length_ratio:
-        fewer, more = sorted(len(side.split()) for side in sides)
+        fewer, more = sorted(map(count_words, sides))
         if plan.max_words and more > plan.max_words:
             return Reject(row, byte, rejects.too_many_words(plan))
         if plan.max_length_ratio and more > plan.max_length_ratio * fewer:
@@ -154,11 +155,12 @@ def punctuation(language: str) -> Callable[[str], str]:
     Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
 
     Raises:
+        UsageError: there is no such language.
         MissingDependencyError: sacremoses is not installed.
     """
     with importing("Normalising punctuation", "languages"):
         from sacremoses import MosesPunctNormalizer
-    normalise: Callable[[str], str] = MosesPunctNormalizer(lang=language).normalize
+    normalise: Callable[[str], str] = MosesPunctNormalizer(lang=code_of(language)).normalize
     return lambda text: normalise(text) or text
 
 

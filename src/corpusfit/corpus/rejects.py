@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from corpusfit.plan import ReadPlan
 
@@ -16,6 +17,9 @@ MISSING_FIELD = "missing field"
 EMPTY_LINE = "empty line"
 NUL = "text contains NUL"
 UNCLOSED_QUOTE = "unclosed quote"
+
+FOREIGN = "not JSON"
+"""The only field of an object in the place of a value that JSON lacks; it says what that was."""
 
 _SHOWN = 8
 
@@ -32,14 +36,33 @@ def of_field(reason: str) -> bool:
 
 def missing_field(field: str, fields: Iterable[object]) -> str:
     """The row lacks the text field; the detail lists the fields that it has (at most eight)."""
-    names = [str(name)[:40] for name in fields]
-    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-    return f"{MISSING_FIELD} {field!r}" + (f": fields are {shown}" if names else "")
+    names = _shown(fields)
+    return f"{MISSING_FIELD} {field!r}" + (f": fields are {names}" if names else "")
 
 
-def not_a_string(value: object) -> str:
-    """The text field does not hold a string."""
+def not_a_string(value: object, field: str = "") -> str:
+    """The text field holds neither a string nor what is said in messages or a list of strings."""
+    if isinstance(value, Mapping) and FOREIGN in value:
+        what = value[FOREIGN]
+        return INVALID_UTF8 if what == INVALID_UTF8 else f"{NOT_A_STRING}: {str(what)[:200]}"
+    if isinstance(value, Mapping):
+        names = _shown(_inner(value, field))
+        return f"{NOT_A_STRING}: object" + (f" with the fields {names}" if names else "")
     return f"{NOT_A_STRING}: {type(value).__name__}"
+
+
+def _inner(value: Mapping[Any, Any], field: str) -> Iterator[str]:
+    """The names that read the fields of an object, such as `meta.text`."""
+    for name, inner in value.items():
+        own = f"{field}.{name}" if field else str(name)
+        deeper = isinstance(inner, Mapping) and own.count(".") < _SHOWN
+        yield from _inner(inner, own) if deeper else [own]
+
+
+def _shown(names: Iterable[object]) -> str:
+    """The first names of fields."""
+    found = [str(name)[:40] for name in names]
+    return ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
 
 
 def malformed_csv(detail: object) -> str:

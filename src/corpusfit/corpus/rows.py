@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.corpus.contract import Format, columns_of
-from corpusfit.corpus.cutting import BOM
+from corpusfit.corpus.cutting import BOM, line_feeds
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_bytes
 from corpusfit.corpus.registry import load
@@ -26,6 +26,8 @@ def in_hand(shard: Shard) -> Shard:
     if shard.span is None:
         return shard
     data = read_bytes(shard.span.url, shard.span.begin, shard.span.end)
+    if not shard.span.begin:  # a part of a file with line ends has one
+        data = line_feeds(data)
     return replace(shard, data=data, span=None)
 
 
@@ -134,7 +136,7 @@ def _joined(parts: Parts, shard: Shard, form: Format, plan: ReadPlan) -> _Joined
     at, first, byte, rejected, data = [], [], [], [], bytearray()
     for source, size, url, single in zip(*parts, strict=True):
         before = (source - shard.source) << FILE_BITS
-        own = form.joined(single.data if single else read_bytes(url, 0, size), plan)
+        own = form.joined(single.data if single else line_feeds(read_bytes(url, 0, size)), plan)
         if own is None:
             return None
         if single:
@@ -165,4 +167,4 @@ def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
     for row, following in pairwise([*found, end]):
         raw = bytes(data[row.byte - shard.first_byte : following.byte - shard.first_byte])
         raw = raw.removeprefix(BOM) if row.byte == 0 else raw
-        yield row, raw.rstrip(b"\r\n")
+        yield row, form.written_row(shard.data, raw)

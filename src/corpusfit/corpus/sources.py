@@ -90,7 +90,8 @@ def _found(
             if form.files(source):
                 path, folder = source.url, posixpath.dirname(source.url) or "."
                 kind = (source.format, source.compression, source.translation)
-                places.setdefault((path, kind[2]), Found(path, path, folder, "", *kind))
+                found = Found(path, path, folder, "", *kind, real=path)
+                places.setdefault((path, kind[2]), found)
             else:
                 others[source.url] = source
         elif input_name == "-" or _is_pipe(input_name):
@@ -98,7 +99,7 @@ def _found(
                 others[input_name] = spooled(input_name, spool, role)
         else:
             for found in expanded(input_name, setting, skipped):
-                places.setdefault((found.url, ""), found)
+                places.setdefault((f"{found.store}://{found.real}", ""), found)
     named_sources = list(_with_names(list(places.values())))
     sources = [*_surveyed(named_sources, plan, scan), *others.values()]
     if not sources:

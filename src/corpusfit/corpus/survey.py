@@ -103,8 +103,8 @@ def survey(
 
     Returns:
         For each file its fingerprint in hex, its size in bytes, and its row offsets; None for a
-        file without plain lines, a file of one block, or one with a row over the row limit, which
-        one reader must drop in passing.
+        file without plain lines, a file of one block, one with a row over the row limit, which one
+        reader must drop in passing, or one without a line feed (`cutting.Text`).
 
     Raises:
         InputError: a file cannot be read.
@@ -148,9 +148,11 @@ def _combined(scans: Sequence[ChunkScan], size: int) -> str:
 
 
 def _cells(scans: Sequence[ChunkScan], size: int, cell: int, longest: int) -> Cells | None:
-    """The first rows of all cells; None if a row is over the row limit."""
+    """The first rows of all cells; None if one reader must cut the file."""
     if not size or _longest(scans, size) > max(1, longest):
         return None
+    if all(scan.ends[0] < 0 for scan in scans):
+        return None  # without a line feed, lines may end in CR
     begins = np.concatenate([np.zeros(1, np.int64), *(s.begins for s in scans)])
     rows = np.concatenate([np.ones(1, np.int64), *(s.rows for s in scans)])
     if begins[-1] == size:  # a final line end begins no row

@@ -19,8 +19,8 @@ _FREE = 32 << 20
 """Bytes unpacked before the bomb limit applies: small files may compress very well."""
 _PART = 1 << 16
 """Bytes in and out of one call; the output of a failing call is lost."""
-_MEMORY = 1 << 29
-"""Most bytes of memory for a window or a dictionary."""
+_MEMORY = 1 << 31
+"""Most bytes of memory for a window or a dictionary; archives of forums need 2 GiB."""
 _ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 _OPENERS: dict[str, Callable[[], Any]] = {
@@ -99,8 +99,10 @@ class Stream:
             data = piece
             self.position += len(piece)
             while data:
-                if ended and not started and suffix in ("gz", "xz") and not data.strip(b"\0"):
-                    break  # padding of tapes and block devices
+                if ended and not started:
+                    data = data.lstrip(b"\0")  # padding of tapes and block devices, and of xz
+                    if not data:
+                        break
                 started = True
                 try:
                     yield from _parts(member, data, suffix)

@@ -36,6 +36,9 @@ def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """
     read = _ExactReader(chunks)
     while head := read(5):
+        while padding := len(head) - len(head.lstrip(b"\0")):
+            yield head[:padding]
+            head = head[padding:] + read(padding)
         if head[:4] == _MAGIC and len(head) == 5:
             yield from _frame(head, read)
         elif head[1:4] == _SKIPPABLE and head[0] >> 4 == 5:

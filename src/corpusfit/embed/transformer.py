@@ -210,19 +210,43 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
     """
     try:
         import torch
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoModel
     except ImportError as e:
         raise MissingDependencyError("A transformer as <embed.embedder>", "models") from e
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     with loading(f"<embed.embedder>: the model in {folder}"):
-        tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+        tokenizer = load_tokenizer(Path(place), f"<embed.embedder>: the model in {folder}")
         model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     model.config.use_cache = False
     model = model.eval()
     return model if precision == "fp32" or _computes(model) else model.float(), tokenizer
+
+
+def load_tokenizer(folder: Path, what: str) -> Any:
+    """The tokenizer in a model's folder, a fast one if there is one.
+
+    Without its files transformers makes up one of special tokens, to which all words are unknown.
+
+    Args:
+        folder: local folder.
+        what: the setting and the model, for the error.
+
+    Raises:
+        ModelError: the folder has no file of a tokenizer.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
+    files = [f for f in tokenizer.vocab_files_names.values() if isinstance(f, str)]
+    if files and not any((folder / file).is_file() for file in ["tokenizer.json", *files]):
+        raise ModelError(
+            f"{what} has no tokenizer: no file {' or '.join(sorted({'tokenizer.json', *files}))}. "
+            "Name a folder with the model and its tokenizer."
+        )
+    return tokenizer
 
 
 def _computes(model: Any) -> bool:

@@ -80,7 +80,10 @@ def answer_task(
             kept = object if task_type.parallel else None
             tally = task_type.tally(task.labels, examples, np.asarray(predicted[split], kept))
             sums[split] = tally.tolist()
-            every = {n: float(task_type.score(n, tally.sum(0))) for n in task_type.metrics}
+            every = {
+                n: float(task_type.score(n, tally.sum(0)))
+                for n in task_type.metrics_of(task.labels)
+            }
             scores[split] = {n: score for n, score in every.items() if math.isfinite(score)}
     seconds = time.perf_counter() - began
     return Outcome(

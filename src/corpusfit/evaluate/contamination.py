@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import alphanumeric, key_of, text_keys
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.corpus import normalise
+from corpusfit.corpus.same_text import folded, form_keys, form_of, key_of, normal_form
 from corpusfit.kernels import characters
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
@@ -24,8 +24,8 @@ CONTAINMENT = 0.8
 _ORDER = 5
 _MOST = 128
 _FEWEST = 4
-_HEAD = 12  # letters and digits
-_HEAD_IN = 48  # characters that nearly always hold `_HEAD` letters and digits
+_HEAD = 24  # bytes of a text's form
+_HEAD_IN = 48  # characters whose form nearly always has so many
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
 _MARKS = (
@@ -42,13 +42,13 @@ _ROUNDING = 1e-9
 class HeldoutIndex:
     """Index of n distinct held-out texts, numbered in order; only hashes are kept.
 
-    A text is sketched by its word 5-grams: all of them, or the 128 smallest by hash. A tokenised
-    text ("do n't") is indexed in a second, detokenised form too.
+    A text is sketched by its 5-grams of words and symbols: all, or the 128 smallest by hash. A
+    tokenised text ("do n't") is indexed in a second, detokenised form too.
 
     Attributes:
         keys: uint64 [k], `text_keys` of all forms, increasing.
         texts: int64 [k], number of each form's text.
-        heads: uint64 [h], keys of the forms' first letters.
+        heads: uint64 [h], keys of the forms' first bytes.
         grams: uint64 [v], distinct n-grams of all sketches.
         begins: int64 [v + 1], where the sketches with each n-gram begin in `owners`.
         owners: int32 [m], numbers of sketches.
@@ -67,29 +67,27 @@ class HeldoutIndex:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> HeldoutIndex:
-        """Index some texts, without copies and without texts that have no letter or digit."""
-        known: dict[str, int] = {"": -1}
-        forms: list[str] = []
+        """Index some texts, without copies and blank texts."""
+        known: dict[bytes, int] = {b"": -1}
+        spelled: list[str] = []
         of: list[int] = []
         for text in texts:
-            letters = alphanumeric(text)
-            if letters in known:
+            if normal_form(folded(text)) in known:
                 continue
             number = of[-1] + 1 if of else 0
-            for form in (text, *_detokenised(text)):
-                letters = letters if form is text else alphanumeric(form)
-                if known.setdefault(letters, number) == number:
-                    forms.append(form.encode("utf-8", "replace").decode())  # no lone surrogates
+            for each in map(folded, (text, *_detokenised(text))):
+                if known.setdefault(normal_form(each), number) == number:
+                    spelled.append(each.encode("utf-8", "replace").decode())  # no lone surrogates
                     of.append(number)
-        del known[""]
-        keys = np.array([key_of(letters) for letters in known], np.uint64)
+        del known[b""]
+        keys = np.array([key_of(form) for form in known], np.uint64)
         order = np.argsort(keys)
-        data, offsets = buffers(text_array(forms))
-        grams, bounds = sketches(data, offsets, characters.table(), _ORDER, _MOST)
+        data, offsets = buffers(text_array(spelled))
+        grams, bounds = sketches(data, offsets, characters.symbol_table(), _ORDER, _MOST)
         return cls(
             keys[order],
             np.array(list(known.values()), np.int64)[order],
-            np.unique(np.array([key_of(letters[:_HEAD]) for letters in known], np.uint64)),
+            np.unique(np.array([key_of(form[:_HEAD]) for form in known], np.uint64)),
             *inverted(grams, bounds),
             np.diff(bounds).astype(np.int32),
             np.array(of, np.int64),
@@ -97,7 +95,11 @@ class HeldoutIndex:
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """int64 [m]: the number of each of m texts; -1 for a text that is not indexed."""
-        keys = text_keys(texts)
+        return self.numbers_of(map(folded, texts))
+
+    def numbers_of(self, folded_texts: Iterable[str]) -> NDArray[np.int64]:
+        """As `numbers`, of texts that `folded` returned."""
+        keys = form_keys(folded_texts)
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -130,7 +132,7 @@ class ContaminationMatches:
         text: int64 [m], position of the text in its batch.
         watched: int64 [m], number of the held-out text.
         containment: float32 [m], `CONTAINMENT` to 1.
-        byte: int64 [m], byte of the text where the match begins, approximately.
+        byte: int64 [m], byte of the `folded` text where the match begins, approximately.
     """
 
     text: NDArray[np.int64]
@@ -149,7 +151,7 @@ class ContaminationFinder:
     similarity: a test text inside a web page is contamination too, and containment is never below
     Jaccard similarity. Above 128 distinct 5-grams containment is an unbiased estimate with a
     standard deviation of at most 0.035 at 0.8. A text with fewer than 4 distinct 5-grams (8 words
-    without repeats) matches only texts with the same letters and digits, which match at any length.
+    without repeats) matches only the same text (`corpus.same_text`), which matches at any length.
     Not found: translations, paraphrases, and texts split so that no piece contains 0.8.
 
     Reference: Broder (1997), On the resemblance and containment of documents; Lee et al. (2022),
@@ -168,11 +170,12 @@ class ContaminationFinder:
 
     def find(self, texts: Texts) -> ContaminationMatches:
         """Matches of n texts; a text's matches do not depend on the batch."""
-        data, offsets = buffers(texts)
+        spelled = [folded(text) for text in texts.to_pylist()]
+        data, offsets = buffers(text_array(spelled))
         text, sketch, hits, byte = overlaps(
             data,
             offsets,
-            characters.table(),
+            characters.symbol_table(),
             _ORDER,
             self._bits,
             *self._table,
@@ -181,7 +184,7 @@ class ContaminationFinder:
             self._need,
         )
         contained = (hits / self._index.sizes[sketch]).astype(np.float32)
-        same, of = self._same(texts)
+        same, of = self._same(spelled)
         pairs = (
             np.concatenate([text, same]),
             np.concatenate([self._index.of[sketch], of]),
@@ -194,16 +197,15 @@ class ContaminationFinder:
         first[1:] = (np.diff(text) != 0) | (np.diff(of) != 0)
         return ContaminationMatches(*(column[best[first]] for column in pairs))
 
-    def _same(self, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Texts with the same letters and digits as a held-out text, and its number."""
-        strings = texts.to_pylist()
-        heads = np.array([key_of(_head(text)) for text in strings], np.uint64)
+    def _same(self, spelled: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The `folded` texts that are the same text as a held-out one, and its number."""
+        heads = np.array([key_of(_head(text)) for text in spelled], np.uint64)
         at = np.flatnonzero(np.isin(heads, self._index.heads))
-        of = self._index.numbers([strings[i] for i in at])
+        of = self._index.numbers_of([spelled[i] for i in at.tolist()])
         return at[of >= 0], of[of >= 0]
 
 
-def _head(text: str) -> str:
-    """A text's first letters and digits, a quick filter: most texts match no held-out text's."""
-    letters = alphanumeric(text[:_HEAD_IN])
-    return (letters if len(letters) >= _HEAD else alphanumeric(text))[:_HEAD]
+def _head(spelled: str) -> bytes:
+    """The first bytes of a text's form, a quick filter: most texts match no held-out text's."""
+    form = form_of(spelled[:_HEAD_IN])
+    return (form if len(form) >= _HEAD else normal_form(spelled))[:_HEAD]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.embed.hardware import Hardware
+from corpusfit.errors import bad_setting
 from corpusfit.evaluate.augment import split_words
 from corpusfit.evaluate.first_token import FirstToken
 from corpusfit.evaluate.formats.labelled import Labelled
@@ -115,8 +116,17 @@ class TaskType(ABC):
         """
         return [str(value)] if isinstance(value, str | int) and str(value).strip() else None
 
-    def prepare(self, splits: Splits) -> tuple[Splits, list[str]]:
-        """The splits with labels in one form, and notes for the user on what was converted."""
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """The splits with labels in one form, and notes for the user on what was converted.
+
+        Args:
+            splits: the splits, with labels as `parse` or a format gives them.
+            names: what the plan calls the numbers of labels, from 0; empty if it does not.
+
+        Raises:
+            InputError: the labels have no one form.
+            UsageError: the names do not fit.
+        """
         return splits, []
 
     def labels(self, splits: Splits) -> tuple[tuple[str, ...], int]:
@@ -141,6 +151,21 @@ class TaskType(ABC):
             InputError: nothing can be learned from them.
         """
         return in_order(labels)
+
+    def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
+        """The labels in the order of their numbers, where the plan decides on it.
+
+        Raises:
+            UsageError: the plan's metric or positive label does not fit the labels.
+        """
+        if plan.positive:
+            allowed = f"left out for {self.kind}"
+            raise bad_setting("<task.positive>", allowed, plan.positive)
+        return labels
+
+    def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Its metrics that a task with these labels has."""
+        return self.metrics
 
     def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[float]:
         """The labels of an example as they are stored: label numbers, or values.
@@ -239,7 +264,7 @@ class TaskType(ABC):
     ) -> dict[str, float]:
         """Every metric by name; arguments and errors are those of `tally`."""
         summed = self.tally(labels, examples, answers).sum(0)
-        return {name: float(self.score(name, summed)) for name in self.metrics}
+        return {name: float(self.score(name, summed)) for name in self.metrics_of(labels)}
 
     def constant(self, task: Task) -> dict[str, float]:
         """Every metric on test of the same answer to every text; none where that says nothing."""

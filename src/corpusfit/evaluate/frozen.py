@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.special_tokens import backend_tokenizer, special_tokens_of
+from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve
 from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
-from corpusfit.errors import bad_setting
 from corpusfit.evaluate.encoding import encode
 from corpusfit.evaluate.network import MODEL_TO_EVALUATE
 from corpusfit.evaluate.outcome import Outcome
@@ -51,20 +50,16 @@ def classify_frozen(
         on_share: called with the share of the texts that are embedded.
 
     Raises:
-        UsageError: the texts do not have one class each, or the model is neither a folder nor a
-            hub id.
+        UsageError: the model is neither a folder nor a hub id.
         ModelError: the model cannot be loaded, or is no sentence encoder.
         MissingDependencyError: torch or transformers is not installed.
     """
     began, processor = time.perf_counter(), time.process_time()
     task_type = load(task.kind)
-    if not task_type.one_class:
-        cure = "Its answers are not one class of a text."
-        raise bad_setting("<model.frozen>", f"left out for {task.kind}", True, cure)
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 
-    encoder, length = _encoder(plan)
+    encoder, special, length = open_encoder(plan)
     opened = time.perf_counter()
     train = task.train if extra is None else task.train.followed_by(extra)
     splits = {"train": train, "dev": task.dev, "test": task.test}
@@ -78,7 +73,9 @@ def classify_frozen(
 
     vectors, truncated = {}, {}
     for split, examples in splits.items():
-        vectors[split], truncated[split] = _embedded(examples, task.kind, encoder, length, count)
+        vectors[split], truncated[split] = _embedded(
+            examples, task.kind, encoder, special, length, count
+        )
     embedded = time.perf_counter() - opened
     metric, history = metric_of(plan.task, task.kind), list[dict[str, Any]]()
     answers: dict[float, dict[str, NDArray[np.int32]]] = {}
@@ -107,26 +104,28 @@ def classify_frozen(
     )
 
 
-def _encoder(plan: EvaluatePlan) -> tuple[TransformerEncoder, int]:
-    """The encoder of a plan, with the pooling of its folder, and most tokens of a text."""
+def open_encoder(plan: EvaluatePlan) -> tuple[TransformerEncoder, SpecialTokens, int]:
+    """The encoder of a plan, with the pooling of its folder; its special tokens; most of a text."""
     name, hardware = plan.model.name, plan.finetune
     folder = find(name, setting=MODEL_TO_EVALUATE)
     pooling = read_pooling(folder, "", MODEL_TO_EVALUATE)
     embed = EmbedPlan(name, pooling.mode, precision=hardware.precision, device=hardware.device)
     encoder = load_transformer(folder, embed, name)
-    return encoder, min(hardware.length or encoder.max_length, encoder.max_length)
+    rows = encoder.model.get_input_embeddings().weight.shape[0]
+    special = special_tokens_of(encoder.tokenizer, encoder.name, rows)
+    length = min(hardware.length or encoder.max_length, encoder.max_length)
+    return encoder, special, length
 
 
 def _embedded(
     examples: Examples,
     kind: str,
     encoder: TransformerEncoder,
+    special: SpecialTokens,
     length: int,
     count: Callable[[int], None],
 ) -> tuple[NDArray[np.float32], int]:
     """float32 [n, dim]: embeddings of n texts; and the number of truncated texts."""
-    rows = encoder.model.get_input_embeddings().weight.shape[0]
-    special = special_tokens_of(encoder.tokenizer, encoder.name, rows)
     backend = backend_tokenizer(encoder.tokenizer, encoder.name)
     found = encode(examples, kind, backend, special, length)
     vectors = encoder.encode_ids([ids.tolist() for ids in found.ids], count)

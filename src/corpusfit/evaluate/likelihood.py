@@ -28,7 +28,7 @@ from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, spe
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
-from corpusfit.embed.transformer import LOCAL, loading, position_limit
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit
 from corpusfit.errors import ModelError, TrainingError
 
 _SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
@@ -172,10 +172,8 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
     if not (place / ADAPTER).is_file():
         place = transformer_folder(place, _SETTING)
     model = open_adapted(place, _Causal(name, hardware.attention))
-    from transformers import AutoTokenizer  # `open_adapted` has found it
-
     with loading(f"<model.name>: the tokenizer of {name}"):
-        tokenizer = AutoTokenizer.from_pretrained(model_under(place), use_fast=True, **LOCAL)
+        tokenizer = load_tokenizer(model_under(place), f"<model.name>: {name}")
     return model.to(hardware.device), tokenizer
 
 

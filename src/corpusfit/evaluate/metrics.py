@@ -14,6 +14,9 @@ METRICS = (
 )
 """Metrics of counts, as in scikit-learn."""
 
+BINARY = ("binary_f1", "binary_precision", "binary_recall")
+"""Metrics of the second of two classes, as scikit-learn's with `average="binary"`."""
+
 Items = tuple[NDArray[Any], ...]
 """Example and class of every counted item."""
 
@@ -44,15 +47,15 @@ def tallies(
 
 
 def from_counts(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDArray[np.float64]:
-    """A metric of `METRICS`, from sums of tallies.
+    """A metric of `METRICS` or `BINARY`, from sums of tallies.
 
     Averages are those of scikit-learn with zero_division=0: `macro` is the mean over classes,
-    `weighted` weights each class by its gold count.
+    `weighted` weights each class by its gold count, `binary` is of the second class alone.
 
-    Reference: TADPOLE, Table 3 (metric of each task).
+    Reference: TADPOLE, Table 3 (metric of each task); TextGram, Table 3 (binary).
 
     Args:
-        name: one of `METRICS`; `accuracy` is the share of correct pieces: texts for classification,
+        name: a metric; `accuracy` is the share of correct pieces: texts for classification,
             words for tagging.
         summed: numbers [..., 3, 1 + C], sums of `tallies` over examples.
         absent: whether `macro` is over all classes, or over those that occur or are predicted.
@@ -60,7 +63,7 @@ def from_counts(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDA
     Returns:
         float64 [...], in [0, 1].
     """
-    if name not in METRICS:
+    if name not in (*METRICS, *BINARY):
         raise ValueError(f"{name} is not a metric of counts")
     if name == "accuracy":
         return accuracy(summed)
@@ -69,6 +72,8 @@ def from_counts(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDA
     if average == "micro":
         return _figure(figure, counts.sum(-1)[..., None])[..., 0]
     by_class = _figure(figure, counts)
+    if average == "binary":
+        return by_class[..., 1]
     weights = counts[..., 2, :]
     if average == "macro":
         weights = ((counts[..., 1, :] + weights > 0) | absent).astype(np.int64)

@@ -23,7 +23,7 @@ from corpusfit.adapt.prediction import evaluation_mode, relative_difference
 from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
-from corpusfit.embed.transformer import LOCAL, loading, position_limit
+from corpusfit.embed.transformer import load_tokenizer, loading, position_limit
 from corpusfit.errors import ModelError, bad_setting
 from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.plan import HeadPlan
@@ -134,11 +134,8 @@ def open_with_head(
         place = transformer_folder(place, MODEL_TO_EVALUATE)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
-        from transformers import AutoTokenizer  # `open_adapted` has found it
-
-        whole = model_under(place)
         with loading(f"<model.name>: the tokenizer of {plan.name}"):
-            tokenizer = AutoTokenizer.from_pretrained(whole, use_fast=True, **LOCAL)
+            tokenizer = load_tokenizer(model_under(place), f"<model.name>: {plan.name}")
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )

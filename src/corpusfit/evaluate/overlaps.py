@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from corpusfit.adapt.keys import text_keys
+from corpusfit.corpus.same_text import exact_key, text_keys
 from corpusfit.evaluate.task import Task
 
 
@@ -17,8 +17,8 @@ class Overlap:
         split: split whose examples are counted.
         within: split that is searched; `split` itself for duplicates.
         examples: number of examples of `split`.
-        shared: examples with a normalised copy: the same letters and digits, case-folded.
-        identical: shared examples with an exact copy.
+        shared: examples with a normalised copy: the same text, see `corpus.same_text`.
+        identical: shared examples with an exact copy, in any Unicode form.
         relabelled: shared examples whose label none of the copies has.
     """
 
@@ -79,7 +79,8 @@ def split_overlaps(task: Task) -> Overlaps:
     rows: dict[str, list[_Row]] = {}
     for split, examples in splits.items():
         texts, labels = examples.texts(), map(tuple, examples.labels)
-        rows[split] = list(zip(text_keys(texts).tolist(), texts, labels, strict=True))
+        exact = [exact_key(text.encode("utf-8", "surrogatepass")) for text in texts]
+        rows[split] = list(zip(text_keys(texts).tolist(), exact, labels, strict=True))
     seen: dict[str, _Seen] = {split: {} for split in splits}
     duplicates = tuple(_counted(s, s, rows[s], seen[s], adding=True) for s in splits)
     pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
@@ -87,22 +88,22 @@ def split_overlaps(task: Task) -> Overlaps:
     return Overlaps(between, duplicates)
 
 
-_Row = tuple[int, str, tuple[int, ...]]
-"""The key, the text and the labels of an example (one label for each word)."""
-_Seen = dict[int, tuple[set[str], set[tuple[int, ...]]]]
-"""The spellings and labels of the texts with a key."""
+_Row = tuple[int, int, tuple[int, ...]]
+"""The key, the exact key and the labels of an example (one label for each word)."""
+_Seen = dict[int, tuple[set[int], set[tuple[int, ...]]]]
+"""The exact keys and labels of the texts with a key."""
 
 
 def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:
     """Count the examples whose key was seen before; with `adding`, add each to those seen."""
     shared = identical = relabelled = 0
-    for key, text, labels in rows:
+    for key, exact, labels in rows:
         if key in seen:
             shared += 1
-            identical += text in seen[key][0]
+            identical += exact in seen[key][0]
             relabelled += labels not in seen[key][1]
         if adding:
             known = seen.setdefault(key, (set(), set()))
-            known[0].add(text)
+            known[0].add(exact)
             known[1].add(labels)
     return Overlap(split, within, len(rows), shared, identical, relabelled)

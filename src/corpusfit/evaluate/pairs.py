@@ -99,8 +99,10 @@ def _two(value: str, path: Path) -> tuple[Path, Path]:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
         raise bad_setting("<.pairs>", _ALLOWED, value, cure)
-    order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
     languages = [_bare(p).suffix[1:] for p in found]
-    places = [order.index(x) if x in order else len(order) for x in languages]
+    places = []
+    for language in languages:  # tatoeba.deu-eng: German first
+        named = re.search(rf"(?<![^\W_]){re.escape(language)}(?![^\W_])", path.name)
+        places.append(named.start() if named else len(path.name))
     first, second = found if places[0] <= places[1] else reversed(found)
     return first, second

@@ -15,11 +15,13 @@ from corpusfit.options import Option
 from corpusfit.plan import (
     Columns,
     Device,
+    Escape,
     Normalise,
     Query,
     Quote,
     Separator,
     check_direction,
+    check_languages,
     check_mark,
 )
 from corpusfit.settings import SEED, Group, Settings, one_of
@@ -89,8 +91,8 @@ class TaskPlan(Group, group="task"):
     metric: Annotated[
         str,
         Option(
-            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall` "
-            "or `spearman`; all of the kind of task are stored",
+            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall`, "
+            "`binary_f1` (of one of two labels) or `spearman`; all of the kind of task are stored",
             "metric",
             default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
             "numbers, bleu of translations, neg_bits_per_byte of plain text",
@@ -98,6 +100,14 @@ class TaskPlan(Group, group="task"):
             metavar="NAME",
         ),
     ] = "auto"
+    positive: Annotated[
+        str,
+        Option(
+            "Of two labels the one that `binary_f1`, `binary_precision` and `binary_recall` are of",
+            default="the second in order, as of 0 and 1, neg and pos, no and yes",
+            metavar="LABEL",
+        ),
+    ] = ""
     text_field: Annotated[
         str, Option("Field or column with the text", "text_field", metavar="NAME")
     ] = "text"
@@ -107,7 +117,8 @@ class TaskPlan(Group, group="task"):
     label_names: Annotated[
         str,
         Option(
-            "Names of the numbers of tags, from 0, separated by commas",
+            "Names of the numbers of tags, or of the classes of a multi-label task, from 0, "
+            "separated by commas",
             default="those of the Hugging Face dataset",
         ),
     ] = ""
@@ -124,6 +135,7 @@ class TaskPlan(Group, group="task"):
     normalise: Normalise = ""
     separator: Separator = ""
     quote: Quote = '"'
+    escape: Escape = ""
     columns: Columns = ""
     query: Query = ""
     dev_share: Annotated[
@@ -149,10 +161,10 @@ class TaskPlan(Group, group="task"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
-        for name in ("separator", "quote"):
+        for name in ("separator", "quote", "escape"):
             check_mark(f"<task.{name}>", getattr(self, name))
         check_direction("<task.direction>", self.direction)
-        check_direction("<task.normalise>", self.normalise)
+        check_languages("<task.normalise>", self.normalise)
         check_metric("<task.metric>", self.metric, self.kind)
 
 

@@ -16,13 +16,15 @@ from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.formats.pairs import languages_of, read_translations
 from corpusfit.evaluate.formats.rct import read_rct
 from corpusfit.evaluate.formats.rows import read_rows, read_texts
-from corpusfit.evaluate.formats.tokens import read_tokens
+from corpusfit.evaluate.formats.tokens import given_names, read_tokens
 from corpusfit.evaluate.formats.xlsx import read_xlsx
+from corpusfit.evaluate.metrics import BINARY
 from corpusfit.evaluate.plan import TaskPlan, metric_of
 from corpusfit.evaluate.registry import detect, load
 from corpusfit.evaluate.splits import SPLITS, TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
+from corpusfit.languages import USUAL, bleu_tokenizer
 
 READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
@@ -66,18 +68,28 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     found = find_splits(place, plan.kind)
     task_type, splits = _read(found, plan)
     metric_of(plan, task_type.kind)
-    notes = [note for labelled in splits.values() for note in labelled.notes]
-    splits, converted = task_type.prepare(splits)
-    notes += converted
+    left_out = [note for labelled in splits.values() for note in labelled.notes]
+    splits, converted = task_type.prepare(splits, given_names(plan))
+    notes = [*left_out, *converted]
     if task_type.uses_train:
         splits, made = _with_all(splits, plan, seed)
         notes += made
-        labels, learnable = task_type.labels(splits)
+        try:
+            labels, learnable = task_type.labels(splits)
+        except InputError as e:  # perhaps for want of the rows that were left out
+            raise InputError(" ".join([e.args[0], *left_out])) from e
+        labels = task_type.ordered(labels, plan)
+        if plan.metric in BINARY:
+            notes.append(f"{', '.join(BINARY)} are of the label {labels[1]!r}.")
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
-        labels = languages_of(found.places["test"], plan) if task_type.parallel else ()
-        learnable = 0
+        labels, learnable = (), 0
+        if task_type.parallel:
+            source, target = languages_of(found.places["test"], plan)
+            tokenizer = bleu_tokenizer(target, (own[0] for own in splits["test"].labels))
+            # In the labels, so that outcomes by another tokenizer are not those of this task.
+            labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
     number = {label: i for i, label in enumerate(labels)}
     examples = {
         split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])
@@ -153,6 +165,11 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
         here = others & labelled.different()
         if here:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
+            if all(labels and others.issuperset(labels) for labels in labelled.labels):
+                raise InputError(
+                    f"<.task> must have labels in {split} that are in train too; {split} has only "
+                    f"{', '.join(map(repr, in_order(here)[:8]))}. Write them alike in all splits."
+                )
             few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")
             words = "a label" if len(here) == 1 else f"{len(here):,} labels"
             yield (

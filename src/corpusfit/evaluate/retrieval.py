@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,12 @@ class UniqueSentences:
 
 
 def deduplicate(texts: Sequence[str]) -> UniqueSentences:
-    """Deduplicate n sentences."""
-    numbers: dict[str, int] = {}
-    places = [numbers.setdefault(text, len(numbers)) for text in texts]
-    return UniqueSentences(list(numbers), np.array(places, np.int64))
+    """Deduplicate n sentences; one in two Unicode forms is one."""
+    forms = [normalize("NFC", text) for text in texts]
+    first = dict(zip(reversed(forms), reversed(texts), strict=True))
+    numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
+    places = [numbers[form] for form in forms]
+    return UniqueSentences([first[form] for form in numbers], np.array(places, np.int64))
 
 
 def nearest(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from corpusfit.adapt.models import MODEL
+from corpusfit.adapt.translators import require_translating
 from corpusfit.embed.folders import Setting, find, transformer_folder
-from corpusfit.embed.transformer import LOCAL, quiet
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
 
 SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
@@ -23,7 +24,7 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
 
     Raises:
         UsageError: the name is neither a folder nor a hub id.
-        ModelError: it cannot be loaded, or is no encoder-decoder.
+        ModelError: it cannot be loaded, is no encoder-decoder, or lacks what translating needs.
         MissingDependencyError: torch or transformers is not installed.
     """
     try:
@@ -42,7 +43,7 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
                     f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+            tokenizer = load_tokenizer(place, f"{setting.flag}: {name}")
             model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
     except ModelError:
         raise
@@ -58,14 +59,5 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
             f"{setting.flag}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
             "missing. Name a folder with the complete model."
         )
-    if hasattr(tokenizer, "src_lang") and model.generation_config.forced_bos_token_id is None:
-        raise ModelError(
-            f"{setting.flag}: {name} is multilingual and has no target language. Save it with "
-            "src_lang in its tokenizer and forced_bos_token_id in its generation_config, or name a "
-            "model for two languages."
-        )
-    if tokenizer.pad_token_id is None:
-        raise ModelError(
-            f"{setting.flag}: the tokenizer of {name} has no padding token. Name another model."
-        )
+    require_translating(setting.flag, model, tokenizer, name)
     return model.eval(), tokenizer

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit.artifacts import user_path
+from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
 from corpusfit.corpus.sources import is_pair
@@ -285,7 +286,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
 def _begins(path: Path, mark: str) -> bool:
     """Whether the text of a file begins with a mark."""
     source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
-    return next(iter(Stream(source, ReadPlan())), b"").startswith(mark.encode())
+    return next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM).startswith(mark.encode())
 
 
 def _in_words(form: str) -> str:

@@ -14,7 +14,7 @@ from corpusfit.embed.contract import Progress
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.folders import Setting, find
 from corpusfit.embed.minilm import minilm_folder
-from corpusfit.embed.transformer import LOCAL, quiet
+from corpusfit.embed.transformer import load_tokenizer, quiet
 from corpusfit.errors import CorpusfitError, ModelError, raise_machine_fault
 from corpusfit.evaluate.formats.brat import WORD
 
@@ -85,10 +85,8 @@ def _word_pieces(path: Path) -> Any:
 
 def _converted(folder: Path) -> Any:
     """A tokenizer in an older format, converted by transformers."""
-    from transformers import AutoTokenizer
-
     with quiet():
-        opened = AutoTokenizer.from_pretrained(str(folder), use_fast=True, **LOCAL)
+        opened = load_tokenizer(folder, f"<.tokenizer>: {folder}")
     if not getattr(opened, "is_fast", False):
         raise ModelError(
             f"<.tokenizer>: {folder} has a slow tokenizer; a fast one is needed. Save it as a fast "

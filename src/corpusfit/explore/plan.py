@@ -35,8 +35,7 @@ class DrawPlan(Group, group="draw"):
     words: Annotated[
         int,
         Option(
-            "Fewest words, separated by spaces, of a unit to draw; shorter fragments have no clear "
-            "domain",
+            "Fewest words of a unit to draw; shorter fragments have no clear domain",
             above=0,
         ),
     ] = 1

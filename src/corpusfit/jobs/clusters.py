@@ -21,6 +21,7 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.labels import labels_at
 from corpusfit.jobs.reading import Tally
 from corpusfit.jobs.sample import Drawn, below, lowest, strings
+from corpusfit.languages import count_words
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score.contract import SOURCE
 from corpusfit.score.table import column, columns_of, source_column, write_parquet
@@ -69,7 +70,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
         shard, bound = piece
         keys, row, drawn, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
         texts = strings(drawn, np.arange(len(drawn)))
-        long = np.array([len(text.split()) >= self.words for text in texts], np.bool_)
+        long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
         texts = [text for text, is_long in zip(texts, long.tolist(), strict=True) if is_long]
         keys, row = keys[long], row[long]
         order = np.argsort(keys, kind="stable")

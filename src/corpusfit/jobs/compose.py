@@ -16,18 +16,19 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import key_of
 from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
 from corpusfit.compose.clean import Sentences, clean, without_markup
-from corpusfit.compose.languages import code_of, identifier
 from corpusfit.compose.plan import SENTENCES, TextSource
 from corpusfit.corpus import rows
+from corpusfit.corpus.same_text import exact_key
 from corpusfit.engine import Job, PlainJob
 from corpusfit.errors import ChangedInputError, UsageError, changed_input
+from corpusfit.languages import code_of, identifier
 from corpusfit.types import Document, Shard
 
 _LEVEL = 3
 _BEGINNING = 4000  # characters, of which the identifier sees the first without markup
+_LABEL = 40  # characters of a label that is no language code, for the warning
 
 
 def surveyed_path(folder: Path, source: int, shard: int) -> Path:
@@ -87,7 +88,8 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
                 rejects.append((row.row, row.byte, row.reason))
         counts: Counter[str] = Counter(documents=len(documents), rejected=len(rejects))
         counts["characters"] = sum(len(d.text) for d in documents)
-        languages = self._languages(source, shard, documents, identify, counts)
+        unread: Counter[str] = Counter()
+        languages = self._languages(source, shard, documents, identify, counts, unread)
         found = self.clean(number, [d.text for d in documents], languages)
         sentences, pieces = found.sums(len(documents))
         used = np.flatnonzero(sentences)
@@ -99,7 +101,7 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             "language": np.array([self.languages.index(languages[i]) for i in used], np.int16),
             "sentences": sentences[used].astype(np.int32),
             "pieces": pieces[used].astype(np.int32),
-            "text": np.fromiter(map(key_of, _joined(found, len(documents), used)), np.uint64),
+            "text": np.fromiter(map(exact_key, _joined(found, len(documents), used)), np.uint64),
             "page": _pages([documents[i] for i in used] if source.page else [], len(used)),
         }
         seen = {
@@ -107,6 +109,7 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             "rejects": rejects,
             "counts": {**counts, **found.counts},
             "others": dict(others),
+            "unread": dict(unread),
         }
         write_arrays(surveyed_path(self.folder, number, shard.index), columns, seen)
         return len(used)
@@ -118,8 +121,12 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
         documents: list[Document],
         identify: Callable[[str], str] | None,
         counts: Counter[str],
+        unread: Counter[str],
     ) -> list[str]:
-        """The code of each document's language: of the source, of the row, or identified."""
+        """The code of each document's language: of the source, of the row, or identified.
+
+        Labels that are no language are counted in `unread`.
+        """
         if source.language:
             return [source.language] * len(documents)
         stated: dict[int, str] = {}
@@ -128,7 +135,12 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             if source.page:  # the id was the page: read again, with the language as the id
                 read = dataclasses.replace(source.read, id_field=source.language_field)
                 labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
-            stated = {d.row: code for d in labelled if (code := _code(d.id))}
+            for document in labelled:
+                label = document.id if isinstance(document.id, str) else ""
+                try:
+                    stated[document.row] = code_of(label)
+                except UsageError:
+                    unread.update([label[:_LABEL]] if label.strip() else ())
         assert identify is not None  # noqa: S101
         counts["identified"] = len(documents) - len(stated)
         return [
@@ -136,20 +148,12 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
         ]
 
 
-def _code(label: str | int | None) -> str:
-    """The language code of a row's label; empty if it is none."""
-    try:
-        return code_of(label.strip()) if isinstance(label, str) else ""
-    except UsageError:
-        return ""
-
-
-def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[str]:
-    """The texts of some of n documents: their sentences, one per line."""
+def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[bytes]:
+    """The texts (UTF-8) of some of n documents: their sentences, one per line."""
     ends = np.cumsum(np.bincount(found.owner, minlength=n))
     begins = np.concatenate(([0], ends[:-1]))
     texts = found.texts.to_pylist()
-    return ["\n".join(texts[begins[i] : ends[i]]) for i in used.tolist()]
+    return ["\n".join(texts[begins[i] : ends[i]]).encode() for i in used.tolist()]
 
 
 def _pages(documents: list[Document], n: int) -> NDArray[np.uint64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
 from corpusfit.corpus import rows
+from corpusfit.corpus.same_text import folded, text_keys
 from corpusfit.engine import Job
 from corpusfit.evaluate.contamination import ContaminationFinder, ContaminationMatches, HeldoutIndex
 from corpusfit.jobs.reading import Tally, read_shard
@@ -111,7 +112,10 @@ def _excerpts(texts: Texts, held: ContaminationMatches) -> list[Excerpt]:
     shown = np.unique(np.linspace(0, len(held) - 1, _SHOWN).astype(np.int64))
     found = []
     for find in fullest[shown].tolist():
-        data = texts[int(held.text[find])].as_py().encode()
-        begin = int(held.byte[find])
-        found.append(Excerpt(find, data[begin : begin + _LENGTH].decode(errors="ignore")))
+        text, byte = texts[int(held.text[find])].as_py(), int(held.byte[find])
+        # the byte is of the form that was searched: the fewest characters that reach it
+        ends = range(len(text))
+        begin = bisect_left(ends, byte, key=lambda end: len(folded(text[:end]).encode()))
+        data = text[begin : begin + _LENGTH].encode()[:_LENGTH]
+        found.append(Excerpt(find, data.decode(errors="ignore")))
     return found

@@ -8,26 +8,25 @@ from itertools import pairwise, repeat
 from pathlib import Path
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
 from corpusfit.artifacts import write_arrays
 from corpusfit.corpus import documents
+from corpusfit.corpus.same_text import exact_key, folded, form_keys
 from corpusfit.engine import PlainJob
 from corpusfit.kernels import characters
 from corpusfit.kernels.chance import place_keys
 from corpusfit.kernels.grams import count_each, grams_of
 from corpusfit.kernels.minhash import band_keys
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Shard, Texts, buffers
+from corpusfit.types import Shard, Texts, buffers, text_array
 
 EXACT = "keys"
 """Name of the array of keys that exact copies share."""
 _ORDER = 5
 """Words of an n-gram, as for contamination and `split --near`."""
 _FEWEST = 4
-"""Different n-grams without which a text is only like one with the same letters and digits."""
+"""Different n-grams without which a text is only like the same text."""
 _BANDS, _ROWS = 20, 10
 NEAR = tuple(f"near{i}" for i in range(_BANDS + 1))
 """Names of the arrays of keys that near-duplicates share."""
@@ -44,7 +43,7 @@ def write_keys(folder: Path, shard: int, keys: NDArray[np.uint64]) -> None:
 
 
 def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> NDArray[np.uint64]:
-    """The key of each of n documents, uint64 [n]: the XXH3 hash of its text.
+    """The key of each of n documents, uint64 [n]: the hash of its text, in any Unicode form.
 
     Two different texts share a key with probability 2^-64.
 
@@ -57,7 +56,7 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
     first = np.flatnonzero(np.diff(row, prepend=-1))
     held, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
     hashes = (
-        xxhash.xxh3_64_intdigest(held[begin:end], seed)
+        exact_key(bytes(held[begin:end]), seed)
         for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
     )
     return np.fromiter(hashes, np.uint64, len(first))
@@ -91,7 +90,7 @@ class KeyDocuments(PlainJob[Shard, int]):
 class KeyNear(PlainJob[Shard, int]):
     """Write the keys that near-duplicates share, `NEAR`, uint64 [n] each; returns n.
 
-    The first is the hash of a text's letters and digits, the others are of its word 5-grams: two
+    The first is that of the same text, the others are of its 5-grams of words and symbols: two
     texts with the Jaccard similarity 0.8 share one with the probability 0.90, with 0.7 of 0.43,
     with 0.6 of 0.11, with 0.9 of 0.9998. A text with fewer than 4 different 5-grams has the first.
 
@@ -104,11 +103,14 @@ class KeyNear(PlainJob[Shard, int]):
 
     def _work(self, shard: Shard) -> int:
         found, _ = documents(shard, self.read)
-        data, offsets = buffers(found.texts)
-        grams, _, bounds = count_each(*grams_of(data, offsets, characters.table(), _ORDER))
+        texts = [folded(text) for text in found.texts.to_pylist()]
+        data, offsets = buffers(text_array(texts))
+        grams, _, bounds = count_each(
+            *grams_of(data, offsets, characters.symbol_table(), _ORDER, True)
+        )
         drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
         factors, added = drawn[::2] | np.uint32(1), drawn[1::2]
-        same = text_keys(found.texts.to_pylist())
+        same = form_keys(texts)
         alike = band_keys(grams, bounds, factors, added, _ROWS)
         keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
         arrays = dict(zip(NEAR, [same, *keys], strict=True))

@@ -136,19 +136,22 @@ class Fit(PlainJob[MethodPlan, str]):
 
 
 @dataclass(frozen=True)
-class CommonWords(PlainJob[Sample, int]):
-    """Number of different words that two samples share."""
+class CommonWords(PlainJob[Sample, tuple[int, int]]):
+    """Numbers of a sample's different words, and of those that another sample has too.
+
+    Attributes:
+        signs: whether runs of punctuation count as words.
+    """
 
     other: Sample
+    signs: bool = False
 
-    def _work(self, sample: Sample) -> int:
-        return len(np.intersect1d(_words(sample), _words(self.other)))
-
-
-def _words(sample: Sample) -> NDArray[np.uint64]:
-    """The identities of a sample's different words."""
-    _, identities = number_words(*buffers(sample.batch("text")), characters.table(), False)
-    return identities[3:]  # the first three are unknown, begin and end
+    def _work(self, sample: Sample) -> tuple[int, int]:
+        own, others = (
+            number_words(*buffers(s.batch("text")), characters.table(), self.signs)[1][3:]
+            for s in (sample, self.other)
+        )  # the first three are unknown, begin and end
+        return len(own), len(np.intersect1d(own, others))
 
 
 @dataclass(frozen=True)

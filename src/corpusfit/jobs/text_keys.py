@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import alphanumeric, key_of
 from corpusfit.corpus import rows
+from corpusfit.corpus.same_text import exact_key, text_keys
 from corpusfit.engine import PlainJob
 from corpusfit.jobs.reading import Tally, require_none_rejected
 from corpusfit.plan import ReadPlan
@@ -26,8 +25,8 @@ class Keyed:
     Attributes:
         tally: counts of its rows.
         rows: int64 [n], in reading order.
-        keys: uint64 [n, sides], hashes of the normalised texts, see `same_text_key`.
-        written: uint64 [n, sides], hashes of the exact texts.
+        keys: uint64 [n, sides], `text_keys`.
+        written: uint64 [n, sides], `exact_key`.
     """
 
     shard: int
@@ -35,16 +34,6 @@ class Keyed:
     rows: NDArray[np.int64]
     keys: NDArray[np.uint64]
     written: NDArray[np.uint64]
-
-
-def same_text_key(text: str) -> int:
-    """The hash of a text's letters and digits, case folded.
-
-    Texts that differ only in case, blanks, punctuation, symbols or combining marks have the same
-    hash; `é` as one character is a different letter from `e`. A text without letters and digits is
-    hashed whole, without blanks around it.
-    """
-    return key_of(alphanumeric(text) or text.strip())
 
 
 def _sides(document: Document) -> tuple[str, ...]:
@@ -73,8 +62,8 @@ class KeyTexts(PlainJob[Shard, Keyed]):
             if isinstance(row, Document):
                 numbers.append(row.row)
                 texts = _sides(row)
-                keys += map(same_text_key, texts)
-                written += (xxhash.xxh3_64_intdigest(t.encode()) for t in texts)
+                keys += text_keys(texts).tolist()
+                written += (exact_key(text.encode()) for text in texts)
             else:
                 tally.rejects.append((row.row, row.byte, row.reason))
         tally.documents = len(numbers)

@@ -14,8 +14,8 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
+from corpusfit.corpus.same_text import text_keys
 from corpusfit.engine import Job
 from corpusfit.errors import InputError, ModelError, importing, raise_machine_fault, tokenizing
 from corpusfit.jobs.reading import Tally, read_shard

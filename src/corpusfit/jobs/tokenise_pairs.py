@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.adapt.translators import domain_tag
+from corpusfit.corpus.same_text import text_keys
 from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.engine import Job
 from corpusfit.errors import importing

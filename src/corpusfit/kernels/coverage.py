@@ -1,7 +1,7 @@
 """Coverage of a weighted set of n-grams by texts.
 
-What: for every text of a batch the summed weights of the listed n-grams in it, divided by its
-number of n-grams.
+What: for every text of a batch the summed weights of the listed n-grams in it, on request divided
+by its number of n-grams.
 Why: one table look-up per token, and a stamp that marks n-grams already met in this text, so a text
 costs little more than its tokenisation.
 Trade-off: one stamp per listed n-gram, 4 bytes each, allocated for each batch.
@@ -28,8 +28,9 @@ def coverage(
     places: NDArray[np.int32],
     weight: NDArray[np.float64],
     order: int,
+    per_token: bool,
 ) -> NDArray[np.float32]:
-    """The summed weights of the different listed n-grams in every text, over its number of n-grams.
+    """The summed weights of the different listed n-grams in every text.
 
     Args:
         data: uint8 [b], the bytes of n texts.
@@ -39,6 +40,7 @@ def coverage(
         places: the same.
         weight: float64 [v].
         order: tokens in an n-gram.
+        per_token: whether to divide by the text's number of n-grams.
 
     Returns:
         float32 [n]; 0 for a text of fewer than `order` tokens.
@@ -56,5 +58,5 @@ def coverage(
                 met[place] = i
                 total += weight[place]
         if count >= order:
-            out[i] = total / (count - order + 1)
+            out[i] = total / (count - order + 1) if per_token else total
     return out

@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.characters import IDEOGRAPHIC, UNSPACED
 from corpusfit.kernels.growing import twice
 from corpusfit.kernels.words import (
     HIGH,
@@ -46,8 +47,6 @@ _SPACE, _NEWLINE, _LETTER, _LOWER, _UPPER, _DIGIT, _SIGN, _STOP, _FULL, _CLOSER,
 _STOPS = ".!?…‽؟۔։።।॥᠃᠉"
 _FULLS = "。！？．｡"
 _CLOSERS = ")]}\"'”’»›」』）】〉》"
-_SOLO_NAMES = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "YI SYLLABLE", "HALFWIDTH KATAKANA")
-_SPACED_NAMES = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI ", "NEW TAI")
 _ABBREVIATIONS = (
     "mr mrs ms dr prof sr jr st vs al fig figs eq eqs ref refs vol pp ed eds cf ca approx dept gen "
     "col lt sgt rep sen gov hon rev viz resp sec ch art jan feb mar apr jun jul aug sep sept oct "
@@ -75,9 +74,9 @@ def _class_of(char: str) -> int:
         return _SPACE
     if category[0] in "LM":
         name = unicodedata.name(char, "")
-        if name.startswith(_SOLO_NAMES):
+        if name.startswith(IDEOGRAPHIC):
             return _SOLO
-        if name.startswith(_SPACED_NAMES):
+        if name.startswith((*UNSPACED, "TIBETAN")):
             return _SPACED
         return {"Ll": _LOWER, "Lu": _UPPER, "Lt": _UPPER}.get(category, _LETTER)
     return _DIGIT if category == "Nd" else _SIGN

@@ -44,7 +44,11 @@ def gram_at(ids: NDArray[np.uint64], i: int, order: int) -> Word:
 
 @njit(cache=True, nogil=True)
 def grams_of(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], characters: NDArray[np.uint32], order: int
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    order: int,
+    signs: bool = False,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """All n-grams of a batch of texts, in reading order; none crosses a text.
 
@@ -53,6 +57,7 @@ def grams_of(
         offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
         characters: what `characters.table` returns.
         order: tokens in an n-gram.
+        signs: whether runs of signs are tokens too.
 
     Returns:
         uint64 [m] identities, and int64 [n + 1]: text i has those in `[bounds[i] : bounds[i + 1]]`.
@@ -63,7 +68,7 @@ def grams_of(
     m = 0
     for i in range(n):
         ids = grams[m:]
-        count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
+        count = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
         kept = max(0, count - order + 1)
         for j in range(kept):
             ids[j] = gram_at(ids, j, order)

@@ -44,7 +44,7 @@ def sketches(
     Args:
         data: uint8, the texts' bytes.
         offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
-        characters: what `characters.table` returns.
+        characters: what `characters.table` or `symbol_table` returns; runs of signs are tokens.
         order: tokens in an n-gram.
         most: most n-grams of a sketch.
 
@@ -52,7 +52,7 @@ def sketches(
         uint64 [m] identities, increasing within a text, and int64 [n + 1]: text i has those in
         `[bounds[i] : bounds[i + 1]]`; all of its n-grams if it has at most `most`.
     """
-    found, _, ends = count_each(*grams_of(data, offsets, characters, order))
+    found, _, ends = count_each(*grams_of(data, offsets, characters, order, True))
     counts = np.diff(ends)
     kept = np.arange(len(found)) - np.repeat(ends[:-1], counts) < most
     return found[kept], np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
@@ -162,7 +162,7 @@ def overlaps(
     Args:
         data: uint8, the batch's bytes.
         offsets: int64 [n + 1], where each text begins.
-        characters: what `characters.table` returns.
+        characters: what `characters.table` or `symbol_table` returns; runs of signs are tokens.
         order: tokens in an n-gram.
         bits: result of `bitmap` for the different n-grams of all sketches.
         keys: with `places`, the result of `grams.table_of` for them.
@@ -184,7 +184,7 @@ def overlaps(
     touched = np.empty(len(need), np.int32)
     found = [(np.int64(0), np.int32(0), np.int32(0), np.int64(0)) for _ in range(0)]
     for i in range(len(offsets) - 1):
-        n = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, starts, None)
+        n = tokenise(data, offsets[i], offsets[i + 1], characters, True, ids, starts, None)
         m = 0
         for j in range(n - order + 1):
             gram = gram_at(ids, j, order)

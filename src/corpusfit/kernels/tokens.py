@@ -1,7 +1,8 @@
 """From UTF-8 bytes to tokens, the input of every lexical method.
 
-What: lower-cased words and numbers, one token per character for Chinese, Japanese and Thai and, on
-request, runs of punctuation; a token is a 64-bit hash of its lower-cased UTF-8 bytes.
+What: lower-cased words and numbers, one token per character for scripts without spaces (Chinese,
+Japanese, Thai, Khmer …) and, on request, runs of punctuation; a token is a 64-bit hash of its
+lower-cased UTF-8 bytes.
 Why: methods only need to know whether two tokens are equal, so no string is created; ASCII words
 are found eight bytes at a time.
 Trade-off: two words share an identity with probability 2^-64 (never if both have at most eight

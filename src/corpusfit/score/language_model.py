@@ -14,7 +14,7 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
 from corpusfit.score.contract import Effect, Scorer, require_fit
-from corpusfit.score.surface_forms import written_tokens
+from corpusfit.score.surface_forms import OWN, in_words, written_tokens
 from corpusfit.types import Texts, buffers
 
 _BITS = float(np.log2(10.0))
@@ -94,7 +94,7 @@ def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
 
 
 def bits_of_tokens(
-    table: NDArray[np.uint64], order: int, text: str, *, signs: bool
+    table: NDArray[np.uint64], order: int, text: str, *, signs: bool, words: str = OWN
 ) -> tuple[list[str], NDArray[np.float64]]:
     """The contribution of each token of one text to its negative entropy.
 
@@ -102,10 +102,10 @@ def bits_of_tokens(
         For each token and the end, the longest n-gram that the model knows there (`<s>` and `</s>`
         are begin and end); float64, log2 probability divided by the number of tokens.
     """
-    ids, words = written_tokens(text, signs=signs)
+    ids, written = written_tokens(text, signs=signs, words=words)
     log10, matched = token_probabilities(table, order, ids)
-    words = ["<s>", *words, "</s>"]
-    grams = [" ".join(words[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
+    written = ["<s>", *written, "</s>"]
+    grams = [" ".join(written[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
     return grams, _BITS * log10 / len(log10)
 
 
@@ -132,11 +132,13 @@ class PredictableScorer(Scorer[Texts]):
         table: uint64 [slots, 2], see `kernels/backoff.py`.
         order: length of the longest n-grams.
         signs: whether runs of punctuation are tokens.
+        words: whose tokens, `own` or `nltk`.
     """
 
     table: NDArray[np.uint64]
     order: int
     signs: bool
+    words: str = OWN
 
     def __post_init__(self) -> None:
         require_fit(fits(self.table, self.order))
@@ -146,9 +148,11 @@ class PredictableScorer(Scorer[Texts]):
 
         A text without tokens gets `WORDLESS`.
         """
+        batch = in_words(batch, self.words)
         bits, tokens = entropy(self.table, self.order, batch, signs=self.signs)
         return np.where(tokens > 1, -bits, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram lowered the score; the effects add up to the score."""
-        return sum_effects(*bits_of_tokens(self.table, self.order, text, signs=self.signs))
+        model = (self.table, self.order)
+        return sum_effects(*bits_of_tokens(*model, text, signs=self.signs, words=self.words))

@@ -50,10 +50,10 @@ def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     """
     counted = grams_of(*buffers(texts), table(), order)[0]
     if not len(counted):
+        cure = "Set a lower order, or use longer texts." if order > 1 else "Use texts with words."
         raise InputError(
             f"<method.order> must be at most the number of words in a text of <.{role}>; "
-            f"got {order}, but all {len(texts):,} texts are shorter. Set a lower order, or use "
-            "longer texts."
+            f"got {order}, but all {len(texts):,} texts are shorter. {cure}"
         )
     grams, counts = np.unique(counted, return_counts=True)
     listed = np.argsort(-counts, kind="stable")[:top]

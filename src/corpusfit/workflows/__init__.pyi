@@ -17,7 +17,7 @@ from .experiments.running import Ran, run_recipe
 from .experiments.status import Missing, missing
 from .health import Health, doctor
 from .mixing.composing import Composition, compose, estimate_composition
-from .publishing import push_to_hub, require_hub
+from .publishing import push_to_hub, require_hub, require_pushable
 from .result import Selection
 from .selection.commands import choose, rank, score, select
 from .selection.dry_run import estimate
@@ -75,6 +75,7 @@ __all__ = [
     "rank",
     "report_contamination",
     "require_hub",
+    "require_pushable",
     "retrieval",
     "run_recipe",
     "score",

@@ -138,11 +138,13 @@ class RunContext:
         machine: where it runs.
         engine: the started engine.
         work: folder that the workers see.
+        passed_over: notes on files of its inputs that are not read.
     """
 
     machine: Machine
     engine: Engine
     work: Path
+    passed_over: list[str] = field(default_factory=list, repr=False, compare=False, kw_only=True)
     _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -157,7 +159,7 @@ class RunContext:
 
     def at(self, work: Path) -> RunContext:
         """The same with another folder."""
-        return RunContext(self.machine, self.engine, work)
+        return RunContext(self.machine, self.engine, work, passed_over=self.passed_over)
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
         """Find and fingerprint inputs.
@@ -171,8 +173,11 @@ class RunContext:
             InputError: an input cannot be found or read.
         """
         scan = partial(scan_with, self.engine)
-        note = self.progress.note
-        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=note)
+        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=self._note)
+
+    def _note(self, message: str) -> None:
+        self.passed_over.append(spelled(message))
+        self.progress.note(message)
 
     def shards_of(
         self, sources: Sequence[Source], read: ReadPlan, cut: CutSources = corpus.shards
@@ -267,7 +272,16 @@ class Run(RunContext):
     ) -> Run:
         """A run of a plan on some sources."""
         machine, engine, work = context.machine, context.engine, context.work
-        return cls(machine, engine, work, plan, target, sources, role=role)
+        return cls(
+            machine,
+            engine,
+            work,
+            plan,
+            target,
+            sources,
+            warnings=list(dict.fromkeys(context.passed_over)),
+            role=role,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from corpusfit.manifest import digest, source_identity
 from corpusfit.plan import EmbedPlan
 from corpusfit.workflows.context import Run
 
-RECIPE = 2
+RECIPE = 3
 """Raised when reading or cutting changes, so that older embeddings are not reused."""
 _BATCH = 128
 

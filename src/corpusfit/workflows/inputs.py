@@ -72,11 +72,9 @@ def find_training_inputs(
     def find(inputs: Sequence[str], role: str) -> list[Source]:
         return context.find(inputs, read, role) if inputs else []
 
+    require_own_text(data, task)
     tasks, general = find(task, "task"), find(replay, "replay")
     if list(data) == [TASK]:
-        if not tasks:
-            cure = "For instance <.data=task> <.task=train.jsonl>."
-            raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
         return TrainingInputs([], tasks, general, read=read, task_read=read)
     folder, manifest = _selection(data)
     if folder is None or manifest is None:
@@ -93,6 +91,13 @@ def find_training_inputs(
     return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
 
 
+def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
+    """Raise `UsageError` for --data task without --task."""
+    if list(data) == [TASK] and not task:
+        cure = "For instance <.data=task> <.task=train.jsonl>."
+        raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
+
+
 def require_task(texts: TrainingInputs) -> None:
     """Raise `UsageError` without texts for the second phase of `--then-task`."""
     if not texts.task:
@@ -100,11 +105,13 @@ def require_task(texts: TrainingInputs) -> None:
         raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
 
 
-def with_task_phase(texts: TrainingInputs, then: Sequence[str], spool: Path) -> TrainingInputs:
+def with_task_phase(
+    texts: TrainingInputs, then: Sequence[str], context: RunContext
+) -> TrainingInputs:
     """The same texts with those of a second phase, which are read as the task's."""
     if not then:
         return texts
-    found = corpus.find(then, texts.task_read, spool=spool, role="task")
+    found = context.find(then, texts.task_read, "task")
     return dataclasses.replace(texts, then=found)
 
 

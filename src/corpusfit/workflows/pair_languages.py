@@ -9,10 +9,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from corpusfit import corpus
-from corpusfit.compose.languages import can_identify, identifier
 from corpusfit.errors import InputError, bad_setting
+from corpusfit.languages import can_identify, count_words, identifier
 from corpusfit.plan import AUTO, FIRST, SECOND, ReadPlan
 from corpusfit.types import Document, Source
+
+Pair = tuple[str, str]
 
 
 class Sampled(NamedTuple):
@@ -45,15 +47,16 @@ _FEW = 0.1
 
 def check_sources(
     sources: Sequence[Source], read: ReadPlan, setting: str, warn: Callable[[str], None]
-) -> None:
+) -> Pair | None:
     """Check the languages of a sample of a parallel corpus; nothing for another corpus."""
-    if sources and corpus.is_parallel(sources):
-        check_languages(sampled(sources, read).rows, setting, warn)
+    if not (sources and corpus.is_parallel(sources)):
+        return None
+    return check_languages(sampled(sources, read).rows, setting, warn)
 
 
 def check_languages(
     pairs: Iterable[tuple[str, ...]], setting: str, warn: Callable[[str], None]
-) -> None:
+) -> Pair | None:
     """Compare the commonest language of each side, and count pairs with a side in another one.
 
     Skipped without the extra `languages`, and where few pairs have five words on both sides.
@@ -65,12 +68,15 @@ def check_languages(
         setting: the setting that named them, for messages.
         warn: called with a warning if a tenth of the pairs are in other languages.
 
+    Returns:
+        The commonest language of each side; None where it is skipped.
+
     Raises:
         InputError: both sides are in the same language.
     """
     found = _languages(pairs)
     if not found:
-        return
+        return None
     counts = [Counter(sides) for sides in zip(*found, strict=True)]
     (first, second), most = zip(*(c.most_common(1)[0] for c in counts), strict=True)
     if first == second and 2 * min(most) > len(found):
@@ -90,6 +96,7 @@ def check_languages(
             f"language than most ({shares}). Look at some, and remove those that are no "
             "translations."
         )
+    return first, second
 
 
 def with_side(
@@ -189,7 +196,7 @@ def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The languages of the texts of the first rows that are long enough; empty if they are few."""
     if not can_identify():
         return []
-    long = (row for row in rows if min(len(side.split()) for side in row) >= _WORDS)
+    long = (row for row in rows if min(map(count_words, row)) >= _WORDS)
     identify = identifier()
     found = [tuple(map(identify, row)) for row in islice(long, _PAIRS)]
     return found if len(found) >= _ENOUGH else []
@@ -204,6 +211,6 @@ def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ..
             (row.text,) if row.translation is None else (row.text, row.translation)
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
-            if isinstance(row, Document) and len(row.text.split()) >= _WORDS
+            if isinstance(row, Document) and count_words(row.text) >= _WORDS
         )
         yield from islice(found, each)

@@ -57,6 +57,31 @@ def require_hub(name: str | None, out: str) -> None:
         ) from e
 
 
+def require_pushable(run: Finished, name: str, evaluations: Sequence[Finished] = ()) -> str:
+    """Check that a run can be pushed, before its text is compared with anything.
+
+    Returns:
+        What it is on the hub: `dataset` or `model`.
+
+    Raises:
+        UsageError: as `push_to_hub`.
+        StorageError: the hub does not answer.
+    """
+    kind = {"select": "dataset", "adapt": "model"}.get(run.manifest["command"])
+    if kind is None or (kind == "dataset" and not run.manifest["selected"]["segments"]):
+        raise bad_setting("DIR", "a selection with text, or an adapted model", run.path)
+    if not is_local(run.path):
+        raise bad_setting("DIR", "a folder of this machine", run.path)
+    for evaluation in evaluations:
+        _require_own(run, evaluation)
+    if not hub_answers():
+        raise StorageError(
+            f"{name} cannot be written: the hub does not answer. Check the network, then run the "
+            "same command again."
+        )
+    return kind
+
+
 def push_to_hub(
     run: Finished,
     name: str,
@@ -82,24 +107,13 @@ def push_to_hub(
             the model of an evaluation.
         StorageError: the hub cannot be written.
     """
-    kind = {"select": "dataset", "adapt": "model"}.get(run.manifest["command"])
-    if kind is None or (kind == "dataset" and not run.manifest["selected"]["segments"]):
-        raise bad_setting("DIR", "a selection with text, or an adapted model", run.path)
-    if not is_local(run.path):
-        raise bad_setting("DIR", "a folder of this machine", run.path)
-    for evaluation in evaluations:
-        _require_own(run, evaluation)
     with importing("Publishing", "hub"):
         from huggingface_hub import HfApi, get_token
+    kind = require_pushable(run, name, evaluations)
     if kind == "dataset":
         write_selection_card(run.path, run.manifest, compared)
     else:
         write_model_card(run.path, run.manifest, [e.manifest for e in evaluations])
-    if not hub_answers():
-        raise StorageError(
-            f"{name} cannot be written: the hub does not answer. Check the network, then run the "
-            "same command again."
-        )
     try:
         hub = HfApi(library_name="corpusfit")
         made = hub.create_repo(name, repo_type=kind, private=not public, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -68,7 +69,7 @@ def target_texts(run: Run, sample: Sample) -> int:
     numbered = Documents(np.arange(len(different)), text_array(different))
     cut, texts = cut_units(numbered, run.plan.cut)
     sources, documents = np.array(list(source_of.values()))[cut.row], cut.row
-    if len(texts) > run.plan.fit.max_target:
+    if 0 < run.plan.fit.max_target < len(texts):
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         places = np.sort(drawn[: run.plan.fit.max_target])
         texts, sources = taken(texts, places), sources[places]
@@ -132,7 +133,8 @@ def repeats_by_share(
     counts = np.bincount(sources, minlength=len(names))
     wanted = np.array([shares[n] for n in names]) * (counts > 0)
     each = wanted / np.maximum(counts, 1)
-    total = min(plan.fit.max_target, wanted.sum() / each[each > 0].min())  # each at least once
+    most = plan.fit.max_target or math.inf
+    total = min(most, wanted.sum() / each[each > 0].min())  # each at least once
     repeats = np.zeros(len(sources), np.int64)
     counted = np.maximum(1, np.round(wanted / wanted.sum() * total)).astype(np.int64)
     for source, n in enumerate(counted):  # each source at least once

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import copy, no_collection, remove, write_bytes
+from corpusfit.corpus.same_text import FORM
 from corpusfit.errors import InputError, OutputFolderError
 from corpusfit.manifest import OutFolder, read_object
 
@@ -26,8 +27,9 @@ class SelectionFolder(OutFolder):
         self.rounds = self.work / "rounds"
         self.looked_at = self.work / "examples"
         self.balanced = self.work / "clusters"
-        self.keys = self.work / "keys"
-        self.near = self.work / "near"
+        # keys of another version are left alone
+        self.keys = self.work / f"keys-{FORM}"
+        self.near = self.work / f"near-{FORM}"
 
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:

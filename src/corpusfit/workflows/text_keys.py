@@ -28,8 +28,8 @@ class Rows:
         shard: int64 [n], number of the row's shard.
         source: int64 [n], number of the row's source.
         row: int64 [n], number of the row in its source.
-        keys: uint64 [n, sides], hashes of the normalised texts, see `jobs/text_keys.py`.
-        written: uint64 [n, sides], hashes of the exact texts.
+        keys: uint64 [n, sides], `corpus.same_text.text_keys`.
+        written: uint64 [n, sides], `corpus.same_text.exact_key`.
         rejected: why other rows are unusable.
         losses: them and the usable ones by source.
     """

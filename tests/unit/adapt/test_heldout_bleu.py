@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from adapting import Stopped, Stopping, chains, spelled, translation_of, weights_of
+from corpusfit.adapt.heldout_bleu import HeldoutBleu
 from corpusfit.adapt.plan import TRANSLATION, AdaptPlan, ModelPlan, ObjectivePlan, TrainPlan
 from corpusfit.adapt.schedule import minimised, out_of_patience
 from corpusfit.adapt.trainer import TrainerCallback, train
@@ -52,6 +55,18 @@ def test_the_best_weights_are_those_of_the_highest_bleu(tmp_path):
     assert train(again, TrainerCallback()) == history
     final = weights_of(again)
     assert all(torch.equal(w, final[n]) for n, w in weights_of(work).items())
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "tokenizer"),
+    [("zh_CN", "狗在公园里睡觉。", "zh"), ("translation", "狗在公园里睡觉。", "zh"),
+     ("jpn_Jpan", "犬が眠る。", "char"), ("de", "Der Hund schläft.", "13a")],
+)  # fmt: skip
+def test_the_tokenizer_is_that_of_an_evaluation(language, text, tokenizer):
+    none = np.zeros(0, np.int64)
+    chunks = SimpleNamespace(text=none, begin=none, length=none)
+    found = HeldoutBleu.of(None, chunks, lambda ids: [text], 12, language)
+    assert found.tokenizer == tokenizer
 
 
 def test_patience_goes_by_bleu():

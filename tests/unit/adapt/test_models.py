@@ -190,6 +190,36 @@ def test_next_sentence_needs_its_head_and_the_pooler(bert):
     assert got.model(input_ids=torch.tensor([[3, 6, 4]])).seq_relationship_logits.shape == (1, 2)
 
 
+def test_next_sentence_needs_two_types_of_tokens(tmp_path):
+    config = tf.BertConfig(**SIZES, type_vocab_size=1)
+    folder = saved(tmp_path / "one", tf.BertForPreTraining, config, word_pieces())
+    with pytest.raises(ModelError, match=r"objective\.name=mlm\+nsp.*type_vocab_size"):
+        opening(folder, "mlm+nsp")
+    assert opening(folder, "mlm")[0].special.prefix == (3,)
+
+
+def test_a_decoder_is_not_trained_with_masks(tmp_path):
+    config = tf.BertConfig(**SIZES, is_decoder=True)
+    folder = saved(tmp_path / "decoder", tf.BertLMHeadModel, config, word_pieces())
+    with pytest.raises(
+        ModelError, match=r"objective\.name=mlm.*is_decoder.*objective\.name=causal"
+    ):
+        opening(folder, "mlm")
+    opening(folder, "causal")
+
+
+def test_a_vocabulary_of_four_letters_and_an_end(tmp_path):
+    words = {letter: i for i, letter in enumerate("ACGT")} | {"<end>": 4}
+    letters = Tokenizer(models.BPE(words, []))
+    tokenizer = tf.PreTrainedTokenizerFast(tokenizer_object=letters, eos_token="<end>")
+    config = tf.GPT2Config(
+        vocab_size=5, n_embd=32, n_layer=1, n_head=2, n_positions=40, eos_token_id=4
+    )
+    folder = saved(tmp_path / "dna", tf.GPT2LMHeadModel, config, tokenizer)
+    special = opening(folder, "causal")[0].special
+    assert (special.prefix, special.suffix, special.end) == ((), (), 4)
+
+
 def test_weights_missing_from_the_body_are_never_made_up(bert):
     from safetensors.torch import save_file
 

@@ -127,6 +127,38 @@ def test_only_whole_words_become_new_tokens(opened, tmp_path):
     assert np.flatnonzero(larger.special.ordinary)[-1] == first + 1
 
 
+def pieces_of_sentences():
+    """A Unigram tokenizer that knows `ase` within words alone."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "▁", *LETTERS, "ase", "▁the"]
+    scored = [(word, -1.0 - (len(word) < 3)) for word in words]
+    made = Tokenizer(models.Unigram(scored, unk_id=1))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tf.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]")
+
+
+def inner_bytes():
+    """`byte_level`, which knows `ase` within words, and not with a space before it."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = ["<pad>", *alphabet, "as", "ase", "th", "Ġth", "Ġthe"]
+    merges = [("a", "s"), ("as", "e"), ("t", "h"), ("Ġ", "th"), ("Ġth", "e")]
+    made = Tokenizer(models.BPE({w: i for i, w in enumerate(words)}, merges))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tf.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>")
+
+
+@pytest.mark.parametrize("made", [pieces_of_sentences, inner_bytes])
+def test_a_word_that_is_a_piece_of_others_is_passed_over(made):
+    """`ase`, most frequent of all, cannot be a token of its own; the next word takes its place."""
+    many = "the ase ase ase ase ase"
+    texts = [f"{many} kinase"] * 9 + [f"{many} assay"] * 5 + ["the motif"]
+    model = SimpleNamespace(tokenizer=made(), name="m")
+    found = find_new_words(texts, model, 2)
+    assert (found.words, found.passed) == (("kinase", "assay"), ("ase",))
+    every = find_new_words(texts, model, 10)
+    assert (every.words, every.passed) == (("kinase", "assay", "motif"), ("ase",))
+    assert find_new_words(["the ase"] * 3, model, 2).words == ()
+
+
 @pytest.mark.parametrize(
     "settings",
     [

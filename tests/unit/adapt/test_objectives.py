@@ -362,6 +362,14 @@ def pairs_of(folder, texts, chances, special=MARKS["mlm+nsp"]):
     return found
 
 
+def test_a_copy_is_no_text_that_does_not_follow(tmp_path):
+    """All other texts are copies of the first; each pair is then its own two halves."""
+    texts = [[5, 6, 7, 8, 9, 10]] * 6
+    chances = np.random.default_rng(0).random((6, 9))
+    for _, half, second, label in pairs_of(tmp_path, texts, lambda _: chances):
+        assert (second, label) == (half, 0)
+
+
 def test_the_length_of_a_pairs_second_text_does_not_reveal_the_label(tmp_path):
     """Closed form: with the same draws, a pair has the same length for both labels.
 

@@ -147,6 +147,26 @@ def test_simcses_loss_is_the_formula(tmp_path):
     assert float(loop.gradient(batch)) == pytest.approx(expected, rel=1e-4)
 
 
+def test_copies_of_a_text_are_no_negatives(tmp_path):
+    """Three texts, each three times: a model that tells them apart has no loss left but noise."""
+    texts = [[5 + i] * 4 for i in (0, 9, 20)] * 3
+    words = {"texts": texts, "dropout": 0.05, "batch": 9, "steps": 40, "heldout": False}
+    history = train(training_of(tmp_path, "simcse", **words), TrainerCallback())
+    assert history[-1]["loss"] < 0.1 < np.log(3)
+    same = training_of(tmp_path / "same", "simcse", **words | {"texts": [[5, 6]] * 9})
+    loop, batch = first_batch(same)
+    assert float(loop.gradient(batch)) == pytest.approx(0, abs=1e-6)
+    for parameter in same.network.predictor.model.parameters():
+        assert parameter.grad is None or torch.isfinite(parameter.grad).all()
+
+
+def test_no_held_out_text_is_measured_alone(tmp_path):
+    """Nine and eleven texts, four at once: the last batch of nine has five."""
+    work = training_of(tmp_path, "simcse", batch=4)
+    sizes = {name: [len(m.labels) for m in own] for name, own in work.heldout.micros.items()}
+    assert sizes == {"task": [4, 5], "data": [4, 4, 3]}
+
+
 @pytest.mark.parametrize("name", EMBEDDINGS)
 def test_heldout_losses_have_fixed_noise(tmp_path, name):
     """Measured twice with other random states; SimCSE with its dropout, in evaluation mode too."""

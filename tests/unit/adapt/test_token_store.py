@@ -149,7 +149,7 @@ def test_rows_that_cannot_be_used_are_counted(byte_pairs, tmp_path):
 def test_copies_share_a_key_whatever_their_marks(byte_pairs, tmp_path):
     rows = [
         "<< Aspirin >> inhibits [[ COX-1 ]].",
-        "aspirin inhibits COX 1",
+        "aspirin inhibits COX - 1",
         "aspirin inhibits COX-2",
     ]
     tokenised(byte_pairs, tmp_path, rows)
@@ -181,7 +181,7 @@ def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
         11: [],
         12: [line(TEXTS[1], 0, 3)],
     }
-    work = TokeniseSelected(byte_pairs, tmp_path / "ids", None).start()
+    work = TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()
     for number in (12, 2, 11):
         path = selected(tmp_path / "selected", number, lines[number])
         done, tally = work((number, path))
@@ -206,7 +206,7 @@ def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
 )
 def test_an_invalid_row_of_a_selection_is_named(byte_pairs, tmp_path, bad, message):
     path = selected(tmp_path / "selected", 0, [line("fine"), bad])
-    work = TokeniseSelected(byte_pairs, tmp_path / "ids", None).start()
+    work = TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()
     with pytest.raises(InputError, match=rf"^selected/part-00000.jsonl.zst, {message}"):
         work((0, path))
     assert finished(tmp_path / "ids") == set()
@@ -216,13 +216,13 @@ def test_a_selection_that_was_cut_off_is_an_error(byte_pairs, tmp_path):
     path = selected(tmp_path / "selected", 0, [line(t) for t in TEXTS])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"selected/part-00000.jsonl.zst, row 0"):
-        TokeniseSelected(byte_pairs, tmp_path / "ids", None).start()((0, path))
+        TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()((0, path))
 
 
 def test_an_invalid_tokenizer_is_an_error(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     for name in ("tokenizer.json", "missing.json"):
-        job = TokeniseSelected(tmp_path / name, tmp_path, None)
+        job = TokeniseSelected("text", tmp_path / name, tmp_path, None)
         with pytest.raises(ModelError, match=re.escape(name)):
             job.start()
 

@@ -1,6 +1,7 @@
 """Data in memory becomes one file of the same rows, whatever holds it."""
 
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -187,3 +188,16 @@ def test_a_data_frame_and_a_column_of_polars(machine):
     assert read(inputs(polars.Series(TEXTS), "corpus", machine)[0]) == texts
     missing = polars.DataFrame({"text": [TEXTS[0], None]})
     assert read(inputs(missing, "corpus", machine)[0])[1] == {"text": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "read_as"),
+    [(2**70, str(2**70)), (pd.NaT, None), (np.float32(0.1), 0.1), (Decimal("1.50"), "1.50")],
+)
+def test_values_of_a_frame_that_json_lacks(machine, value, read_as):
+    assert read(inputs(pd.DataFrame({"n": [value]}), "corpus", machine, "n")[0]) == [{"n": read_as}]
+
+
+def test_values_of_a_narrow_column_have_no_digits_of_a_wide_one(machine):
+    frame = pd.DataFrame({"n": np.array([0.1], np.float32)})
+    assert read(inputs(frame, "corpus", machine, "n")[0]) == [{"n": 0.1}]

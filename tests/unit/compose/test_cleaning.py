@@ -42,6 +42,30 @@ def test_markup_is_removed_and_mathematics_stays():
     assert without_markup(plain) == plain
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["See http://shop.test/?id=1&copy=2&reg=3&lt=6&times10.", "AT&T &c. R&D&amp", "&nosuch;",
+     "vector<float> x; List<String> y; f<int>(z); a<b>c; Map<Key, List<Option>>",
+     "The tokens <unk>, <s>, <pad> and <extra_id_0>.", "<s> The dog sleeps . </s>",
+     "cp <source> <target>", "I <3 you <a@b.c> <https://a.b> <|end|>", "if (a<b and c>d)"],
+)  # fmt: skip
+def test_text_that_is_no_markup_stays(text):
+    assert without_markup(text) == text
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [("<p>An <s>old</s> price", "An old price"), ("one<br>two<BR/>three", "one two three"),
+     ("<MedlineTitle>Genes</MedlineTitle> in <i>E. coli</i>", "Genes in E. coli"),
+     ('<ref name="x">Meier</ref> <note id=7/>says', "Meier says"),
+     ("cut off</div> here", "cut off here"),
+     ("&lt;b&gt; &amp;lt; &#228;&#xE4; &eacute;t&eacute;", "<b> &lt; ää été"),
+     ("<DIV CLASS='a'>x</DIV>&nbsp;&copy; 2", "x © 2")],
+)  # fmt: skip
+def test_markup_of_html_and_xml_is_removed(page, text):
+    assert " ".join(without_markup(page).split()) == text
+
+
 def test_comment_lines_and_sentences_without_letters_are_removed():
     """mDAPT, appendix B: lines that begin with #, and sentences without letters."""
     found = clean(

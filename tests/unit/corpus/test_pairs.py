@@ -235,6 +235,22 @@ def test_pairs_beyond_the_limits_are_rejected(moses):
         ReadPlan(max_length_ratio=0.5).check()
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["狗在花园里睡觉，猫坐在屋顶上。", "犬は庭で寝ていて、猫は屋根の上に座っています。",
+     "สุนัขนอนในสวน แมวนั่งบนหลังคา", "ឆ្កែដេកក្នុងសួន ឆ្មាអង្គុយលើដំបូល",
+     "ခွေးသည်ဥယျာဉ်ထဲတွင်အိပ်သည်။", "𠀀𠀁𠀂𠀃𠀄𠀅𠀆𠀇𠀈𠀉𠀊𠀋"],
+)  # fmt: skip
+def test_limits_fit_scripts_without_spaces(moses, other):
+    english = "The dog sleeps in the garden, the cat sits on the roof."
+    given = moses("limits", f"{english}\n".encode(), f"{other}\n".encode())
+    assert read_pairs(given, max_length_ratio=3) == [(english, other)]
+
+    long = moses("long", f"{english}\n".encode(), f"{other * 60}\n".encode())
+    assert "more than 100 words" in read_pairs(long, max_words=100)[0]
+    assert "times the words" in read_pairs(long, max_length_ratio=3)[0]
+
+
 def test_punctuation_is_that_of_sacremoses(moses, write):
     sacremoses = pytest.importorskip("sacremoses")
     german = ["„Hallo“, sagte er – leise …", "«Nein»  ( doch )", "1\u00a0000,5 Euro", "ohne"]
@@ -251,6 +267,7 @@ def test_punctuation_is_that_of_sacremoses(moses, write):
     rows_of = "".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True))
     tsv = f"pair:{write('quotes.tsv', rows_of.encode())}"
     assert read_pairs(tsv, normalise="de-en") == list(zip(*normal, strict=True))
-    for wrong in ("de", "de-de"):
-        with pytest.raises(UsageError, match=rf"^read\.normalise must .*{wrong}"):
+    assert read_pairs(tsv, normalise="deu_Latn-en_US") == list(zip(*normal, strict=True))
+    for wrong in ("de", "de-de", "de-xx", "german-en"):
+        with pytest.raises(UsageError, match=r"^read\.normalise must "):
             ReadPlan(normalise=wrong).check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import hashlib
 import io
@@ -86,6 +87,104 @@ def test_relative_paths_and_home(find, write, tmp_path, monkeypatch):
 
 def test_a_name_with_wildcards_in_it(find, write):
     assert names(find(write("a[1].txt", b""))) == ["a[1].txt"]
+
+
+@pytest.fixture
+def linked(write, tmp_path):
+    """A folder with links to files and folders, some of which lead back or nowhere."""
+    for name in ("in/a.txt", "in/deep/b.txt", "disk/part2/c.txt", "disk/d.txt", "disk/.h/e.txt"):
+        write(name, name.encode())
+    for name, to in {
+        "in/part2": "../disk/part2",
+        "in/again": "deep",
+        "in/deep/loop": "..",
+        "in/self": ".",
+        "in/up": "../..",
+        "in/a-too.txt": "a.txt",
+        "in/d.txt": "../disk/d.txt",
+        "in/gone.txt": "../disk/none.txt",
+        "in/ring.txt": "ring.txt",
+        "disk/part2/back": "..",
+        "disk/part2/other": "../../in/deep",
+    }.items():
+        (tmp_path / name).symlink_to(to)
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize("pattern", ["", "/**", "/**/*.txt", "/**/*", "/*"])
+def test_linked_files_and_folders_are_read_once_each(linked, tmp_path, pattern):
+    said = []
+    given = [f"{linked}{pattern}"]
+    found = find_sources(given, ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    assert names(found) == ["a.txt", "d.txt", "deep/b.txt", "part2/c.txt"]
+    assert "4 link" in said[0]  # back, gone.txt, ring.txt, up
+
+
+def test_a_file_that_two_inputs_reach_is_one_source(find, linked, tmp_path):
+    found = find(linked, tmp_path / "disk", linked / "a-too.txt")
+    assert sorted(Path(name).name for name in names(found)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+
+
+def test_a_pattern_finds_files_through_a_link(find, linked):
+    assert names(find(f"{linked}/part?/*.txt")) == ["part2/c.txt"]
+    assert names(find(f"{linked}/**/part2/*.txt")) == ["part2/c.txt"]
+    assert names(find(f"{linked}/**/again/*")) == ["again/b.txt"]
+
+
+def test_folders_that_link_to_each_other_end(find, write, tmp_path):
+    for i in range(8):
+        write(f"in/{i}/{i}.txt", b"")
+        for j in range(8):
+            (tmp_path / f"in/{i}/to{j}").symlink_to(f"../{j}")
+    assert len(find(f"{tmp_path}/in/**/*.txt")) == len(find(tmp_path / "in")) == 8
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("**", "abcd"),
+        ("**/*.txt", "abcd"),
+        ("x/**", "bcd"),
+        ("*/b.txt", "b"),
+        ("*/*/**", "cd"),
+        ("x/**/y/*.txt", "cd"),
+        ("x/y", "cd"),
+        ("[!x]*", "a"),
+        ("x/.h*/*.txt", "h"),
+    ],
+)
+def test_patterns_find_what_the_standard_library_finds(find, write, tmp_path, pattern, expected):
+    for name in ("a.txt", "x/b.txt", "x/y/c.txt", "x/y/z/../d.txt", "x/.h/h.txt", ".k.txt"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(f"in/{name}", b"")
+    if "*" in pattern or "[" in pattern:
+        globbed = glob.glob(f"{tmp_path}/in/{pattern}", recursive=True)  # noqa: PTH207 (the reference)
+        files = {f for g in globbed for f in ([g] if Path(g).is_file() else Path(g).rglob("*.txt"))}
+        seen = {Path(f).stem for f in files if "/.h" not in str(f) or ".h" in pattern}
+        assert seen - {".k"} == set(expected)
+    assert {Path(name).stem for name in names(find(f"{tmp_path}/in/{pattern}"))} == set(expected)
+
+
+def test_a_folder_on_the_way_of_a_pattern_may_be_closed(find, write, tmp_path, monkeypatch):
+    write("in/open/a.txt", b"")
+    write("in/closed/b.txt", b"")
+    scandir = os.scandir
+
+    def refuse(path):
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert names(find(f"{tmp_path}/in/*/*.txt")) == ["open/a.txt"]
+
+
+def test_outputs_and_folders_in_a_store(find, memory):
+    for name in ("a.jsonl", "x/b.jsonl", "out/.corpusfit/run.json", "out/selected/c.jsonl"):
+        memory.pipe(f"/box/{name}", ROW)
+    assert names(find("memory://box")) == ["a.jsonl", "x/b.jsonl"]
+    assert names(find("memory://box/*")) == ["a.jsonl", "x/b.jsonl"]
+    assert names(find("memory://box/out/selected")) == ["c.jsonl"]
 
 
 @pytest.mark.parametrize("role", ["target", "corpus"])

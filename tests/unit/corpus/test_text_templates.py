@@ -141,8 +141,74 @@ def test_rows_of_several_fields_fill_shards_by_all_of_them(tmp_path):
     assert sum(1 for shard in shards for _ in corpus.rows(shard, plan)) == 60
 
 
-@pytest.mark.parametrize("value", [["a", "list"], [{"role": "user"}], [], {"content": "x"}, 3])
+@pytest.mark.parametrize(
+    "value", [["a", 2], [{"role": "user"}], [{"a": "b"}], [], {"content": "x"}, 3]
+)
 def test_what_is_no_chat_is_no_text(value, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"chat": value}) + "\n")
     (row,) = read(tmp_path / "a.jsonl", tmp_path, "chat")
     assert not isinstance(row, Document)
+
+
+SAID = [
+    ([{"role": "user", "content": None}, {"role": "assistant", "content": "Yes."}], "Yes."),
+    ([{"role": "assistant", "tool_calls": [{"id": "a"}]}, {"role": "tool", "content": "4"}], "4"),
+    ([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}], "a"),
+    ([{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}], "a\nb"),
+    ([{"type": "text", "text": "a"}, {"type": "tool_result", "content": ["b", None]}], "a\nb"),
+    ([{"content": {"content_type": "text", "parts": ["a"]}, "role": "user"}], "a"),
+    (["one", None, "two"], "one\ntwo"),
+    ([["one"], [], ["two", "three"]], "one\ntwo\nthree"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), SAID)
+@pytest.mark.parametrize("field", ["x", "{x}"])
+def test_what_messages_and_lists_say(value, text, field, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"x": value}) + "\n")
+    assert [row.text for row in read(tmp_path / "a.jsonl", tmp_path, field)] == [text]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, 2],
+        [0.5],
+        [True],
+        {"a": "b"},
+        [{"name": "a", "score": 1}],
+        [{"key": "a", "value": "b"}],
+        [{"role": "user", "content": 3}],
+        [[[[["a"]]]], 3],
+    ],
+)
+def test_a_template_takes_no_value_that_is_no_text(value, tmp_path):
+    """Not as Python spells it either."""
+    (tmp_path / "a.jsonl").write_text(json.dumps({"x": value, "n": 1}) + "\n")
+    (row,) = read(tmp_path / "a.jsonl", tmp_path, "{n} {x}")
+    assert row.reason.startswith("text is not a string: ")
+
+
+def test_a_template_spells_numbers_and_booleans_as_json_does(tmp_path):
+    row = {"i": 1, "f": 1.0, "t": True, "n": None}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        (found,) = read(tmp_path / name, tmp_path, "{i} {f} {t} {n}|")
+        assert found.text == "1 1.0 true |"
+
+
+def test_values_nested_too_deep_cost_their_row(tmp_path):
+    deep = ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900]
+    lines = [f'{{"x": {value}}}\n' for value in deep]
+    (tmp_path / "a.jsonl").write_text("".join(lines) + '{"x": ["a"]}\n')
+    found = read(tmp_path / "a.jsonl", tmp_path, "x")
+    assert [isinstance(row, Document) for row in found] == [False, False, True]
+
+
+def test_the_entries_of_a_map_are_fields(tmp_path):
+    entries = pa.array([[("body", "a"), ("lang", "en")]], pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({"x": entries}), tmp_path / "a.parquet")
+    assert [row.text for row in read(tmp_path / "a.parquet", tmp_path, "x.body")] == ["a"]
+    (row,) = read(tmp_path / "a.parquet", tmp_path, "x")
+    assert "x.body" in row.reason

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 
 import pytest
 
+from corpusfit import corpus
 from corpusfit.corpus import cures, find, rejects
 from corpusfit.errors import CorpusfitError
 from corpusfit.plan import ReadPlan
@@ -50,15 +52,58 @@ def test_documents_in_a_folder_are_named_with_a_cure(write, tmp_path, pattern):
     write("pile/in/a.txt", "a")
     assert len(found()) == 1
     (note,) = said
-    assert re.search(r"corpus.*\b4 files \(\.doc, \.docx, \.pdf, \.xlsx\).*a\.txt$", note)
+    assert re.search(r"corpus.*\b8 files \(1 \.doc\.gz, 1 \.docx, .*1 \.xlsx.*a\.txt$", note)
 
 
-def test_other_files_in_a_folder_are_not_named(write, tmp_path):
-    for name in (*OTHERS, "a.txt"):
+def test_files_about_the_data_are_not_named(write, tmp_path):
+    about = ["README", "LICENSE.md", "_SUCCESS", "a.txt.md5", "SHA256SUMS", "dataset_info.json"]
+    for name in (*about, ".hidden.pdf", ".part-0.crc", "a.txt"):
         write(f"pile/{name}", "a")
     said = []
     find([str(tmp_path / "pile")], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
     assert not said
+
+
+PASSED_OVER = ["a.jsonl.lz4", "part-00000", "part-00001", "one.json", "notes.md", "in/x.gz"]
+
+
+@pytest.mark.parametrize("given", ["{}", "{}/*", "{}/**", "{}/**/*", "file://{}", "memory://{}"])
+def test_every_file_that_is_passed_over_is_counted(write, tmp_path, given):
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for name in (*PASSED_OVER, "a.jsonl"):
+        memory.pipe(str(write(f"pile/{name}", "{}")), b"{}")
+    said = []
+    place = given.format(tmp_path / "pile")
+    (source,) = find([place], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    assert source.name == "a.jsonl"
+    (note,) = said
+    assert f" {len(PASSED_OVER)} files " in note
+    assert "2 without suffix" in note
+
+
+JSON_LINES = '{"text": "a"}\n{"text": "b"}\n'
+
+
+def test_json_is_read_where_each_line_is_a_row(write, tmp_path):
+    """As C4 is published; of files that differ in numbers the first decides."""
+    for number in range(3):
+        name = f"pile/c4-train.0000{number}-of-00003.json.gz"
+        write(name, gzip.compress(JSON_LINES.encode() if number < 2 else b'{"text": "c"}\n'))
+    write("pile/state.json", '{"text": "a"}\n')
+    write("pile/list.json", f"[{JSON_LINES.strip()}]".replace("\n", ",\n"))
+    write("pile/pretty.json", '{\n"text": "a"\n}\n')
+    write("pile/rows.jsonlines", JSON_LINES)
+    said = []
+    found = find([str(tmp_path / "pile")], ReadPlan(), spool=tmp_path, role="x y", note=said.append)
+    assert [source.format for source in found] == ["jsonl"] * 4
+    plan = ReadPlan()
+    rows = [row for shard in corpus.shards(found, plan) for row in corpus.rows(shard, plan)]
+    assert "".join(row.text for row in rows) == "ababcab"
+    assert "2 .json" in said[0]
+    (alone,) = find([str(write("c.json", JSON_LINES))], ReadPlan(), spool=tmp_path, role="corpus")
+    assert alone.format == "jsonl"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from seqeval.metrics import sequence_labeling as seqeval
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from corpusfit.evaluate.metrics import METRICS, from_counts
+from corpusfit.evaluate.metrics import BINARY, METRICS, from_counts
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples
 
@@ -32,6 +32,14 @@ def of_scikit_learn(gold, predicted):
         )
         found |= wanted(scores, average)
     return found
+
+
+def binary(gold, predicted, positive=1):
+    """scikit-learn's precision, recall and F1 of one of two classes."""
+    scores = precision_recall_fscore_support(
+        gold, predicted, average="binary", pos_label=positive, zero_division=0.0
+    )
+    return dict(zip(("binary_precision", "binary_recall", "binary_f1"), scores, strict=False))
 
 
 def of_seqeval(labels, gold, predicted, lengths):
@@ -80,8 +88,20 @@ def test_classification_is_that_of_scikit_learn(n, classes):
     for seed in range(4):
         gold, predicted = drawn(seed, n, classes)
         found = measure("classification", labels, gold, predicted, np.ones(n, np.int64))
-        assert found == pytest.approx(of_scikit_learn(gold, predicted), abs=1e-12)
-        assert set(found) == set(METRICS)
+        theirs = of_scikit_learn(gold, predicted)
+        if classes == 2:
+            theirs |= binary(gold, predicted)
+        assert found == pytest.approx(theirs, abs=1e-12)
+        assert set(found) == {*METRICS, *(BINARY if classes == 2 else ())}
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted"), [([0, 0], [0, 0]), ([0, 1], [0, 0]), ([0, 0], [1, 1]), ([1], [1])]
+)
+def test_degenerate_binary_predictions_score_as_in_scikit_learn(gold, predicted):
+    answers = np.array(predicted, np.int32)
+    found = measure("classification", ("neg", "pos"), np.array(gold), answers, np.ones_like(gold))
+    assert {name: found[name] for name in BINARY} == binary(gold, predicted)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ import gzip
 import io
 import json
 import random
+import re
+import subprocess
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -268,3 +271,129 @@ def test_a_truncated_archive_is_an_error(write, share):
 def test_a_broken_parquet_file(write):
     with pytest.raises(InputError, match=r"train\.parquet.*unreadable parquet"):
         read(write("train.parquet", b"PAR1 and no more"))
+
+
+MULTI_HOT = [[1, 0, 1], [0, 0, 0], [0, 1, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]]
+SETS = [{"0", "2"}, set(), {"1", "2"}, {"1"}, {"0"}, {"0", "1", "2"}]
+
+
+def lists(folder, write_as, splits=("train", "dev", "test"), labels=MULTI_HOT):
+    for split in splits:
+        for suffix, encode in write_as.items():
+            (folder / f"{split}.{suffix}").write_bytes(encode(labels))
+    return folder
+
+
+def labels_of(task, split="train"):
+    return [{task.labels[i] for i in np.flatnonzero(own)} for own in getattr(task, split).labels]
+
+
+def json_rows(labels, turn=lambda v: v):
+    rows = ({"text": f"text {i}", "label": list(map(turn, own))} for i, own in enumerate(labels))
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def csv_rows(labels, spell=json.dumps):
+    return separated([(f"text {i}", spell(own)) for i, own in enumerate(labels)], ",").encode()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "encode"),
+    [
+        ("jsonl", json_rows),
+        ("jsonl", lambda labels: json_rows(labels, bool)),
+        ("jsonl", lambda labels: json_rows(labels, float)),
+        ("jsonl", lambda labels: json_rows(labels, str)),
+        ("csv", csv_rows),
+        ("csv", lambda labels: csv_rows(labels, lambda own: str(list(map(bool, own))))),
+        ("parquet", lambda labels: parquet([(f"text {i}", o) for i, o in enumerate(labels)])),
+    ],
+)
+def test_lists_of_zeros_and_ones_are_multi_hot(tmp_path, suffix, encode):
+    task = read(lists(tmp_path, {suffix: encode}))
+    assert task.kind == "multilabel"
+    assert task.labels == ("0", "1", "2")
+    assert [labels_of(task, split) for split in ("train", "dev", "test")] == [SETS] * 3
+    assert sum("3 classes" in note for note in task.notes) == 1
+
+
+def test_the_classes_of_multi_hot_lists_have_names(tmp_path):
+    folder = lists(tmp_path, {"jsonl": json_rows})
+    task = read(folder, label_names="toxic, insult, threat")
+    assert labels_of(task)[0] == {"toxic", "threat"}
+    with pytest.raises(UsageError, match=r"label_names"):
+        read(folder, label_names="toxic,insult")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[[2, 5], [5], []], [[0], [1], [0]], [[0, 1], [1], [0]], [[0, 2], [1, 2], [2, 0]]],
+)
+def test_other_lists_of_numbers_are_class_numbers(tmp_path, labels):
+    task = read(lists(tmp_path, {"jsonl": json_rows}, labels=labels))
+    assert labels_of(task) == [set(map(str, own)) for own in labels]
+    assert any("numbers of classes" in note for note in task.notes)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [[0, 0, 1], [1, 0]],  # of two lengths
+        [[0, 3, 0, 1], [1, 0, 0, 2]],  # counts
+        [[True, False], [True]],
+        [[1.0, 0.0], [1.0]],
+    ],
+)
+def test_lists_that_are_neither_are_refused(tmp_path, labels):
+    with pytest.raises(InputError, match=r"train has \["):
+        read(lists(tmp_path, {"jsonl": json_rows}, labels=labels))
+
+
+@pytest.mark.parametrize("odd", [[1, 0], [0, 1, 2], [1, 0, 0, 1]])
+def test_a_split_of_other_lists_than_train_is_refused(tmp_path, odd):
+    folder = lists(tmp_path, {"jsonl": json_rows})
+    (folder / "test.jsonl").write_bytes(json_rows([*MULTI_HOT, odd]))
+    with pytest.raises(InputError, match=r"of 3 .* test has \["):
+        read(folder)
+
+
+def test_a_text_in_several_strings_is_no_row_of_words(tmp_path):
+    rows = [{"text": ["one part", "another"], "label": "ab"[i % 2]} for i in range(20)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = read(tmp_path)
+    assert task.kind == "classification"
+    assert task.train.pieces[0] == ["one part\nanother"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+@pytest.mark.parametrize("every", [1, 9])
+def test_a_task_that_is_not_in_utf8_gets_a_cure_that_works(tmp_path, suffix, encoding, every):
+    texts = [f"sales rose to {i} m" + "\u00a3" * (i % every == 0) for i in range(30)]
+    data = separated([(text, "ab"[i % 2]) for i, text in enumerate(texts)], ",").encode(encoding)
+    file = tmp_path / f"train.{suffix}"
+    file.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+    try:
+        said = " ".join(read(tmp_path).notes)
+    except InputError as e:
+        said = str(e)
+    assert str(file) in said
+    command = re.search(r"(gzip|iconv) -.*?\.old( && rm \S+\.csv)?", said)[0]
+    subprocess.run(["sh", "-c", command], check=True)
+    task = read(tmp_path)
+    assert sorted(t for own in (task.train, task.dev, task.test) for (t,) in own.pieces) == sorted(
+        texts
+    )
+
+
+def test_columns_that_are_not_in_utf8_get_the_same_cure(tmp_path):
+    (tmp_path / "train.conll").write_bytes("caf\u00e9\tO\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"iconv -f WINDOWS-1252 .*train\.conll\.old"):
+        read(tmp_path)
+
+
+def test_a_split_without_a_label_of_train_is_refused_before_the_work(write):
+    rows = [(f"text {i}", "ab"[i % 2]) for i in range(10)]
+    folder = three(write, rows[:8] + [(text, label.upper()) for text, label in rows[8:]])
+    with pytest.raises(InputError, match=r"in test .*'A', 'B'"):
+        read(folder)

@@ -58,6 +58,22 @@ def test_pair_inputs_are_all_test(tmp_path):
     assert pairs_of(task.test) == [(b, a) for a, b in PAIRS]
 
 
+@pytest.mark.parametrize(
+    ("ending", "direction", "texts", "labels"),
+    [("zh_CN", "de-zh_CN", "狗 猫 三", ("de", "zh_CN", "zh")),
+     ("pt-BR", "de-pt_BR", "cão gato três", ("de", "pt_BR")),
+     ("jp", "de-jp", "いぬ ねこ さん", ("de", "jp", "char"))],
+)  # fmt: skip
+def test_the_tokenizer_of_bleu_is_decided_with_the_languages(
+    tmp_path, ending, direction, texts, labels
+):
+    pairs = list(zip((german for german, _ in PAIRS), texts.split(), strict=True))
+    for name, side in (("de", 0), (ending, 1)):
+        (tmp_path / f"test.{name}").write_text("".join(p[side] + "\n" for p in pairs), "utf-8")
+    task = read(tmp_path, TaskPlan(direction=direction))
+    assert (task.labels, pairs_of(task.test)) == (labels, pairs)
+
+
 @pytest.mark.parametrize("direction", ["", "de-en"])
 def test_columns_of_a_tsv(tmp_path, direction):
     head = "id\tde\ten\n" if direction else ""

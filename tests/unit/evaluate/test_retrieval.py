@@ -58,6 +58,7 @@ def test_copies_are_one_sentence():
         deduplicate(["Hi", "Hi", "Night"]),
     )
     assert (target.texts, target.places.tolist()) == (["Hi", "Night"], [0, 0, 1])
+    assert deduplicate(["e\u0301", "é", "e"]).places.tolist() == [0, 0, 1]
     queries = np.array([[1, 0.1], [1, 0.2], [0, 1]], np.float32)
     others = np.array([[1, 0], [0, 1]], np.float32)
     assert retrieved(source, target, queries, others).tolist() == [True, True, True]

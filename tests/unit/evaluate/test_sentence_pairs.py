@@ -67,6 +67,13 @@ def test_unequal_sides_are_an_error_that_names_the_line(write, longer):
         read_pairs(f"{folder}a")
 
 
+def test_the_name_orders_languages_with_scripts(write):
+    folder = write("flores.zho_Hans-eng_Latn.eng_Latn", "one\n")
+    write("flores.zho_Hans-eng_Latn.zho_Hans", "一\n")
+    found = read_pairs(f"{folder}flores.zho_Hans-eng_Latn")
+    assert (found.languages, found.sides) == (("zho_Hans", "eng_Latn"), (["一"], ["one"]))
+
+
 def test_columns_of_a_header_as_a_corpus_has_them(write):
     """An extra column is ignored; a row with a missing column lacks its translation."""
     folder = write("a.tsv", "id\tde\ten\n1\teins\tone\n2\tzwei\n3\tdrei\tthree\tx\n")

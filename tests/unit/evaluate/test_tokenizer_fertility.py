@@ -35,6 +35,12 @@ def test_counts_worked_out_by_hand(vocabulary):
     assert found.tolist() == [[15, 8, sum(tokens), 2], [0, 0, 0, 0], [1, 0, 1, 0]]
 
 
+def test_vowel_signs_are_parts_of_words():
+    assert WORD.findall("हिन्दी भाषा, cafe\u0301 12 தமிழ்") == [
+        "हिन्दी", "भाषा", ",", "cafe\u0301", "12", "தமிழ்",
+    ]  # fmt: skip
+
+
 def test_words_have_the_pieces_of_the_tokenizers_own_tokenize(vocabulary, tmp_path):
     """Against transformers' BERT tokenizer on each word alone."""
     from transformers import BertTokenizerFast

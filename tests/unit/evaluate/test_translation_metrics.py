@@ -80,7 +80,8 @@ def test_the_signature_is_that_of_the_scores():
     for name, metric in METRICS.items():
         metric.corpus_score(["a"], [["a"]])
         assert signatures[name] == str(metric.get_signature())
-    assert "tok:zh" in load("translation").signatures(("en", "zh"))["bleu"]
+    for labels in (("en", "zh"), ("en", "zho_Hans"), ("en", "cn", "zh")):
+        assert "tok:zh" in load("translation").signatures(labels)["bleu"]
 
 
 def test_chinese_is_cut_into_characters():

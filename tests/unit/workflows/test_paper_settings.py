@@ -156,7 +156,7 @@ TASKS = {
 
 @pytest.fixture
 def recipe(monkeypatch):
-    for name in ("CORPUSFIT_DATA", "CORPUSFIT_PAIRS"):
+    for name in ("CORPUSFIT_DATA", "CORPUSFIT_PAIRS", "CORPUSFIT_MODELS"):
         monkeypatch.setenv(name, "/somewhere")
     return lambda name: read_recipe(PAPERS / f"{name}_paper.toml")
 

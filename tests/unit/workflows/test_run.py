@@ -159,3 +159,13 @@ def test_selected_parts_are_read_by_number(tmp_path):
 
 def test_nothing_chosen_has_no_threshold():
     assert (Chosen().segments, Chosen().threshold) == (0, None)
+
+
+def test_what_a_folder_has_beside_its_texts_is_in_the_warnings_of_a_run(run, jsonl, tmp_path):
+    (tmp_path / "pile").mkdir()
+    for name in ("a.jsonl", "b.jsonl.lz4"):
+        (tmp_path / "pile" / name).write_text('{"text": "a"}\n')
+    context = run.at(tmp_path)
+    found = context.find([str(tmp_path / "pile")], run.plan.read, "corpus")
+    assert [source.name for source in found] == ["a.jsonl"]
+    assert "1 .lz4" in Run.of(context, run.plan, [], found).warnings[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from corpusfit.adapt.objectives.causal import Causal
 from corpusfit.adapt.objectives.contract import Network, Objective
 from corpusfit.adapt.objectives.masked import MaskedLM, MaskedPairs
@@ -38,6 +40,8 @@ def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> O
     if plan.name == SIMCSE:
         return SimCse(special, plan.temperature)
     if plan.name == "causal":
+        if special.end in special.suffix:  # texts end with it already, and their parts should not
+            special = dataclasses.replace(special, suffix=())
         return Causal(special)
     if plan.whole_word and special.begins is None:
         raise ModelError(

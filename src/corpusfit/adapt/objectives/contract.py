@@ -74,7 +74,8 @@ class Objective(ABC):
     special: SpecialTokens
     packs: ClassVar[bool] = True
     whole_steps: ClassVar[bool] = False
-    """Whether a step's rows go through the model together, as the loss compares them."""
+    """Whether a step's rows, two or more, go through the model together, as the loss compares them.
+    """
     specials: ClassVar[int] = 1
     """How often the closing special tokens occur in a chunk."""
 

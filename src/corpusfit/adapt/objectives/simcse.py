@@ -4,7 +4,7 @@ What: every text goes through the model twice, with other dropout; among the sec
 one of the same text should be the most similar to its first.
 Why: dropout is the least noise that leaves the meaning of a text as it is.
 Trade-off: a step goes through the model as a whole, as its texts are each other's negatives; of
-several processes each has its own.
+several processes each has its own. Copies of a text are no negatives of it.
 Reference: Gao et al. (2021), SimCSE, section 3, equation 4.
 """
 
@@ -54,6 +54,11 @@ class SimCse(Objective):
         with torch.autocast(micro.ids.device.type, enabled=False):  # bf16 is too coarse for cosines
             one, other = normalize(embeddings.float(), dim=1).chunk(2)
             logits = one @ other.T / self.temperature
+            number = torch.unique(micro.ids, dim=0, return_inverse=True)[1]
+            copies = number[:, None] == number
+            copies.fill_diagonal_(fill_value=False)
+            if copies.any():  # no model can distinguish a text from its copy
+                logits = logits.masked_fill(copies, -torch.inf)
             return weighted_sum(logits, micro.labels, micro.scale), 0.0
 
 

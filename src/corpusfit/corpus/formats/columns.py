@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
+from corpusfit.corpus.cutting import BOM, Block, Lines, Text, cut, lines_of
 from corpusfit.corpus.fields import Row
 from corpusfit.corpus.pairs import LineReader, Pairs, pair_of, side_names
 from corpusfit.corpus.unpack import Stream
@@ -36,7 +36,7 @@ class Columns(Pairs):
         places = self._places(source, plan, "The input")
         first = b"%d %d\n" % places
         headers = int(bool(source.translation))
-        for block in cut(Stream(source, plan), Lines(), plan):
+        for block in cut(Text(Stream(source, plan), plan), Lines(), plan):
             data, row, byte = block.data, block.first_row, block.first_byte
             if headers and row == 0:
                 header = data.partition(b"\n")[0]
@@ -68,7 +68,7 @@ class Columns(Pairs):
         """The first line of a TSV with named columns, without its line end; else empty."""
         if not source.translation:
             return b""
-        lines, _ = LineReader(Stream(source, plan), plan).take(1)
+        lines, _ = LineReader(Text(Stream(source, plan), plan), plan).take(1)
         return lines[0].removeprefix(BOM).removesuffix(b"\r") if lines else b""
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:

@@ -10,6 +10,7 @@ Reference: https://jsonlines.org
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,8 +20,8 @@ import orjson
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format, completed, is_utf8
-from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
-from corpusfit.corpus.fields import Pick, Row, fields_in, from_mapping
+from corpusfit.corpus.cutting import BOM, Block, Lines, Text, cut, lines_of
+from corpusfit.corpus.fields import Pick, Row, fields_in, from_mapping, json_value
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
@@ -81,13 +82,13 @@ class Jsonl(JsonLines):
     """Files of JSON lines."""
 
     name = "jsonl"
-    suffixes = (".jsonl", ".ndjson")
+    suffixes = (".jsonl", ".ndjson", ".jsonlines")
     begins = b"{"
     plain = line_ends = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole lines."""
-        return cut(Stream(source, plan), Lines(), plan)
+        return cut(Text(Stream(source, plan), plan), Lines(), plan)
 
 
 def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
@@ -99,15 +100,27 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
     texts = [n for name in asked for n in (name, name.partition(".")[0]) if n in row]
     names, has_text = (*texts, plan.id_field), bool(texts)
     kept = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
+    return line_of(kept)
+
+
+_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+
+
+def line_of(row: Mapping[Any, Any]) -> bytes:
+    """A row of any values as a JSON line; one that is not Unicode is rejected when it is read."""
     try:
-        return orjson.dumps(kept, default=_foreign) + b"\n"
+        return orjson.dumps(row, default=json_value, option=_OPTIONS) + b"\n"
     except orjson.JSONEncodeError:
-        return b'"\xff"\n'  # not valid Unicode: the parser rejects the row as invalid UTF-8
+        pass
+    try:  # an integer of more than 64 bits, in its digits
+        words = json.dumps(row, default=json_value)
+        return orjson.dumps(json.loads(words, parse_int=_digits)) + b"\n"
+    except (orjson.JSONEncodeError, TypeError, ValueError, RecursionError):
+        return b'"\xff"\n'
 
 
-def _foreign(value: object) -> dict[str, str]:
-    """Replaces a value that JSON cannot hold, such as an image; the reader rejects it."""
-    return {"type": type(value).__name__}
+def _digits(number: str) -> int | str:
+    return int(number) if -(1 << 63) <= int(number) < 1 << 64 else number
 
 
 def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:

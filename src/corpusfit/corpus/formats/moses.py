@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from corpusfit.corpus import rejects
-from corpusfit.corpus.cutting import Block, Lines, cut, lines_of
+from corpusfit.corpus.cutting import Block, Lines, Text, cut, lines_of
 from corpusfit.corpus.fields import Row
 from corpusfit.corpus.pairs import LineReader, Pairs, pair_of, side_names
 from corpusfit.corpus.unpack import Stream, unpacked_name
@@ -100,21 +100,21 @@ def _interleaved(lines: list[bytes], others: list[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _counted(stream: Stream) -> int | None:
-    """Number of lines of a stream; None if it cannot be unpacked to its end."""
+def _counted(text: Text) -> int | None:
+    """Number of lines of a file; None if it cannot be unpacked to its end."""
     lines, last = 0, b"\n"
-    for chunk in stream:
+    for chunk in text:
         lines += chunk.count(b"\n")
         last = chunk[-1:] or last
-    return None if stream.problem else lines + (last != b"\n")
+    return None if text.problem else lines + (last != b"\n")
 
 
-def _two(source: Source, plan: ReadPlan) -> tuple[Stream, Stream]:
-    """Streams of both line-aligned files."""
+def _two(source: Source, plan: ReadPlan) -> tuple[Text, Text]:
+    """Both line-aligned files."""
     other = replace(
         source, url=source.translation, compression=unpacked_name(source.translation)[1]
     )
-    return Stream(source, plan), Stream(other, plan)
+    return Text(Stream(source, plan), plan), Text(Stream(other, plan), plan)
 
 
 def _uneven(files: list[str], lines: int, *, first_is_longer: bool) -> InputError:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, ClassVar, cast
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,74 +28,21 @@ from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import MIB, Block
 from corpusfit.corpus.fields import Row, fields_in, from_mapping
 from corpusfit.corpus.files import open_stored, unreadable
+from corpusfit.corpus.formats.jsonl import line_of
+from corpusfit.corpus.tables import records
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-_BATCH = 256
-_FIELDS, _TYPE = b"fields", b"type"
+BATCH = 256
+"""Rows of a batch."""
+_FIELDS = b"fields"
 
 
-class Parquet(Format):
-    """Parquet files."""
-
-    name = "parquet"
-    suffixes = (".parquet",)
-    all_fields = False
-
-    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
-        batches = _Batches(source, plan)
-        limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
-        held: list[Any] = []
-        several = len(fields_in(plan.text_field)) > 1
-        size = first = row = 0
-        for batch in batches:
-            begin = 0
-            for at, length in enumerate(_lengths(batch, several=several)):
-                long = length > longest
-                size += 0 if long else length
-                row += 1
-                if not long and size < limit:
-                    continue
-                held.append(batch.slice(begin, at - begin + (not long)))
-                rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
-                position = min(source.size, source.size * row // max(1, batches.rows))
-                yield Block(first, 0, _packed(held), rejected, position)
-                held, size, first, begin = [], 0, row, at + 1
-            held.append(batch.slice(begin))
-        rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
-        if row > first or rejected:
-            yield Block(first, 0, _packed(held), rejected, source.size)
-
-    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The rows of one shard."""
-        if not shard.data:
-            return
-        table = pa.ipc.open_stream(shard.data).read_all()
-        notes = table.schema.metadata
-        if not {plan.text_field, *fields_in(plan.text_field)} & {*table.column_names}:
-            if _TYPE in notes:
-                reason = f"{rejects.kind(rejects.not_a_string(0))}: {notes[_TYPE].decode()}"
-            else:
-                reason = rejects.missing_field(plan.text_field, notes[_FIELDS].decode().split("\n"))
-            yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
-            return
-        for row, record in enumerate(table.to_pylist(), shard.first_row):
-            try:
-                decoded = {name: _decoded(value) for name, value in record.items()}
-            except UnicodeDecodeError:
-                yield Reject(row, 0, rejects.INVALID_UTF8)
-            else:
-                yield from_mapping(row, 0, decoded, plan)
-
-
-def _decoded(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-class _Batches:
+class Batches:
     """Record batches of the needed columns; `problem` tells why they ended early."""
+
+    form = "parquet"
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
         self.rows = 0
@@ -106,26 +54,41 @@ class _Batches:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                # read pages one by one, not whole column chunks
-                parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
-                self.rows = parquet.metadata.num_rows
-                names = parquet.schema_arrow.names
-                fields = [n for own in parquet.schema_arrow for n in _names(own.name, own.type)]
-                field = self._plan.text_field
-                asked = (field, *fields_in(field), self._plan.id_field)
-                wanted = [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
-                read = wanted or _counted(parquet.schema)
-                # a batch must not span two groups: an error would lose both
-                for group in range(parquet.num_row_groups if read else 0):
-                    for batch in parquet.iter_batches(
-                        _BATCH, row_groups=[group], columns=read, use_threads=False
-                    ):
-                        own = _flat(batch, wanted) if wanted else batch.select([])
-                        yield _plain(own, self._plan, fields)
+                for batch, schema in self.read(file):
+                    fields = [n for own in schema for n in _names(own.name, own.type)]
+                    wanted = self.wanted(schema.names)
+                    own = _flat(batch, wanted) if wanted else batch.select([])
+                    yield _plain(own, fields)
         except (pa.ArrowException, OSError, LookupError, ValueError) as e:  # the last: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
-            self.problem = rejects.unreadable("parquet", e)
+            self.problem = rejects.unreadable(self.form, e)
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[Any, Any]]:
+        """Batches with the wanted columns, each with the schema of the whole file."""
+        # read pages one by one, not whole column chunks
+        parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
+        self.rows = parquet.metadata.num_rows
+        maps = {field.name for field in parquet.schema_arrow if pa.types.is_map(field.type)}
+        wanted = self.wanted(parquet.schema_arrow.names)
+        columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
+        columns = columns or _counted(parquet.schema)
+        # a batch must not span two groups: an error would lose both
+        for group in range(parquet.num_row_groups if columns else 0):
+            for batch in parquet.iter_batches(
+                BATCH, row_groups=[group], columns=columns, use_threads=False
+            ):
+                yield batch, parquet.schema_arrow
+
+    def wanted(self, names: list[str]) -> list[str]:
+        """The fields of the text and the id that are among some columns, or within one."""
+        field = self._plan.text_field
+        asked = (field, *fields_in(field), self._plan.id_field)
+        return [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
+
+    def position(self, row: int) -> int:
+        """The share of the stored size that is read with a number of rows."""
+        return min(self._source.size, self._source.size * row // max(1, self.rows))
 
     def _file(self) -> BinaryIO:
         """The stored file, or its unpacked form."""
@@ -140,7 +103,52 @@ class _Batches:
         return file
 
 
-_KEPT = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating, pa.types.is_list)
+class Parquet(Format):
+    """Parquet files."""
+
+    name = "parquet"
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    all_fields = False
+    batches: ClassVar[type[Batches]] = Batches
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
+        batches = self.batches(source, plan)
+        limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
+        held: list[Any] = []
+        named = fields_in(plan.text_field)
+        field = named[0] if len(named) == 1 else plan.text_field
+        size = first = row = 0
+        for batch in batches:
+            begin = 0
+            for at, length in enumerate(_lengths(batch, field)):
+                long = length > longest
+                size += 0 if long else length
+                row += 1
+                if not long and size < limit:
+                    continue
+                held.append(batch.slice(begin, at - begin + (not long)))
+                rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
+                yield Block(first, 0, _packed(held), rejected, batches.position(row))
+                held, size, first, begin = [], 0, row, at + 1
+            held.append(batch.slice(begin))
+        rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
+        if row > first or rejected:
+            yield Block(first, 0, _packed(held), rejected, source.size)
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard."""
+        if not shard.data:
+            return
+        table = pa.ipc.open_stream(shard.data).read_all()
+        if not {plan.text_field, *fields_in(plan.text_field)} & {*table.column_names}:
+            names = table.schema.metadata[_FIELDS].decode().split("\n")
+            reason = rejects.missing_field(plan.text_field, names)
+            yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
+            return
+        plain = all(map(_is_json, table.schema.types))
+        for row, record in enumerate(records(table), shard.first_row):
+            yield from_mapping(row, 0, record if plain else orjson.loads(line_of(record)), plan)
 
 
 def _names(name: str, kind: Any) -> list[str]:
@@ -169,43 +177,27 @@ def _flat(batch: Any, names: list[str]) -> Any:
     for name in inner:
         first, *rest = name.split(".")
         with contextlib.suppress(KeyError, pa.ArrowException):  # no such field
-            columns[name] = pc.struct_field(batch.column(first), rest)
+            column = batch.column(first)
+            if pa.types.is_map(column.type):
+                columns[name] = pc.map_lookup(column, ".".join(rest), "first")
+            else:
+                columns[name] = pc.struct_field(column, rest)
     if not inner:
         return batch
     return pa.RecordBatch.from_pydict(columns) if columns else batch.select([])
 
 
-def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
-    """The batch's strings as bytes; numbers, booleans and lists as they are; no other columns."""
-    notes, columns = {_FIELDS: "\n".join(names).encode()}, {}
-    for name in batch.schema.names:
-        column = batch.column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        kind = column.type
-        if pa.types.is_null(kind) or _is_string(kind):
-            columns[name] = column.cast(pa.large_binary())
-        elif name in fields_in(plan.text_field) and _is_date_or_decimal(kind):
-            columns[name] = column.cast(pa.string()).cast(pa.large_binary())
-        elif name == plan.text_field and not _is_chat(kind):
-            inner = ", ".join(_names(name, kind)) if pa.types.is_struct(kind) else ""
-            notes[_TYPE] = f"{kind}{inner and f'; fields are {inner}'}".encode()
-        elif any(is_kind(kind) for is_kind in _KEPT) or _is_chat(kind):
-            columns[name] = column
-    fields = [pa.field(name, column.type) for name, column in columns.items()]
-    schema = pa.schema(fields, metadata=notes)
-    if not columns:
+def _plain(batch: Any, names: list[str]) -> Any:
+    """The batch without dictionaries, which differ between batches, and the names of all fields."""
+    decoded = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    notes = {_FIELDS: "\n".join(names).encode()}
+    if not decoded:
         return batch.select([]).replace_schema_metadata(notes)
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
-
-
-def _is_date_or_decimal(kind: Any) -> bool:
-    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
-
-
-def _is_chat(kind: Any) -> bool:
-    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return bool(listed and pa.types.is_struct(kind.value_type))
+    fields = [pa.field(n, c.type) for n, c in zip(batch.schema.names, decoded, strict=True)]
+    return pa.RecordBatch.from_arrays(decoded, schema=pa.schema(fields, metadata=notes))
 
 
 def _is_string(kind: Any) -> bool:
@@ -213,15 +205,24 @@ def _is_string(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _lengths(batch: Any, *, several: bool) -> list[int]:
-    """Bytes of each text, of several fields or chats the mean; 8 more, so that all fill shards."""
-    if several or any(_is_chat(c.type) for c in batch.columns):
-        return [8 + batch.nbytes // max(1, batch.num_rows)] * int(batch.num_rows)
-    column = next((c for c in batch.columns if pa.types.is_large_binary(c.type)), None)
-    if column is None:
-        return [8] * int(batch.num_rows)
-    lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
-    return cast("list[int]", np.add(lengths, 8).tolist())
+def _is_json(kind: Any) -> bool:
+    """Whether the values of a type are those that JSON has."""
+    types = pa.types
+    if types.is_struct(kind):
+        return all(_is_json(field.type) for field in kind)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_json(kind.value_type)
+    others = types.is_null(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    return bool(others or _is_string(kind))
+
+
+def _lengths(batch: Any, field: str) -> list[int]:
+    """Bytes of each text, the mean where it is not one string; 8 more, so that all fill shards."""
+    if field not in batch.schema.names or not _is_string(batch.schema.field(field).type):
+        mean = batch.nbytes // max(1, batch.num_rows) if batch.num_columns else 0
+        return [8 + mean] * int(batch.num_rows)
+    lengths = pc.fill_null(pc.binary_length(batch.column(field).cast(pa.large_binary())), 0)
+    return cast("list[int]", np.add(lengths.to_numpy(zero_copy_only=False), 8).tolist())
 
 
 def _packed(batches: list[Any]) -> bytes:

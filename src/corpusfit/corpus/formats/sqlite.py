@@ -5,20 +5,27 @@ Why: data sets are published as databases (One Million Posts), and a statement i
 to say which column is the text, which the label, and which rows count.
 Trade-off: `byte` counts bytes of these JSON lines. The order of rows is SQLite's: that of the
 table, or of the statement's ORDER BY. A statement can only read: everything else is refused.
-Reference: https://sqlite.org/lang_select.html
+Nothing is written beside the database, and no lock is taken. With a write-ahead log or a rollback
+journal beside it, a copy of both is read in the temporary folder, where SQLite replays the log. A
+database that another program writes meanwhile is refused.
+Reference: https://sqlite.org/lang_select.html, https://sqlite.org/wal.html
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
+import shlex
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.cutting import Block, Lines, cut
-from corpusfit.corpus.files import is_url, unreadable
+from corpusfit.corpus.files import filesystem, is_url, open_stored, unreadable
 from corpusfit.corpus.formats.jsonl import JsonLines, as_line
 from corpusfit.corpus.unpack import Stream
 from corpusfit.errors import InputError
@@ -26,6 +33,8 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 _ROWS = 64
+_LOGS = ("-wal", "-journal")
+_HEAD = 32  # of a database with the number of its changes, of a log with a number of its own
 _OF_MACHINE = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL}
 _READING = {
     sqlite3.SQLITE_SELECT,
@@ -46,6 +55,16 @@ class Sqlite(JsonLines):
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole rows."""
         return cut(_JsonLines(source, plan), Lines(), plan)
+
+    def files(self, source: Source) -> list[str]:
+        """The database, and the log beside it that holds its latest rows."""
+        return [source.url, *_logs(source)]
+
+    def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
+        """The fingerprint of the database, combined with that of its log."""
+        if len(digests) == 1:
+            return digests[0]
+        return hashlib.blake2b("\n".join(digests).encode(), digest_size=16).hexdigest()
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
         """Raise `InputError` for a query that the database cannot answer."""
@@ -98,20 +117,71 @@ class _JsonLines:
 
 @contextlib.contextmanager
 def _opened(source: Source, plan: ReadPlan) -> Iterator[sqlite3.Connection]:
-    """The database, for reading alone; one that is packed or remote is copied first."""
+    """The database, for reading alone; one that is packed, remote or has a log is copied first.
+
+    Raises:
+        InputError: another program writes to it.
+    """
     with contextlib.ExitStack() as stack:
-        path = Path(source.url)
-        if source.compression or is_url(source.url):
+        path, how, logs = Path(source.url), "mode=ro&immutable=1", _logs(source)
+        before = _state(source, logs)
+        if logs or source.compression or is_url(source.url):
             path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "copy"
-            with path.open("wb") as file:
-                file.writelines(Stream(source, plan))
-        address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+            # the log last: what is committed meanwhile is at its end
+            for stored in (source, *(replace(source, url=log) for log in logs)):
+                suffix = "" if stored is source else stored.url[stored.url.rindex("-") :]
+                with path.with_name(f"copy{suffix}").open("wb") as file:
+                    file.writelines(Stream(stored, plan))
+            how = "mode=rw" if logs else how
+            _expect(source, logs, before)
+        address = f"{path.absolute().as_uri()}?{how}"
         database = stack.enter_context(contextlib.closing(sqlite3.connect(address, uri=True)))
         database.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         database.set_authorizer(
             lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
         )
-        yield database
+        try:
+            yield database
+        except sqlite3.DatabaseError:
+            _expect(source, logs, before)
+            raise
+        if not logs:
+            _expect(source, logs, before)
+
+
+def _logs(source: Source) -> list[str]:
+    """The write-ahead log or rollback journal beside a database, if it holds anything."""
+    if source.compression:
+        return []
+    if is_url(source.url):
+        fs, path = filesystem(source.url, "The input")
+        return [source.url + s for s in _LOGS if fs.exists(path + s) and fs.size(path + s)]
+    home = Path(source.url).resolve()  # SQLite looks beside the file, not beside a link to it
+    logs = [home.with_name(home.name + suffix) for suffix in _LOGS]
+    return [str(log) for log in logs if log.is_file() and log.stat().st_size]
+
+
+def _state(source: Source, logs: list[str]) -> list[object]:
+    """What changes when another program writes to a local database, or begins its log anew."""
+    if is_url(source.url):
+        return []
+    state: list[object] = []
+    for url in (source.url, *logs):
+        with open_stored(url) as file:
+            stat = os.fstat(file.fileno())
+            # of a log the beginning alone: at its end it may grow
+            state += [file.read(_HEAD), stat.st_ino]
+            state += [] if url in logs else [stat.st_size, stat.st_mtime_ns]
+    return state
+
+
+def _expect(source: Source, logs: list[str], state: list[object]) -> None:
+    """Raise `InputError` if another program wrote to the database since a state."""
+    if _state(source, logs) != state:
+        raise InputError(
+            f"{source.url} changed while it was read. Run again when no process writes to it, or "
+            f'copy it first: sqlite3 {shlex.quote(source.url)} ".backup copy.db"'
+        )
 
 
 def _statement(database: sqlite3.Connection, query: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.contract import Format, completed, is_utf8, picked
-from corpusfit.corpus.cutting import BOM, Block, Lines, Scan, cut, lines_of
+from corpusfit.corpus.cutting import BOM, Block, Lines, Scan, Text, cut, lines_of
 from corpusfit.corpus.fields import Pick, Row, from_value
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import line_ends
@@ -40,11 +40,12 @@ class Txt(Format):
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole documents."""
+        text = Text(Stream(source, plan), plan)
         if plan.txt == "lines":
-            yield from cut(Stream(source, plan), Lines(), plan)
+            yield from cut(text, Lines(), plan)
             return
         ends = _NoEnds() if plan.txt == "file" else _BlankLines()
-        for block in cut(Stream(source, plan), ends, plan, cure=_CURE):
+        for block in cut(text, ends, plan, cure=_CURE):
             if block.rejects or not block.data.isspace():
                 yield block
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,12 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.evaluate.formats.labelled import Labelled, whole_text
+from corpusfit.evaluate.formats.labelled import Labelled, lines_of, whole_text
 from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
 
-WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
+WORD = re.compile(
+    rf"[^\W\d_]+(?:(?=[^\0-\x7f])[{_MARKS}]+[^\W\d_]*)*|\d+|[^\w\s\ufeff]|_"  # ASCII is fast
+)
 """A word as in mDAPT: split at white space, with numbers and special characters separate."""
 
 _ANNOTATION = re.compile(r"T\S*\t(\S+)[ \t]+(\d+ +\d+(?: *; *\d+ +\d+)*) *(?:\t(.*))?")
@@ -124,8 +128,7 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
 
 def _annotations(path: Path) -> Iterator[_Annotation]:
     """The text-bound annotations of an `.ann` file, in file order."""
-    for number, raw in enumerate(whole_text(path).removeprefix("\ufeff").split("\n"), 1):
-        line = raw.rstrip("\r")
+    for number, line in lines_of(path):
         if not line.strip() or line.startswith(_OTHERS):
             continue
         found = _ANNOTATION.fullmatch(line)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.evaluate.formats.labelled import Labelled, whole_text
+from corpusfit.evaluate.formats.labelled import Labelled, lines_of
 
 _BLANKS = re.compile(r"[ \t]+")
 TAG = re.compile(r"O|[BIESLU](?:-.*)?")
 """A tag of an entity."""
 _DOCUMENT = "-DOCSTART-"
 _NO_TYPE = "_"  # seqeval's name
-_BOM = "\ufeff"
 
 
 def read_conll(places: Sequence[str], split: str) -> Labelled:
@@ -46,8 +45,7 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
 def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
     """Append a file's sentences."""
     first, width, between, tabs = 0, 0, True, False
-    for number, raw in enumerate(whole_text(path).removeprefix(_BOM).split("\n"), 1):
-        line = raw.rstrip("\r")
+    for number, line in lines_of(path):
         if not line.strip(" \t") or line.startswith(_DOCUMENT):
             between = True
             continue

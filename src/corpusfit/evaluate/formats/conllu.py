@@ -8,7 +8,7 @@ from pathlib import Path
 
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.conll import TAG, with_type
-from corpusfit.evaluate.formats.labelled import Labelled, whole_text
+from corpusfit.evaluate.formats.labelled import Labelled, lines_of
 
 _ID, _FORM, _MISC, _COLUMNS = 0, 1, 9, 10
 _NUMBER = re.compile(r"0\.\d+|[1-9]\d*(?:-(\d+)|\.\d+)?")
@@ -58,8 +58,7 @@ _Sentence = list[tuple[str, dict[str, str]]]
 def _sentences(path: Path) -> Iterator[_Sentence]:
     sentence: _Sentence = []
     last = 0  # the last syntactic word of the multi-word token that is open
-    for number, raw in enumerate(whole_text(path).split("\n"), 1):
-        line = raw.rstrip("\r")
+    for number, line in lines_of(path):
         if line.startswith("#"):
             continue
         if not line.strip():

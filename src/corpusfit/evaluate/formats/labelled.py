@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.corpus.cures import of_encoding
+from corpusfit.corpus.cutting import line_feeds
 from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
@@ -35,18 +38,25 @@ class Labelled:
 
 
 def whole_text(path: Path) -> str:
-    """The text of a file, decompressed; line ends and a byte order mark are kept.
+    """The text of a file, decompressed; CRLF and a byte order mark are kept.
 
     Raises:
         InputError: the file cannot be read or decompressed completely, or is not UTF-8.
     """
     source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
     stream = Stream(source, ReadPlan())
-    data = b"".join(stream)
+    data = line_feeds(b"".join(stream))
     if stream.problem:
         raise InputError(f"{path} cannot be read completely: {stream.problem}.")
     try:
         return data.decode()
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise InputError(f"{path}, line {line}: not UTF-8. Save the file as UTF-8.") from e
+        cure = of_encoding(path.name, str(path), data, alone=True)
+        raise InputError(f"{path}, line {line}: invalid UTF-8. {cure}") from e
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file without their ends, numbered from 1; raises as `whole_text` does."""
+    for number, line in enumerate(whole_text(path).removeprefix("\ufeff").split("\n"), 1):
+        yield number, line.rstrip("\r")

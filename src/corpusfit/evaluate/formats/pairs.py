@@ -78,8 +78,8 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
 
 def both_sides(places: Sequence[str], split: str) -> list[str]:
     """The texts of a split and their translations, in any direction; raises as the reader does."""
-    named = len(places) == 2 and "-".join(ending(Path(place)) for place in places)
-    found = read_translations(places, split, TaskPlan(direction=named or ""))
+    named = "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
+    found = read_translations(places, split, TaskPlan(direction=named))
     return [text for own in (*found.pieces, *found.labels) for text in own]
 
 
@@ -95,7 +95,8 @@ def pair_input(places: Sequence[str], direction: str) -> str:
         if not unpacked_name(places[0].lower())[0].endswith(".tsv"):
             return ""
         return f"pair:{places[0]}" + (f":{direction.replace('-', ',')}" if direction else "")
-    by_language = {ending(Path(place)): place for place in places}
+    # A direction has one hyphen, so that of an ending is an underscore there: pt_BR-en.
+    by_language = {ending(Path(place)).replace("-", "_"): place for place in places}
     first, second = sorted(by_language)
     allowed = f"{first}-{second} or {second}-{first} for these files"
     if sorted(direction.split("-")) != [first, second]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.evaluate.formats.labelled import Labelled, whole_text
+from corpusfit.evaluate.formats.labelled import Labelled, lines_of
 
 ABSTRACT = "###"
 """Beginning of the line with an abstract's number, the first of a file."""
@@ -28,7 +28,7 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
     texts: list[list[str]] = []
     labels: list[list[str]] = []
     for place in places:
-        for number, line in enumerate(whole_text(Path(place)).split("\n"), 1):
+        for number, line in lines_of(Path(place)):
             label, _, text = line.partition("\t")
             if not line.strip() or line.startswith(ABSTRACT):
                 continue

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
+from corpusfit.corpus import cures
 from corpusfit.corpus.fields import Row
-from corpusfit.corpus.rejects import EMPTY_LINE, missing_field, not_a_string
+from corpusfit.corpus.rejects import EMPTY_LINE, INVALID_UTF8, missing_field
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.plan import TaskPlan
@@ -29,21 +30,29 @@ class Rows:
         sources: its files.
         read: how they are read; the label is the id field.
         rows: the rows in reading order, without empty lines.
+        cure: what to do about a file that is not in UTF-8; empty if all are.
     """
 
     split: str
     sources: Sequence[Source]
     read: ReadPlan
     rows: list[Row]
+    cure: str = ""
 
     def values(self) -> list[object]:
         """The values of the label field that are not missing."""
         return [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
 
     def holds_words(self) -> bool:
-        """Whether the text field of the first row is a list: rows of words and tags."""
-        first = self.rows[0] if self.rows else None
-        return isinstance(first, Reject) and first.reason.startswith(not_a_string([]))
+        """Whether each row has as many labels as strings in its text: rows of words and tags."""
+        documents = [row for row in self.rows if isinstance(row, Document)]
+        return bool(documents) and all(
+            isinstance(row.value, list)
+            and isinstance(words := (row.fields or {}).get(self.read.text_field), list)
+            and all(isinstance(word, str) for word in words)
+            and len(words) == len(row.value)
+            for row in documents
+        )
 
     def labelled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labelled:
         """The usable rows; a note counts the others.
@@ -74,7 +83,8 @@ class Rows:
         if not bad:
             return Labelled(texts, labels)
         rows = f"{bad:,} of {bad + len(texts):,} rows of {self.split}"
-        return Labelled(texts, labels, (f"{rows} were left out: for instance, {first}.",))
+        note = f"{rows} were left out: for instance, {first}. {self.cure}".rstrip()
+        return Labelled(texts, labels, (note,))
 
     def _nothing_usable(self, bad: int, first: str, labels: bool) -> str:
         """The message for a split without usable rows."""
@@ -83,6 +93,8 @@ class Rows:
             return f"The {split} must hold texts{' with labels' * labels}; it is empty."
         begin = f"No row of the {split} has {'both a text and a label' if labels else 'a text'}"
         begin += f": {first}."
+        if self.cure:
+            return f"{begin} {self.cure}"
         for field in (read.text_field, read.id_field)[: 1 + labels]:
             lacking = _fields(self.sources, replace(read, text_field=field))
             if lacking:
@@ -112,20 +124,29 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
         id_field=plan.label_field,
         separator=plan.separator,
         quote=plan.quote,
+        escape=plan.escape,
         columns=plan.columns,
         query=plan.query,
     )
     sources = corpus.find(places, read, spool=Path(), role="task")
     rows: list[Row] = []
+    cure = ""
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(BROKEN):
                 source = sources[shard.source].url
                 raise InputError(f"{source} cannot be read completely: {reason}.")
+            if (
+                reason.startswith(INVALID_UTF8)
+                and not cure
+                and corpus.files_of(sources[shard.source])
+            ):
+                url = sources[shard.source].url
+                cure = cures.of_encoding(Path(url).name, url, alone=True)
             if reason != EMPTY_LINE:
                 rows.append(row)
-    return Rows(split, sources, read, rows)
+    return Rows(split, sources, read, rows, cure)
 
 
 def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:

@@ -43,7 +43,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
         EmptyInputError: there is no sentence.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
-    given = [name.strip() for name in plan.label_names.split(",") if name.strip()]
+    given = given_names(plan)
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
     for place in places:
@@ -66,6 +66,11 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
     if not pieces:
         raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
     return Labelled(pieces, tags)
+
+
+def given_names(plan: TaskPlan) -> list[str]:
+    """What the plan calls the numbers of labels, from 0; empty if it does not."""
+    return [name.strip() for name in plan.label_names.split(",") if name.strip()]
 
 
 def _tag(tag: object, names: Sequence[str], where: str) -> str:

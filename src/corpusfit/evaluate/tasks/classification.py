@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import InputError
+from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.contract import TaskType, in_order
-from corpusfit.evaluate.metrics import tallies
+from corpusfit.evaluate.metrics import BINARY, METRICS, tallies
+from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.evaluate.task import Examples, Task
 
 
@@ -21,8 +22,28 @@ class Classification(TaskType):
 
     forms = ("rows", "rct")
     usual = True
+    metrics = (*METRICS, *BINARY)
     default_metric = "macro_f1"
     one_class = True
+
+    def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
+        """Of two labels the positive one second, so that `BINARY` is of the second."""
+        if not plan.positive and plan.metric not in BINARY:
+            return labels
+        if len(labels) != 2:
+            setting, came = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
+            allowed = f"a metric of all classes, as the task has {len(labels):,} labels and not two"
+            if not came:
+                allowed, came = f"left out, as the task has {len(labels):,} labels", plan.positive
+            cure = f"The labels are {', '.join(labels[:8])}{', …' * (len(labels) > 8)}."
+            raise bad_setting(f"<task.{setting}>", allowed, came, cure)
+        if plan.positive and plan.positive not in labels:
+            raise bad_setting("<task.positive>", " or ".join(labels), plan.positive)
+        return labels[::-1] if plan.positive == labels[0] else labels
+
+    def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """All; those of two classes only where there are two."""
+        return self.metrics if len(labels) == 2 else METRICS
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
         """The classes of train."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import InputError
-from corpusfit.evaluate.contract import TaskType, in_order
+from corpusfit.errors import InputError, bad_setting
+from corpusfit.evaluate.contract import Splits, TaskType, in_order
 from corpusfit.evaluate.metrics import from_counts, tallies
 from corpusfit.evaluate.task import Examples, Task
 
 if TYPE_CHECKING:
     import torch
+
+
+_SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
+"""What says whether an example has a class, by the value in a multi-hot list."""
 
 
 class Multilabel(TaskType):
@@ -32,20 +38,60 @@ class Multilabel(TaskType):
     default_metric = "micro_f1"
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether all are lists."""
-        return all(isinstance(value, list) for value in labels)
+        """Whether all are lists, perhaps as text."""
+        return all(
+            isinstance(value, list) or (isinstance(value, str) and _is_written(value))
+            for value in labels
+        )
 
-    def parse(self, value: object) -> list[str] | None:
-        """The labels of a list, of its JSON text, or a single one; a list may be empty."""
+    def parse(self, value: object) -> list[Any] | None:
+        """The items of a list, of its text, or a single one; a list may be empty."""
         if isinstance(value, str) and value.lstrip().startswith("["):
+            text = value.strip()
             try:
-                value = json.loads(value)
-            except json.JSONDecodeError:
-                return None
-        parsed = list(map(super().parse, value if isinstance(value, list) else [value]))
-        if any(labels is None for labels in parsed):
-            return None
-        return list(dict.fromkeys(label for labels in parsed if labels for label in labels))
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                try:  # as pandas writes a list to CSV
+                    value = ast.literal_eval(text)
+                except (ValueError, SyntaxError, MemoryError, RecursionError):
+                    return None
+        items = value if isinstance(value, list) else [value]
+        usable = all(item in (0.0, 1.0) or super(Multilabel, self).parse(item) for item in items)
+        return items if usable else None
+
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """The labels of each example, each once; those of multi-hot lists by their places.
+
+        Lists of train that are all of one length, two or more, and hold nothing but 0 and 1, or
+        false and true, are multi-hot: as class numbers, every example would have the same classes.
+        """
+        train = splits["train"].labels
+        length = len(train[0]) if train else 0
+        hot = length > 1 and all(len(row) == length and _SWITCH.keys() >= {*row} for row in train)
+        if hot and names and len(names) != length:
+            allowed = f"{length} names, as the labels are lists of {length}"
+            raise bad_setting("<task.label_names>", allowed, ",".join(names))
+        places = names or list(map(str, range(length)))
+        changed = {}
+        for split, labelled in splits.items():
+            rows = []
+            for row in labelled.labels:
+                if hot and (len(row) != length or not _SWITCH.keys() >= {*row}):
+                    raise InputError(
+                        f"<.task> must have lists of {length} labels that are 0 or 1, as all of "
+                        f"train are; {split} has {row[:8]}. Check <task.label_field>."
+                    )
+                if hot:
+                    own = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
+                else:
+                    own = [_name(label, names) for label in _once(row, split)]
+                rows.append(list(dict.fromkeys(own)))
+            changed[split] = dataclasses.replace(labelled, labels=rows)
+        if hot:
+            called = ", ".join(places[:8]) + (", …" if length > 8 else "")
+            return changed, [f"Labels are 0 or 1 for each of {length} classes: {called}."]
+        numbered = any(isinstance(label, int) for row in train for label in row)
+        return changed, ["Labels are lists of the numbers of classes."] if numbered else []
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
         """The labels of train."""
@@ -88,3 +134,29 @@ class Multilabel(TaskType):
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         """A metric of counts."""
         return from_counts(name, summed, absent=True)
+
+
+def _is_written(value: str) -> bool:
+    """Whether it is the text of a list, as in CSV."""
+    text = value.strip()
+    return text.startswith("[") and text.endswith("]")
+
+
+def _once(row: Sequence[Any], split: str) -> Sequence[Any]:
+    """A list of labels, unless it can be none: of booleans, or with a number twice."""
+    numbers = [label for label in row if not isinstance(label, str)]
+    if len({*numbers}) < len(numbers) or any(isinstance(n, bool | float) for n in numbers):
+        raise InputError(
+            "<.task> must have lists of labels, or lists of one length that are 0 or 1 for every "
+            f"class; {split} has {row[:8]}. Check <task.label_field>, or write the names of each "
+            "example's labels."
+        )
+    return row
+
+
+def _name(label: str | int, names: Sequence[str]) -> str:
+    if names and isinstance(label, int):
+        if not 0 <= label < len(names):
+            raise bad_setting("<task.label_names>", f"names up to number {label}", ",".join(names))
+        return names[label]
+    return str(label)

@@ -38,7 +38,7 @@ class Tagging(TaskType):
     with_adapter = {"epochs": 30, "rate": 1e-4, "patience": 0}  # noqa: RUF012
     augmentations = ("tfidf",)  # translation loses the words of the tags
 
-    def prepare(self, splits: Splits) -> tuple[Splits, list[str]]:
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
         """Tags in BIO."""
         written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
         changed = {

@@ -17,6 +17,7 @@ from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.resampling import Metric
 from corpusfit.evaluate.seq2seq import SETTING, open_translator
 from corpusfit.evaluate.task import Examples, Task
+from corpusfit.languages import USUAL, bleu_tokenizer
 
 _ORDERS, _CHARACTERS, _WORDS = 4, 6, 2
 _BETA = 2**2
@@ -26,8 +27,6 @@ _CHRF = {
     "chrf": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS),
     "chrf++": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS + _WORDS),
 }
-_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
-"""Of target languages without spaces, as sacreBLEU has them without further libraries."""
 _SEED, _SHUFFLES, _RESAMPLES = 12_345, 10_000, 1_000
 _BLOCK = 500
 
@@ -36,7 +35,8 @@ class Translation(TaskType):
     """Translations of texts, scored by sacreBLEU's BLEU, chrF and chrF++.
 
     A model is not fine-tuned: it translates dev and test by beam search. An answer is a string, and
-    so is the label, the reference. `labels` of a task are its languages, source first.
+    so is the label, the reference. `labels` of a task are its languages, source first,
+    and the tokenizer of BLEU if it is not 13a.
 
     Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores; Popovic (2015, 2017) for
     chrF and chrF++; Koehn (2004) and Riezler and Maxwell (2005) for the paired tests.
@@ -134,7 +134,8 @@ def _bleu(labels: tuple[str, ...]) -> Any:
     """The BLEU of sacreBLEU, with the tokenizer of the target language."""
     with importing("A translation task", "train"):
         from sacrebleu.metrics import BLEU
-    return BLEU(tokenize=_TOKENIZERS.get(labels[-1] if labels else "", "13a"), force=True)
+    named = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
+    return BLEU(tokenize=named[0], force=True)
 
 
 def _chrf(words: int) -> Any:

@@ -5,7 +5,8 @@ model of a sample of the corpus.
 Why: TextGram compares with it. It selects ordinary text of the corpus, so it shows how much of
 another method's gain comes from the target.
 Trade-off: TextGram trains on the whole corpus; here the model is trained on a bounded sample, so
-that `fit` runs on one machine. Ordinary text is not relevant text: this is a baseline, and like
+that `fit` runs on one machine; a `fit.background` above the corpus's number of units trains on all,
+in memory. Ordinary text is not relevant text: this is a baseline, and like
 `random` it does not vote when methods are ranked.
 Reference: TextGram, section 4.3, cross-entropy, equation 10.
 """
@@ -18,6 +19,7 @@ from typing import ClassVar
 from corpusfit.score.arpa import read_arpa
 from corpusfit.score.contract import Family, Method
 from corpusfit.score.language_model import PredictableScorer, check_order, train
+from corpusfit.score.surface_forms import OWN, check_words, in_words
 from corpusfit.types import Reads, Texts
 
 
@@ -28,6 +30,8 @@ class CrossEntropy(Method[Texts]):
     Attributes:
         order: Length of the longest n-grams of the trained model, 1 to 5 (default: 3).
         signs: Count runs of punctuation as tokens (default: false).
+        words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
+            own).
         arpa_general: ARPA file of a model of general, lower-cased text, used instead of training
             (default: none).
     """
@@ -39,10 +43,12 @@ class CrossEntropy(Method[Texts]):
 
     order: int = 3
     signs: bool = False
+    words: str = OWN
     arpa_general: str = ""
 
     def __post_init__(self) -> None:
         check_order(self.order)
+        check_words(self.words, signs=self.signs, arpa_general=self.arpa_general)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -57,5 +63,5 @@ class CrossEntropy(Method[Texts]):
         """
         if self.arpa_general:
             return PredictableScorer(*read_arpa(self.arpa_general), self.signs)
-        (table,) = train([background], self.order, signs=self.signs)
-        return PredictableScorer(table, self.order, self.signs)
+        (table,) = train([in_words(background, self.words)], self.order, signs=self.signs)
+        return PredictableScorer(table, self.order, self.signs, self.words)

@@ -2,7 +2,7 @@
 
 What: the sum of the relative frequencies of a text's different n-grams that are among the `top`
 most frequent of the target (adaptive) or of the corpus (not adaptive), divided by the number of
-n-grams in the text.
+n-grams in the text unless `per_token` is false.
 Why: the simplest selection by words; TextGram builds on it and compares with it.
 Trade-off: frequent n-grams are mostly function words, so it finds a style more than a topic;
 trigrams carry more of the topic than words or bigrams (docs/benchmarks.md). Without the division
@@ -24,7 +24,7 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, fits, grams_in
 from corpusfit.score.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.score.surface_forms import written_tokens
+from corpusfit.score.surface_forms import OWN, check_words, in_words, written_tokens
 from corpusfit.score.top_ngrams import check_listing, most_frequent
 from corpusfit.types import Reads, Texts, buffers
 
@@ -38,28 +38,34 @@ class NgramCoverageScorer(Scorer[Texts]):
         places: int32 [c], the same.
         frequency: float64 [v], share of all counted n-grams, most frequent first.
         order: tokens in an n-gram.
+        per_token: whether the sum is divided by a text's number of n-grams.
+        words: whose tokens, `own` or `nltk`.
     """
 
     keys: NDArray[np.uint64]
     places: NDArray[np.int32]
     frequency: NDArray[np.float64]
     order: int
+    per_token: bool = True
+    words: str = OWN
 
     def __post_init__(self) -> None:
         require_fit(fits(self.keys, self.places, len(self.frequency)), self.order >= 1)
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: mean frequency, float32 [n] in [0, 1]."""
+        """Score n texts: mean or summed frequency, float32 [n] in [0, 1]."""
+        text = (*buffers(in_words(batch, self.words)), table())
         index = (self.keys, self.places, self.frequency)
-        return np.asarray(coverage(*buffers(batch), table(), *index, self.order))
+        return np.asarray(coverage(*text, *index, self.order, self.per_token))
 
     def explain(self, text: str) -> list[Effect]:
         """The effect of each listed n-gram; the effects add up to the score."""
-        ids, spelling = written_tokens(text)
+        ids, spelling = written_tokens(text, words=self.words)
         listed = find_each(self.keys, self.places, grams_in(ids, self.order))
+        grams = len(listed) if self.per_token else 1
         known, first = np.unique(listed, return_index=True)
         return [
-            Effect(" ".join(spelling[i : i + self.order]), self.frequency[place] / len(listed))
+            Effect(" ".join(spelling[i : i + self.order]), self.frequency[place] / grams)
             for place, i in zip(known.tolist(), first.tolist(), strict=True)
             if place >= 0
         ]
@@ -74,6 +80,9 @@ class NgramCoverage(Method[Texts]):
         top: Number of listed n-grams (default: 10000).
         adaptive: List n-grams of the target; false lists those of the corpus sample (default:
             true).
+        per_token: Divide by the number of n-grams in a text; false sums (default: true).
+        words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
+            own).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -84,8 +93,11 @@ class NgramCoverage(Method[Texts]):
     order: int = 3
     top: int = 10_000
     adaptive: bool = True
+    per_token: bool = True
+    words: str = OWN
 
     def __post_init__(self) -> None:
+        check_words(self.words)
         check_listing(self.order, self.top)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
@@ -95,6 +107,6 @@ class NgramCoverage(Method[Texts]):
             InputError: all texts there are shorter than an n-gram.
         """
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
-        listed = most_frequent(texts, role, self.order, self.top)
-        frequency = listed.counts / listed.total
-        return NgramCoverageScorer(listed.keys, listed.places, frequency, self.order)
+        listed = most_frequent(in_words(texts, self.words), role, self.order, self.top)
+        index = (listed.keys, listed.places, listed.counts / listed.total)
+        return NgramCoverageScorer(*index, self.order, self.per_token, self.words)

@@ -17,6 +17,7 @@ from typing import ClassVar
 from corpusfit.score.arpa import read_arpa
 from corpusfit.score.contract import Family, Method
 from corpusfit.score.language_model import PredictableScorer, check_order, train
+from corpusfit.score.surface_forms import OWN, check_words, in_words
 from corpusfit.types import Reads, Texts
 
 
@@ -27,6 +28,8 @@ class Perplexity(Method[Texts]):
     Attributes:
         order: Length of the longest n-grams of the trained model, 1 to 5 (default: 3).
         signs: Count runs of punctuation as tokens (default: false).
+        words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
+            own).
         arpa_in: ARPA file of a model of the target's domain, on lower-cased text, used instead of
             training (default: none).
     """
@@ -38,10 +41,12 @@ class Perplexity(Method[Texts]):
 
     order: int = 3
     signs: bool = False
+    words: str = OWN
     arpa_in: str = ""
 
     def __post_init__(self) -> None:
         check_order(self.order)
+        check_words(self.words, signs=self.signs, arpa_in=self.arpa_in)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -56,5 +61,5 @@ class Perplexity(Method[Texts]):
         """
         if self.arpa_in:
             return PredictableScorer(*read_arpa(self.arpa_in), self.signs)
-        (table,) = train([target], self.order, signs=self.signs)
-        return PredictableScorer(table, self.order, self.signs)
+        (table,) = train([in_words(target, self.words)], self.order, signs=self.signs)
+        return PredictableScorer(table, self.order, self.signs, self.words)

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
-from corpusfit.kernels.grams import grams_of
 from corpusfit.score.contract import CorpusMethod, Family
 from corpusfit.score.similarity import Graph
+from corpusfit.score.surface_forms import OWN, check_words, in_words
 from corpusfit.score.top_ngrams import check_listing, most_frequent
 from corpusfit.types import Corpus, Paired, Reads, Texts, buffers
 
@@ -48,6 +48,8 @@ class TextGram(CorpusMethod):
         neighbours: Most similar units to which each unit links (default: 100).
         pairs: Most linked pairs in the whole graph, the most similar ones; 0 for all (default:
             500000).
+        words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
+            own).
         tolerance: Mean change of a rank at which the iteration stops (default: 1e-06).
     """
 
@@ -62,12 +64,14 @@ class TextGram(CorpusMethod):
     copies: bool = False
     neighbours: int = 100
     pairs: int = 500_000
+    words: str = OWN
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
         check_listing(self.order, self.top)
         if self.anchors < 1:
             raise bad_setting("<method.anchors>", "at least 1", self.anchors)
+        check_words(self.words)
         self._graph()
 
     def score_corpus(
@@ -87,14 +91,14 @@ class TextGram(CorpusMethod):
 
     def _typical(self, texts: Texts) -> NDArray[np.int64]:
         """Positions of the target units that join the graph, int64 [a]; copies repeat."""
+        texts = in_words(texts, self.words)
         listed = most_frequent(texts, "target", self.order, self.top)
         text = (*buffers(texts), table(), listed.keys, listed.places)
-        share = coverage(*text, listed.counts / listed.total, self.order)
+        share = coverage(*text, listed.counts / listed.total, self.order, True)
         best = np.argsort(-share, kind="stable")
         if self.copies:
-            lengths = np.diff(grams_of(*buffers(texts), table(), self.order)[1])
-            found = coverage(*text, np.ones(len(listed.counts)), self.order) * lengths
-            best = np.repeat(best, np.rint(found).astype(np.int64)[best])
+            found = coverage(*text, np.ones(len(listed.counts)), self.order, False)
+            best = np.repeat(best, found.astype(np.int64)[best])
         best = best[: self.anchors]
         return np.sort(best[share[best] > 0])
 

@@ -7,16 +7,18 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from corpusfit.adapt.adapters import require_adaptable
+from corpusfit.adapt.failures import require_batch
 from corpusfit.adapt.models import LoadedModel, open_model
 from corpusfit.adapt.new_words import add_words, find_new_words
-from corpusfit.adapt.objectives import objective
-from corpusfit.adapt.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan
+from corpusfit.adapt.objectives import Objective, objective
+from corpusfit.adapt.plan import EMBEDDINGS, SIMCSE, TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
 from corpusfit.adapt.processes import start_accelerator
 from corpusfit.adapt.scratch import new_model
@@ -25,15 +27,26 @@ from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.adapt.translators import add_tags
 from corpusfit.artifacts import remove, user_path, write_bytes
+from corpusfit.corpus.same_text import FORM
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
-from corpusfit.workflows.adaptation.pair_data import choose_side, require_pairs, tags_of
+from corpusfit.workflows.adaptation.pair_data import (
+    check_marks,
+    choose_side,
+    require_pairs,
+    tags_of,
+)
 from corpusfit.workflows.adaptation.tokenizer_sample import sample_pairs, sample_texts
-from corpusfit.workflows.adaptation.training_data import sharpness, training_text
+from corpusfit.workflows.adaptation.training_data import (
+    require_enough,
+    require_suitable,
+    sharpness,
+    training_text,
+)
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
 from corpusfit.workflows.cards import SELECTED, write_model_card
@@ -43,6 +56,7 @@ from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.inputs import (
     TrainingInputs,
     find_training_inputs,
+    require_own_text,
     require_task,
     with_task_phase,
 )
@@ -120,6 +134,9 @@ def adapt(
     folder = AdaptFolder(out)
     folder.claim()
     accelerator = start_accelerator(hardware.device, track, out)
+    if plan.train.batch is not None:
+        whole = plan.objective.name == SIMCSE
+        require_batch(plan.train.batch, accelerator.num_processes, whole=whole)
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
     alone = locked(folder.work, "adapt", make=True)
@@ -175,22 +192,32 @@ def _prepare(
     own: Sequence[str] = ()
     if plan.then_task.on:
         task, own = training_splits(data, task, machine.progress)
+    require_own_text(data, task)
+    # before the texts are read, which takes hours for a large corpus
+    base = None if plan.model.init else open_base(plan, hardware, machine.progress.warn)
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
             require_task(texts)
-            texts = with_task_phase(texts, then, folder.work)
+            texts = with_task_phase(texts, then, context)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
         pairs = plan.objective.name == TRANSLATION
+        languages = None
         if pairs:
-            texts = require_pairs(texts, machine.progress)
+            texts, languages = require_pairs(texts, machine.progress)
         else:
             plan, texts = choose_side(plan, texts, machine.progress)
+        require_suitable(plan, texts)
         tags = tags_of(texts) if plan.objective.tag_domains else []
-        opened = _opened(plan, texts, itertools.chain(*guarded.values()), tags, hardware, machine)
-        identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
+        held = itertools.chain(*guarded.values())
+        opened = _ready(plan, base, texts, held, tags, hardware, machine)
+        if languages is not None:
+            check_marks(opened.tokenizer, languages, machine.progress)
+        identity = _identity(plan, texts, opened) | (
+            {"guard": digest(guarded), "same_text": FORM} if guarded else {}
+        )
         identity |= {"tags": tags} if tags else {}
         if plan.objective.name in EMBEDDINGS:
             identity["pooling"] = opened.model.pooling.mode
@@ -208,7 +235,7 @@ def _prepare(
             backend = backend_tokenizer(opened.tokenizer, opened.name)
             write_bytes(folder.tokenizer, backend.to_str().encode())
         end = opened.special.end if plan.objective.name == "causal" else None
-        room = length - aim.overhead()
+        room = room_of(length, aim)
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
@@ -221,11 +248,13 @@ def _prepare(
                 pairs=pairs,
             )
         text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
+        require_enough(plan, text)
         text.figures.update({"guard": counts} if guarded else {})
     ready = Ready(plan, texts, opened, aim, text, length)
     if text.then is None:
         return ready
     own_plan = task_phase(plan, length)
+    require_enough(own_plan, text.then)
     phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
     return dataclasses.replace(ready, then=phase)
 
@@ -254,8 +283,46 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
     }
 
 
-def _opened(
+def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None]) -> LoadedModel:
+    """Open the model that a plan names, and check it against every setting, before any text.
+
+    Raises:
+        UsageError: a setting does not suit the model.
+        ModelError: as `open_model`, or the model does not support the adapter.
+    """
+    opened = open_model(
+        plan.model,
+        plan.objective.name,
+        attention=hardware.attention,
+        seed=plan.seed,
+        on_warn=on_warn,
+    )
+    length = length_of(plan, opened.longest, hardware.device)
+    room_of(length, objective(plan.objective, opened.special, length))
+    if plan.adapter.kind:
+        require_adaptable(opened.model, plan.adapter)
+    tokenizer = opened.tokenizer
+    ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    if plan.objective.name == "causal" and not opened.special.prefix and ends == (None, None):
+        on_warn(
+            f"The tokenizer of {opened.name} has no token that begins or ends a text, so texts are "
+            "not ended in training, and `corpusfit evaluate` cannot measure their likelihood. Set "
+            "its bos_token or eos_token."
+        )
+    return opened
+
+
+def room_of(length: int, aim: Objective) -> int:
+    """Tokens of a text in a sequence, without the special ones."""
+    if length <= aim.overhead():
+        cure = f"{aim.overhead()} of the tokens are special ones of this model."
+        raise bad_setting("<train.length>", f"{aim.overhead() + 1} or more", length, cure)
+    return length - aim.overhead()
+
+
+def _ready(
     plan: AdaptPlan,
+    base: LoadedModel | None,
     texts: TrainingInputs,
     guarded: Iterable[str],
     tags: Sequence[str],
@@ -282,23 +349,22 @@ def _opened(
             attention=hardware.attention,
             seed=plan.seed,
         )
-    opened = open_model(
-        plan.model,
-        plan.objective.name,
-        attention=hardware.attention,
-        seed=plan.seed,
-        on_warn=machine.progress.warn,
+    assert base is not None  # noqa: S101
+    add_tags(base, tags, plan.seed)
+    if not plan.model.add_tokens:
+        return base
+    sample = sample_texts(texts, plan.seed, guarded)
+    new = find_new_words(sample, base, plan.model.add_tokens)
+    machine.progress.note(
+        f"{len(new.words):,} words join the vocabulary{_some(new.words)}; the data's words take "
+        f"{new.shorter:.1%} fewer tokens."
     )
-    add_tags(opened, tags, plan.seed)
-    if plan.model.add_tokens:
-        sample = sample_texts(texts, plan.seed, guarded)
-        new = find_new_words(sample, opened, plan.model.add_tokens)
-        opened = add_words(opened, new, plan.objective.name)
+    if new.passed:
         machine.progress.note(
-            f"{len(new.words):,} words join the vocabulary{_some(new.words)}; the data's words "
-            f"take {new.shorter:.1%} fewer tokens."
+            f"{len(new.passed):,} frequent words cannot join it, as the tokenizer has them as "
+            f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
         )
-    return opened
+    return add_words(base, new, plan.objective.name)
 
 
 def _some(words: Sequence[str]) -> str:

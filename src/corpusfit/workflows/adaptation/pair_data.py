@@ -14,17 +14,21 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.tokens import PairTokens, Tokens
 from corpusfit.adapt.translators import domain_tags
 from corpusfit.engine import Progress
-from corpusfit.errors import bad_setting
+from corpusfit.errors import UsageError, bad_setting
+from corpusfit.languages import code_of
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.inputs import TrainingInputs
-from corpusfit.workflows.pair_languages import check_sources, sampled, with_side
+from corpusfit.workflows.pair_languages import Pair, check_sources, sampled, with_side
 
 _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 
 
-def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
+def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
     """The texts of a translation, which are aligned pairs; the target of a selection is none.
+
+    Returns:
+        The texts, and the languages of the data as far as they are known.
 
     Raises:
         UsageError: an input is not aligned pairs.
@@ -46,8 +50,23 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
     for role in ([] if pairs else ["data"]) + unlike:
         allowed = "aligned pairs, or a selection of them, with <objective.name=translation>"
         raise bad_setting(f"<.{role}>", allowed, "texts", cure.format(role))
-    check_sources(texts.data, texts.read, "<.data>", progress.warn)
-    return texts
+    return texts, check_sources(texts.data, texts.read, "<.data>", progress.warn)
+
+
+def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
+    """Warn of a multilingual tokenizer that marks a side as another language than it is in."""
+    marks = (("source", "src_lang"), ("target", "tgt_lang"))
+    for (side, field), language in zip(marks, languages, strict=True):
+        mark = str(getattr(tokenizer, field, ""))
+        try:
+            marked = code_of(mark)
+        except UsageError:
+            continue  # no mark, or none of a language, as of programs
+        if marked != language:
+            progress.warn(
+                f"The {side} side of <.data> is in {language}, by a sample, and the model's "
+                f"tokenizer marks it as {mark}. If it is, save the tokenizer with another {field}."
+            )
 
 
 def choose_side(

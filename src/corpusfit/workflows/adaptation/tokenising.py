@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from corpusfit import corpus
 from corpusfit.adapt.tokens import PairTokens, Tokens, finished, read_tally
 from corpusfit.adapt.translators import domain_tag
 from corpusfit.artifacts import remove, write_bytes
+from corpusfit.corpus.same_text import FORM
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Reasons
@@ -81,6 +83,7 @@ class Tokenising:
     def _folder(self, how: str, sources: list[Source]) -> Path:
         identity: dict[str, Any] = {
             "how": f"{how} 2",  # 2: with keys
+            "keys": [FORM, unicodedata.unidata_version],
             "sources": source_identity(sources),
             "read": self.read.stated(),
             "end": self.end,

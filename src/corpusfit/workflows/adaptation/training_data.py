@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import Chunks, exclude_keys, split_heldout
-from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
+from corpusfit.adapt.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.artifacts import is_local
 from corpusfit.errors import EmptyInputError, bad_setting
@@ -119,6 +119,13 @@ def training_text(
     train = exclude_keys(train, data.keys, _keys(heldout))
     if general is not None and not texts.replay:
         heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
+    if plan.objective.name == SIMCSE:  # compares texts: the loss of one alone is 0
+        for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
+            del heldout[name]
+            context.progress.note(
+                f"The held-out loss on {name} is not measured: it compares texts, and there are "
+                "too few to hold two out."
+            )
     others = () if general is None else (general,)
     whole = TrainingText((data, *others), train, replay, heldout, figures)
     if not plan.then_task.on:
@@ -127,6 +134,36 @@ def training_text(
     _require_task_text(then, plan, measured=TASK in heldout)
     second = dataclasses.replace(whole, tokens=(phase, *others), train=then)
     return dataclasses.replace(whole, then=second)
+
+
+def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
+    """Raise `UsageError` for settings that do not suit the kinds of texts, before they are read."""
+    if plan.train.best_by == "bleu" and not texts.task:
+        cure = "Name held-out pairs with <.task>."
+        raise bad_setting("<train.best_by>", "loss without pairs of a task", "bleu", cure)
+    require_weights(plan, texts)
+
+
+def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
+    """Make sure that the texts of a step of `simcse` differ, as each is compared with the others.
+
+    Raises:
+        UsageError: a step has more texts than there are.
+        EmptyInputError: there are no two different texts.
+    """
+    if plan.objective.name != SIMCSE:
+        return
+    n, batch = len(text.train), plan.train.batch
+    parts = text.tokens[0].keys[text.train.text], text.train.begin.astype(np.uint64)
+    if n and len(np.unique(np.stack(parts), axis=1).T) < 2:
+        raise EmptyInputError(
+            "<objective.name=simcse> needs two different texts or more, and the data has one left "
+            "to train on. Name more texts, or use <objective.name=tsdae>."
+        )
+    if batch is not None and batch > n:
+        cure = f"The data has {n:,} texts, or parts of long texts, to train on."
+        allowed = f"{n:,} or fewer with <objective.name=simcse>"
+        raise bad_setting("<train.batch>", allowed, batch, cure)
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
@@ -198,17 +235,11 @@ def _general_text(
     return general
 
 
-def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
-    """float32 [n]: the relevance weight of each text, 1 with --weights off.
-
-    Reference: TADPOLE, section 3.2 (lambda) and appendix E.
-
-    Raises:
-        UsageError: the data is no selection, or not one that the policy applies to.
-    """
+def require_weights(plan: AdaptPlan, texts: TrainingInputs) -> None:
+    """Raise `UsageError` if the data is no selection, or not one that the weights apply to."""
     policy = plan.weights.policy
     if policy == "off":
-        return np.ones(len(tokens), np.float32)
+        return
     if texts.selection is None or texts.folder is None:
         cure = "Name the folder of a `corpusfit select` as <.data>."
         raise bad_setting("<weights.policy>", "off for data that is no selection", policy, cure)
@@ -228,6 +259,16 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
         allowed = "mask+lambda or off for a selection of some segments"
         raise bad_setting("<weights.policy>", allowed, policy, cure)
+
+
+def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
+    """float32 [n]: the relevance weight of each text, 1 with --weights off.
+
+    Reference: TADPOLE, section 3.2 (lambda) and appendix E.
+    """
+    if plan.weights.policy == "off":
+        return np.ones(len(tokens), np.float32)
+    assert texts.folder is not None  # noqa: S101  checked by `require_weights`
     c, alpha = sharpness(plan, texts)
     paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
     columns = (table.read_columns(p, "score", "copy") for p in paths)

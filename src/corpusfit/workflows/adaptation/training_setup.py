@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from corpusfit import corpus
 from corpusfit.adapt.adapters import add_adapter
 from corpusfit.adapt.batches import ChunkTokens
 from corpusfit.adapt.checkpoints import Checkpoints
@@ -103,6 +104,9 @@ def assemble_training(
     progress.note(summary + _weights_text(ready))
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
     rows = (settings.batch or 1) if aim.whole_steps else max(1, micro // ready.length)
+    bleu = _bleu(ready)
+    if bleu is not None:
+        progress.note(f"BLEU of held-out pairs: sacreBLEU's, with its tokenizer {bleu.tokenizer}.")
     training = Training(
         plan=settings,
         objective=aim,
@@ -117,7 +121,7 @@ def assemble_training(
         width=ready.length if packing else 0,
         seed=plan.seed,
         done=done,
-        bleu=_bleu(ready),
+        bleu=bleu,
     )
     return training, _facts(ready, training, hardware, summary)
 
@@ -127,10 +131,11 @@ def _bleu(ready: Ready) -> HeldoutBleu | None:
     if ready.plan.train.best_by != "bleu":
         return None
     if TASK not in ready.text.heldout:
-        cure = "Name held-out pairs with <.task>."
-        raise bad_setting("<train.best_by>", "loss without pairs of a task", "bleu", cure)
+        cure = "No pair of <.task> can be measured. Set a larger <train.length>, or name others."
+        raise bad_setting("<train.best_by>", "loss without held-out pairs", "bleu", cure)
     spell = partial(ready.opened.tokenizer.batch_decode, skip_special_tokens=True)
-    return HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length)
+    language = corpus.sides(ready.texts.task)[1]
+    return HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length, language)
 
 
 def _weights_text(ready: Ready) -> str:
@@ -192,4 +197,5 @@ def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -
         "tokens": int(text.train.length.sum()),
         "effective_chunks": round(effective_size(text.train.weight), 1),
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
+        "bleu_tokenizer": training.bleu.tokenizer if training.bleu else None,
     }

@@ -43,7 +43,7 @@ def described(
             {
                 "cluster": number + 1,
                 "units": len(inside),
-                "share": float(shares[:, number].mean(dtype=np.float64)),
+                "share": len(inside) / max(1, len(units)),
                 "words": words[number],
                 "domains": dict(by_domain.most_common()),
                 "examples": [units[i].text[:_LONGEST] for i in typical[:_EXAMPLES]],

@@ -157,6 +157,16 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     of = shares.argmax(axis=1).astype(np.int64)
     write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
     counts = confusion(of, known, domains.k, len(names))
+    empty = domains.k - len(np.unique(of))
+    if empty:
+        different = len(np.unique(vectors, axis=0))
+        run.warn(
+            f"{empty} of {domains.k} clusters have no unit: the embeddings of the sample's "
+            f"{len(units):,} units have {different:,} different values. Lower <mixture.k>, or name "
+            "an encoder that knows the corpus's language with <embed.embedder>."
+            if different < domains.k
+            else f"{empty} of {domains.k} clusters have no unit. Lower <mixture.k>."
+        )
     baselines = _baselines(plan, run, sample, known, len(names), domains.k, folder)
     return {
         "corpusfit": versions()["corpusfit"],

@@ -73,7 +73,7 @@ def held_out(
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
     for part in _parts(inputs, progress, setting):
-        for name, texts in _texts(part, read, spool, setting, reasons).items():
+        for name, texts in _texts(part, read, spool, setting, reasons, progress).items():
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
@@ -190,13 +190,13 @@ def _held_out_splits(found: TaskFiles, progress: Progress, setting: str) -> list
 
 
 def _texts(
-    part: _Part, read: ReadPlan, spool: Path, setting: str, reasons: Reasons
+    part: _Part, read: ReadPlan, spool: Path, setting: str, reasons: Reasons, progress: Progress
 ) -> dict[str, list[str]]:
     """The texts of a part by name; rejected rows are counted in `reasons`."""
     words = _words(part) if part.name else None
     if words is not None:
         return {part.name: words}
-    found = _rows(part.places, read, spool, setting, reasons)
+    found = _rows(part.places, read, spool, setting, reasons, progress)
     if not part.name:
         return found
     return {part.name: [text for texts in found.values() for text in texts]}
@@ -218,10 +218,15 @@ def _words(part: _Part) -> list[str] | None:
 
 
 def _rows(
-    places: Sequence[str], read: ReadPlan, spool: Path, setting: str, reasons: Reasons
+    places: Sequence[str],
+    read: ReadPlan,
+    spool: Path,
+    setting: str,
+    reasons: Reasons,
+    progress: Progress,
 ) -> dict[str, list[str]]:
     """The texts of rows, or of plain text, by source; of aligned pairs, both sides."""
-    sources = corpus.find(places, read, spool=spool, role=setting)
+    sources = corpus.find(places, read, spool=spool, role=setting, note=progress.note)
     found: dict[str, list[str]] = {}
     first, second = read.sides()
     for shard in corpus.shards(sources, read):

@@ -79,7 +79,7 @@ class Contamination:
         splits: contamination by split.
         examples: a few finds of each split, from the highest to the lowest containment.
         rows: contaminated rows, by source; of a selection, those of the corpus.
-        keys: uint64, different keys of the contaminated texts (`adapt/keys.py`), increasing.
+        keys: uint64, different keys of the contaminated texts (`corpus/same_text.py`), increasing.
         seconds: time of reading and matching.
     """
 

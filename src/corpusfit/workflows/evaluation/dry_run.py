@@ -6,15 +6,17 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from corpusfit.errors import CorpusfitError
+from corpusfit.evaluate.backtranslate import BackTranslator
 from corpusfit.evaluate.network import trains_adapter
+from corpusfit.evaluate.opening import require_models
 from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.plan import EvaluatePlan, settled
-from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, settled
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.evaluation.evaluating import seeds_of, training_sizes
+from corpusfit.workflows.evaluation.evaluating import BASE, OURS, SETTINGS, prepare, side_of
 
 _STEPS = 8
 _ANSWERED = 64
@@ -24,7 +26,7 @@ def estimate_evaluation(
     plan: EvaluatePlan,
     task: str,
     *,
-    models: int,
+    base: str,
     seeds: int,
     train_sizes: Sequence[int],
     machine: Machine,
@@ -37,23 +39,41 @@ def estimate_evaluation(
     Args:
         plan: as for `evaluate`.
         task: as for `evaluate`.
-        models: number of models.
-        seeds: fine-tunings of each model.
+        base: as for `evaluate`.
+        seeds: as for `evaluate`.
         train_sizes: as for `evaluate`.
         machine: where it runs.
 
     Returns:
         fine_tunings; train (the largest size), dev, test (examples); examples_per_second (of one
         fine-tuning, in training); seconds; words.
+
+    Raises:
+        CorpusfitError: what `evaluate` raises before its first step; of the base it is a warning.
     """
-    found = read_task(task, plan.task, seed=plan.seed)
+    plan = plan.check()
+    found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
+
+    def opened(name: str) -> list[HeadPlan]:
+        own = [model.plan for model in side_of(plan, found, name, seeds).models]
+        plans = (dataclasses.replace(plan, model=model) for model in own)
+        require_models(found, plans, SETTINGS[BASE if name else OURS])
+        return own
+
+    if base:
+        try:
+            opened(base)
+        except CorpusfitError as e:  # the time can be estimated without it
+            machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
+    if plan.augment.mt:
+        BackTranslator.load(plan.augment.mt, plan.augment.mt_back, device="cpu")
+    plan, models = dataclasses.replace(plan, model=opened("")[0]), 2 if base else 1
     if not load(found.kind).learns:
-        return _answers(plan, found, models * seeds_of(plan, found.kind, seeds), machine)
-    seeds = seeds_of(plan, found.kind, seeds)
+        return _answers(plan, found, models * seeds, machine)
     adapter = trains_adapter(plan.model)
-    finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
+    finetune = settled(plan, found.kind, adapter=adapter, longest=2**20).finetune
     epochs, batch = finetune.epochs or 1, finetune.batch or 1
-    sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
+    sizes = [size or len(found.train) for size in sizes]
     largest = max(sizes)
     sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
     count = len(sizes) * models * seeds
@@ -76,8 +96,6 @@ def estimate_evaluation(
 
 def _answers(plan: EvaluatePlan, task: Task, models: int, machine: Machine) -> dict[str, Any]:
     """The estimate where nothing is learned: each model answers dev and test once."""
-    first = plan.model.name.replace("{seed}", str(plan.seed))
-    plan = plan.with_value("model.name", first)
     most = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
     speed, at_once = _measure(plan, task, most, machine)
     work = models * (len(task.dev) + len(task.test))

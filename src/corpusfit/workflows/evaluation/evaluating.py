@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import resolve, resolve_device
-from corpusfit.engine import Meter
+from corpusfit.engine import Meter, Progress
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.answering import answering_hardware
+from corpusfit.evaluate.augment import require_allowed
 from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.network import head_fingerprint
+from corpusfit.evaluate.opening import require_models
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import EvaluatePlan, metric_of
@@ -38,6 +40,8 @@ from corpusfit.workflows.pair_languages import check_languages
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
 OURS, BASE = "model", "base"
+SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}
+"""The settings that name the models."""
 
 
 class Evaluated(Finished):
@@ -94,27 +98,15 @@ def evaluate(
         CorpusfitError: see `errors.py`; finished fine-tunings are kept.
     """
     plan = plan.check()
-    require_extras("Evaluating a model", "models", plan.model.name, base)
-    if seeds < 1:
-        raise bad_setting("<.seeds>", "1 or more", seeds)
-    found = read_task(task, plan.task, seed=plan.seed)
+    found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
     task_type = load(found.kind)
-    if not task_type.learns:
-        _require_answerable(plan, train_sizes, found.kind)
-    seeds = seeds_of(plan, found.kind, seeds, base)
-    sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
     with locked(folder.work, "evaluate", make=True):
-        side = partial(Side.of, plan.model, seed=plan.seed, seeds=seeds, learns=task_type.learns)
-        models = {OURS: side("")}
+        models = {OURS: side_of(plan, found, "", seeds)}
         if base:
-            models[BASE] = side(base)
+            models[BASE] = side_of(plan, found, base, seeds)
         folder.begin(_identity(plan, found), overwrite=overwrite)
-        if task_type.parallel:
-            references = (str(own[0]) for own in found.test.labels)
-            pairs = zip(found.test.texts(), references, strict=True)
-            check_languages(pairs, "<.task>", machine.progress.warn)
         common = split_overlaps(found)
         for note in (*found.notes, *common.notes()):
             machine.progress.warn(note)
@@ -149,6 +141,49 @@ def evaluate(
         }
         folder.finish(facts)
     return Evaluated(out, facts)
+
+
+def prepare(
+    plan: EvaluatePlan,
+    task: str,
+    base: str,
+    seeds: int,
+    train_sizes: Sequence[int],
+    progress: Progress,
+) -> tuple[Task, list[int], int]:
+    """Read the task, and check that it and the settings suit each other.
+
+    Returns:
+        The task, the training sizes, and the number of seeds.
+
+    Raises:
+        CorpusfitError: the arguments, those of `evaluate`, do not suit each other or the task.
+    """
+    require_extras("Evaluating a model", "models", plan.model.name, base)
+    if seeds < 1:
+        raise bad_setting("<.seeds>", "1 or more", seeds)
+    found = read_task(task, plan.task, seed=plan.seed)
+    task_type = load(found.kind)
+    task_type.signatures(found.labels)  # raises if the library of its metrics is missing
+    if not task_type.learns:
+        _require_answerable(plan, train_sizes, found.kind)
+    elif plan.model.frozen and not task_type.one_class:
+        cure = "Its answers are not one class of a text."
+        raise bad_setting("<model.frozen>", f"left out for {found.kind}", True, cure)
+    if plan.augment.kind:
+        require_allowed(plan.augment, found.kind)
+    seeds = seeds_of(plan, found.kind, seeds, base)
+    sizes = training_sizes(train_sizes, len(found.train))
+    if task_type.parallel:
+        references = (str(own[0]) for own in found.test.labels)
+        pairs = zip(found.test.texts(), references, strict=True)
+        check_languages(pairs, "<.task>", progress.warn)
+    return found, sizes, seeds
+
+
+def side_of(plan: EvaluatePlan, task: Task, base: str, seeds: int) -> Side:
+    """The model of a plan, or its base if that is named; raises `head_fingerprint`'s errors."""
+    return Side.of(plan.model, base, plan.seed, seeds, learns=load(task.kind).learns)
 
 
 def differs_by_seed(kind: str, *, frozen: bool) -> bool:
@@ -194,6 +229,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
         del settings["model"]["frozen"]
     for group in {"decode", "likelihood"} - {task_type.group}:
         del settings[group]
+    if not plan.task.positive:
+        del settings["task"]["positive"]
     if not task_type.parallel:
         del settings["task"]["direction"], settings["task"]["normalise"]
     hardware = (
@@ -238,6 +275,12 @@ class _Evaluation:
         pieces = self._missing()
         if not pieces:
             return
+        pending = {piece.plan.model for piece in pieces}
+        if len(pending) > 1 or self.plan.augment.kind:  # else the first piece opens the only one
+            for role, side in self.models.items():
+                own = [model.plan for model in side.models if model.plan in pending]
+                plans = (dataclasses.replace(self.plan, model=plan) for plan in own)
+                require_models(self.task, plans, SETTINGS[role])
         store_task(self.task, self.folder.task)
         for size in self.sizes:
             self._augment(size, machine)

@@ -11,6 +11,7 @@ from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
 from corpusfit.evaluate.registry import load
+from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.manifest import digest
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -112,6 +113,9 @@ def scoring(
     settings["read"] = (plan.read.sides()[0] if sideless else plan.read).decisive()
     settings["fit"] = plan.fit.identity()
     settings["methods"] = [by_content(method, files) for method in methods]
+    if any(m.name == "auto" or registry.build(m.name, m.options).reads != "embedding"
+           for m in methods):  # fmt: skip
+        settings["tokens"] = TOKENS
     return settings | {"encoders": [encoders[embed] for embed in read]}
 
 

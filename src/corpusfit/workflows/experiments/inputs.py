@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpusfit import corpus
+from corpusfit.adapt.plan import TASK, TRANSLATION
 from corpusfit.artifacts import write_bytes
 from corpusfit.compose.plan import CompositionPlan
 from corpusfit.compose.plan import read_recipe as read_composition
@@ -24,8 +25,8 @@ from corpusfit.manifest import digest, source_identity
 from corpusfit.plan import SECOND, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import INIT, ORACLE, Recipe, Selector
-from corpusfit.workflows.experiments.entries import RecipeTask
+from corpusfit.workflows.experiments.config import COMPOSE, INIT, ORACLE, Recipe, Selector
+from corpusfit.workflows.experiments.entries import BASE, RecipeTask
 from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.graph import with_found
@@ -63,8 +64,15 @@ def load_inputs(
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
         if recipe.corpus:
-            found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+            found = corpus.find(
+                recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+            )
             pile = source_identity(found)
+            trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
+            translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
+            if translates and not corpus.is_parallel(found):
+                allowed = "aligned pairs with adapt.objective.name = translation"
+                raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
             recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
             if corpus.is_parallel(found):
                 recipe = with_scored_side(recipe, found, machine.progress)

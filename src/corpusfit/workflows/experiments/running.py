@@ -16,6 +16,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import Table
 from corpusfit.manifest import versions
 from corpusfit.workflows.context import HERE, Machine
+from corpusfit.workflows.experiments.checks import faults_of
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import correlations_of
 from corpusfit.workflows.experiments.costs import costs_of
@@ -105,6 +106,9 @@ def run_recipe(
             return _measure(recipe, folder, file, machine)
         inputs = load_inputs(recipe, folder, machine, store=True)
         context = _context(dataclasses.replace(inputs, only=tuple(only)), machine)
+        faults = faults_of(inputs, context.graph, context.pending, machine.progress.warn)
+        if (fault := next(faults, None)) is not None:
+            raise fault
         if any(context.pending.left.values()):
             folder.reopen()
         if recipe.search is not None:

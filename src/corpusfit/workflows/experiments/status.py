@@ -12,6 +12,7 @@ from typing import Any
 from corpusfit.artifacts import is_local, listed
 from corpusfit.errors import bad_setting
 from corpusfit.workflows.context import HERE, Machine
+from corpusfit.workflows.experiments.checks import faults_of
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.fingerprints import on_machine
 from corpusfit.workflows.experiments.folder import RecipeFolder
@@ -80,6 +81,8 @@ def missing(
     inputs = dataclasses.replace(inputs, only=tuple(only))
     graph = build_graph(inputs)
     pending = pending_steps(graph, predictors_of(inputs, graph), folder, cells)
+    for fault in faults_of(inputs, graph, pending, machine.progress.warn):
+        machine.progress.warn(f"The run would stop before its first step: {fault}")
     left = {t.name for t in pending.tunings}
     table = [
         {**dataclasses.asdict(cell), "missing": sum(t.name in left for t in tunings)}

@@ -146,7 +146,8 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -
             wanted = here.find(source.target, source.read, f"source {source.name}: target")
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(wanted).items()}
     recipe = dataclasses.replace(recipe, sources=tuple(with_sides))
-    return ComposeContext(recipe, running, folder, sources, targets)
+    notes = list(running.passed_over)
+    return ComposeContext(recipe, running, folder, sources, targets, warnings=notes)
 
 
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:

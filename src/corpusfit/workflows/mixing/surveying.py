@@ -18,6 +18,7 @@ from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_byt
 from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan
 from corpusfit.compose.selection import Pool, quantiles
 from corpusfit.corpus import cures
+from corpusfit.corpus.same_text import FORM
 from corpusfit.errors import EmptyInputError, spelled
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
@@ -131,7 +132,8 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     known = {name: version for name, version in versions().items() if name in used}
     order = [source.name for source in recipe.sources]
     seen = {"sources": sources, "order": order, "versions": known}
-    return {**seen, "languages": list(recipe.languages), "longest": recipe.longest}
+    more = {"languages": list(recipe.languages), "longest": recipe.longest, "same_text": FORM}
+    return {**seen, **more}
 
 
 def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -146,11 +148,13 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
     """By source, counts of rows, documents, rejects and cleaning; warns of unusable rows."""
     total = [Counter[str]() for _ in shards]
     others = [Counter[str]() for _ in shards]
+    unread = [Counter[str]() for _ in shards]
     reasons = [Reasons() for _ in shards]
     losses = [cures.Losses() for _ in shards]
     for number, seen in headers(context, shards):
         total[number].update(seen["counts"])
         others[number].update(seen["others"])
+        unread[number].update(seen["unread"])
         reasons[number].add(seen["rejects"])
         rejected = (reason for *_, reason in seen["rejects"])
         losses[number].add(
@@ -169,6 +173,12 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         if why.counts:
             unused = f"{why.counts.total():,} rows of {source.name} were not used: {why}."
             context.warn(f"{unused} {cure}".rstrip())
+        if labels := unread[number]:
+            shown = ", ".join(repr(label) for label, _ in labels.most_common(3))
+            context.warn(
+                f"{labels.total():,} rows of {source.name} have a {source.language_field} that is "
+                f"no code of a language ({shown}), so their language is identified."
+            )
         found[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
             **counts,

@@ -12,6 +12,7 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.jobs.fit import Sample
+from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.manifest import digest, versions
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
@@ -78,7 +79,7 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
         "encoders": [run.encoder, run.encoders],
         "seed": run.plan.seed,
         "normalised": run.plan.fit.normalise,
-        "version": versions()["corpusfit"],
+        "version": [versions()["corpusfit"], TOKENS],
     }
     kept = run.cache / "rankings" / f"{digest(of)}.json"
     if allows == math.inf and kept.exists():

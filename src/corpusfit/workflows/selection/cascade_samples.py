@@ -28,7 +28,7 @@ from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.samples import background_texts, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.cascade_stages import Stage
-from corpusfit.workflows.selection.scoring import warn_no_common_words
+from corpusfit.workflows.selection.scoring import require_words
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 RECALL = 0.95
@@ -64,7 +64,7 @@ class CascadeSamples:
             return
         if not own:
             background_texts(run, background, fit.background)
-            warn_no_common_words(run, target, background)
+            require_words(run, target, background)
         segments, units = self._drawn(fit.background if own else 0)
         if own:
             background.write_texts([unit.text for d in units for unit in d.texts])

@@ -15,6 +15,7 @@ from corpusfit.artifacts import no_collection
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compile import CompileKernels
 from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.kernels.compiling import noticed_by
 from corpusfit.manifest import digest, source_as_dict, source_identity, undamaged, versions
 from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
@@ -223,7 +224,7 @@ def _identity(run: Run) -> dict[str, Any]:
         "encoder": run.encoder,
         "encoders": run.encoders,
         "files": run.files,
-        "versions": {"corpusfit": versions()["corpusfit"]},
+        "versions": {"corpusfit": versions()["corpusfit"], "tokens": TOKENS},
     }
 
 
@@ -357,6 +358,7 @@ def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, 
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
+        "tokens": TOKENS,
         "plan": run.asked.as_dict(),
         "method": dataclasses.asdict(used),
         "budget": run.decision and dataclasses.asdict(run.decision),

@@ -17,6 +17,7 @@ from corpusfit.artifacts import restore, store, write_bytes
 from corpusfit.embed import Encoder, load
 from corpusfit.embed.store import rounded
 from corpusfit.errors import ModelError, UsageError
+from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.manifest import undamaged, versions
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -92,7 +93,7 @@ class Fitted:
         kept = {name: value for name, value in vars(self).items() if name in _PLAIN}
         for part in ("embed", "method", "cut"):
             kept[part] = dataclasses.asdict(getattr(self, part))
-        about = {"corpusfit": versions()["corpusfit"], "asked": asked, **kept}
+        about = {"corpusfit": versions()["corpusfit"], "tokens": TOKENS, "asked": asked, **kept}
         store(folder / _ARRAYS, self.method.name, self.scorer)
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
 
@@ -109,9 +110,11 @@ class Fitted:
             found = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
             known = cls(found, method, embed, about["encoder"], about["reason"], cache, cut)
-            return known, about["asked"]
+            asked = about["asked"]
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
+        known._require_tokens(about, folder)
+        return known, asked
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
@@ -137,7 +140,18 @@ class Fitted:
         asked = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
         if encoder:
             asked["embedder"] = embed.embedder
-        return cls(found, method, embed, encoder, reason, cache, plan.cut), asked
+        known = cls(found, method, embed, encoder, reason, cache, plan.cut)
+        known._require_tokens(manifest, folder.path)
+        return known, asked
+
+    def _require_tokens(self, about: dict[str, Any], folder: Path) -> None:
+        """Check that a method on words reads texts as it did when it was fitted."""
+        reads = registry.build(self.method.name, self.method.options).reads
+        if reads != "embedding" and about.get("tokens") != TOKENS:
+            raise ModelError(
+                f"The scorer in {folder} is of a version of corpusfit that divides texts of some "
+                "scripts into other words. Fit it again."
+            )
 
 
 _ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from corpusfit import corpus
-from corpusfit.compose.languages import can_identify, identifier
+from corpusfit.languages import can_identify, identifier
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod

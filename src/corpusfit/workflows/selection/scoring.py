@@ -9,6 +9,7 @@ from pathlib import Path
 from corpusfit import corpus
 from corpusfit.artifacts import listed, read_many
 from corpusfit.embed.store import VectorStore
+from corpusfit.errors import InputError
 from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, ReadsWhole, Sample
 from corpusfit.jobs.reading import Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors
@@ -25,6 +26,7 @@ from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus, requ
 from corpusfit.workflows.samples import background_texts, read_background, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.label_scoring import score_labels, uses_labels
+from corpusfit.workflows.selection.language_check import reads_words
 from corpusfit.workflows.selection.rounds import score_in_rounds
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -76,7 +78,9 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | No
     if used.name == "auto" or run.encoder is None:
         if not background.texts.exists():  # else a killed run has drawn it
             background_texts(run, background, run.plan.fit.background)
-        warn_no_common_words(run, target, background)
+        if reads_words(run.plan):
+            named = None if used.name == "auto" else registry.build(used.name, used.options)
+            require_words(run, target, background, signs=getattr(named, "signs", False))
     if used.name == "auto":
         picked = pick(run, folder, target, background)
         used, run.reason = picked.method, picked.reason
@@ -139,9 +143,25 @@ def require_strict(run: Run, folder: SelectionFolder) -> None:
             require_none_rejected(tally, run.names)
 
 
-def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
-    """Warn if target and corpus share no word, so that words cannot separate them."""
-    if not run.one(CommonWords(background), target):
+def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
+    """Check that the target has words, and warn if the corpus has none of them.
+
+    Args:
+        run: the run.
+        target: sample of the target.
+        background: sample of the corpus.
+        signs: whether the method counts runs of punctuation as words.
+
+    Raises:
+        InputError: the target has no word, so that words can rank nothing.
+    """
+    own, common = run.one(CommonWords(background, signs), target)
+    if not own:
+        raise InputError(
+            f"<.target> must have texts with words for the method {run.plan.method.name}; none of "
+            f"its {len(target.read_texts()):,} texts has a letter or a digit. Use other texts."
+        )
+    if not common:
         run.warn(
             "The target shares no word with a sample of the corpus, so a method that compares "
             "words cannot rank the corpus. Check <read.text_field> and the languages of both."

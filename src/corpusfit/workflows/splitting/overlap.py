@@ -39,9 +39,8 @@ class SplitOverlap:
         split: the split whose texts are counted.
         within: the split that is searched; `split` itself for copies after the first.
         texts: number of texts of `split`.
-        identical: texts with an exact match.
-        shared: texts that match after normalisation (case, blanks, punctuation), `identical`
-            included.
+        identical: texts with an exact match, in any Unicode form.
+        shared: texts that match after normalisation (`corpus.same_text`), `identical` included.
         near: texts with a near-duplicate, `shared` included; None if not counted.
     """
 

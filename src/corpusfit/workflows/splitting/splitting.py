@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.corpus import cures
+from corpusfit.corpus.same_text import FORM
 from corpusfit.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
@@ -209,6 +210,7 @@ def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
         "command": "split",
         **dataclasses.asdict(plan.split),
         "seed": plan.seed,
+        "same_text": FORM,
         "read": read,
         "data": source_identity(sources),
         "versions": {"corpusfit": versions()["corpusfit"]},

@@ -14,10 +14,11 @@ from corpusfit.adapt.models import MODEL, fingerprint
 from corpusfit.artifacts import is_local
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.folders import find
+from corpusfit.embed.hardware import resolve
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
-from corpusfit.workflows.adaptation.adapting import Adapted, adapt
+from corpusfit.workflows.adaptation.adapting import Adapted, adapt, open_base
 from corpusfit.workflows.contamination.heldout import held_out
 from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.lock import locked
@@ -94,6 +95,8 @@ def tune(
     folder = TuneFolder(out)
     folder.claim()
     with locked(folder.work, "tune", make=True):
+        # every trial would fail with a model that cannot be adapted, after the corpus is scored
+        open_base(plan.adaptation(), resolve(plan.train, "train"), machine.progress.warn)
         found = _read(plan, inputs, folder, machine)
         texts = (sampled(found.corpus, plan.read), sampled(found.target, plan.target_read))
         read = with_side(plan.read, plan.embed.embedder, machine.progress.note, *texts)

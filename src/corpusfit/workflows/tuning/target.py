@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 
 from corpusfit import corpus
-from corpusfit.adapt.keys import alphanumeric, text_keys
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import cures
+from corpusfit.corpus.same_text import folded, form_of, text_keys
 from corpusfit.engine import Progress
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
@@ -52,8 +52,8 @@ class Parts:
 def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Parts:
     """Divide a target at random, so that the loss is measured on text that nothing was fitted on.
 
-    Copies (the same letters and digits) and near-duplicates (0.8 of a text's 5-grams within
-    another) of a held-out text are not selected by.
+    Copies (the same text) and near-duplicates (0.8 of a text's 5-grams within another) of a
+    held-out text are not selected by.
 
     Args:
         texts: the target.
@@ -63,7 +63,7 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
     Raises:
         InputError: there are too few different texts.
     """
-    usable = list(dict.fromkeys(text for text in texts if alphanumeric(text)))
+    usable = list(dict.fromkeys(text for text in texts if form_of(folded(text))))
     holders = _found(usable, HeldoutIndex.of_texts(guarded))
     clean = [text for i, text in enumerate(usable) if i not in holders]
     groups = Groups.of_keys(text_keys(clean), np.ones(len(clean), np.bool_), plan.seed)

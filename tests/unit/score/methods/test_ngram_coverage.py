@@ -56,6 +56,18 @@ def test_scores_are_those_of_a_count(order, top, adaptive):
         assert strengths == sorted(strengths, reverse=True)
 
 
+def test_without_division_the_score_is_the_sum():
+    """TextGram, equation 1."""
+    target, background = text_array(TARGET), text_array(BACKGROUND)
+    settings = {"order": 2, "top": 100, "per_token": False}
+    scorer = registry.build("ngram_coverage", settings).fit(target, background, seed=0)
+    mean = by_hand(TARGET, 2, 100)
+    want = [mean(t) * max(1, len(grams(t, 2))) for t in NEW]
+    np.testing.assert_allclose(scorer.score(text_array(NEW)), want, rtol=1e-6)
+    for text, score in zip(NEW, want, strict=True):
+        assert sum(e.effect for e in scorer.explain(text)) == pytest.approx(score)
+
+
 def test_only_the_commonest_are_listed():
     scorer = registry.build("ngram_coverage", {"order": 2, "top": 1}).fit(
         text_array(TARGET), text_array(BACKGROUND), seed=0

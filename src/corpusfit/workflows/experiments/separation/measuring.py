@@ -61,7 +61,9 @@ def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> M
     separation = recipe.separation or Separation()
     with called_by(RecipeKeys("select")):
         read = recipe.selectors[0].select.read
-        sources = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+        sources = corpus.find(
+            recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+        )
         if corpus.is_parallel(sources):
             recipe = with_scored_side(recipe, sources, machine.progress)
     targets = targets_of(recipe, separation, sources)

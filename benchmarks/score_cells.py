@@ -1,0 +1,923 @@
+"""One cell of benchmarks/score.py: a task, a column and a seed, from the corpus to the score.
+
+A cell is a ladder of measures, each cheaper than the next: the selection and its bits, the losses
+after adapting, a probe of the frozen model, and fine-tuning. Each finished rung is a line of the
+task's file of cells, named by a digest of everything that decides it. A rung above the selection
+depends on the selected text, not on how it came to be, so a method that selects the same text as
+before keeps its cells.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import math
+import resource
+import shutil
+import time
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+import corpusfit
+from benefit_cells import ONE, PARTS, Work, bits, lines, store, taken, texts_of
+from corpusfit.adapt.special_tokens import backend_tokenizer, special_tokens_of
+from corpusfit.artifacts import write_bytes
+from corpusfit.corpus.same_text import folded, form_of
+from corpusfit.embed.folders import find
+from corpusfit.embed.transformer import quiet
+from corpusfit.errors import CorpusfitError
+from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluate.encoding import NOWHERE, encode
+from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.registry import load
+from corpusfit.evaluate.task import Examples, Task
+from corpusfit.kernels.characters import table
+from corpusfit.kernels.kneser_ney import number_words
+from corpusfit.types import buffers, text_array
+from corpusfit.workflows import Machine
+from harness import machine
+
+Record = dict[str, Any]
+
+BASE, RANDOM = "base", "random"
+SPLITS, SIDES = ("train", "dev", "test"), ("de", "en")
+DOMAINS = ("it", "law", "medical", "captions", "news", "koran")
+KEPT = ("accuracy", "micro_f1", "macro_f1")
+STRENGTHS = tuple(10.0 ** (e / 2) for e in range(-9, 3))
+"""Inverse strengths of the probe's L2 penalty, on features of variance 1."""
+ITERATIONS = 5_000
+LENGTH = 128
+"""Most tokens of a text of a task."""
+DRAWS = 4
+"""Draws of masks of each text, for the loss."""
+GENERAL = 400
+"""Of so many documents of the corpus one is kept for the loss on general text."""
+WORDS_OF_GENERAL = 100
+RESAMPLES = 400
+"""Resampled test sets of each measure; of a task they are the same for all models."""
+UNIT = 1e-5
+"""Of the stored differences between the scores of resampled test sets and the score."""
+
+
+@dataclass(frozen=True)
+class StudyTask:
+    """A task of the study.
+
+    Attributes:
+        kind: `classification`, `tagging`, `text` (bits per byte) or `translation` (BLEU).
+        metric: what is compared, of the kind's metrics.
+        domain: prefix of the sources of the corpus that are of the task's domain.
+    """
+
+    kind: str
+    metric: str
+    domain: str
+
+
+TASKS = {
+    "chemprot": StudyTask("classification", "micro_f1", "bio_"),
+    "ncbi_disease": StudyTask("tagging", "micro_f1", "bio_"),
+    "financial_phrasebank": StudyTask("classification", "macro_f1", "finance_"),
+    "scierc": StudyTask("classification", "macro_f1", "cs_"),
+    "sst2": StudyTask("classification", "accuracy", "reviews_"),
+    "bc5cdr": StudyTask("tagging", "micro_f1", "bio_"),
+    "ag_news": StudyTask("classification", "accuracy", "news_"),
+    "acl_arc": StudyTask("classification", "macro_f1", "cs_"),
+    "text_it": StudyTask("text", "neg_bits_per_byte", "it_"),
+    "text_law": StudyTask("text", "neg_bits_per_byte", "legal_"),
+    "text_medical": StudyTask("text", "neg_bits_per_byte", "bio_"),
+    "bleu_it": StudyTask("translation", "bleu", "it"),
+    "bleu_law": StudyTask("translation", "bleu", "law"),
+    "bleu_medical": StudyTask("translation", "bleu", "medical"),
+    "bleu_koran": StudyTask("translation", "bleu", "koran"),
+}
+"""In the order of computing. Plain text and translations are tested on the sets of Koehn and
+Knowles (2017), the former on their English sides; targets are of other texts of the domain."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How models are adapted and measured.
+
+    Attributes:
+        kinds: kinds of tasks that it has.
+        base: a model's name, or none: the model is trained from scratch.
+        train: options of `corpusfit.adapt`.
+        settings: further settings of it.
+        rungs: what is measured after the selection.
+        words: factor of the words of a selection.
+    """
+
+    kinds: tuple[str, ...]
+    base: str
+    train: dict[str, Any]
+    rungs: tuple[str, ...]
+    settings: tuple[str, ...] = ("mix.heldout=32",)
+    words: float = 1.0
+
+
+LABELLED = ("classification", "tagging")
+BATCH = {"batch": 16, "length": 128}
+PAIRS_TRAINING = (
+    *("train.pair_tokens=4096", "train.schedule=inverse_sqrt"),
+    *("train.beta2=0.98", "train.decay=0.0"),
+)
+DE_EN = {
+    "options": {
+        "objective": "translation",
+        "init": "tiny",
+        "steps": 2_400,
+        "batch": 1,
+        "length": 100,
+        "rate": 3e-3,
+    },
+    "settings": ("model.vocabulary=4096", *PAIRS_TRAINING, "train.warmup_steps=200"),
+}
+"""The model that selections of pairs continue, of all pairs; as in examples/papers/README.md."""
+SETTINGS = {
+    "continued": Setting(
+        LABELLED,
+        "bert-mini-wiki",
+        {"objective": "mlm", "steps": 600, "rate": 3e-4, **BATCH},
+        ("loss", "probe", "tune500", "tune"),
+    ),
+    "sentence": Setting(
+        ("classification",),
+        "minilm",
+        {"objective": "tsdae", "steps": 600, "rate": 3e-5, **BATCH},
+        ("probe",),
+    ),
+    "decoder": Setting(
+        ("text",),
+        "",
+        {"objective": "causal", "init": "mini", "steps": 2_400, "rate": 1e-3, **BATCH},
+        ("bytes",),
+    ),
+    "translation": Setting(
+        ("translation",),
+        "de-en",
+        {"objective": "translation", "steps": 120, "batch": 1, "length": 100, "rate": 1e-3},
+        ("bleu",),
+        (*PAIRS_TRAINING, "train.warmup_steps=20"),
+        words=2 / 9,
+    ),
+    "scratch": Setting(
+        LABELLED,
+        "",
+        {"objective": "mlm", "init": "mini", "steps": 2_400, "rate": 1e-3, **BATCH},
+        ("loss", "probe", "tune500", "tune"),
+    ),
+}
+
+FINETUNE = {"epochs": 10, "rate": 1e-4, "batch": 8, "length": LENGTH, "warmup": 0.1}
+"""As in examples/papers/tadpole_table3_cpu.toml."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the study is; a smaller one tries the program.
+
+    Attributes:
+        words: of each selection, separated by white space.
+        steps: factor of the settings' training steps.
+        every: only every so many-th document of the corpus.
+        examples: most training examples of a probe; 0 is all.
+        seeds: fine-tunings of each model.
+    """
+
+    words: int = 900_000
+    steps: float = 1.0
+    every: int = 1
+    examples: int = 0
+    seeds: int = 8
+
+
+SMALL = Scale(words=20_000, steps=0.01, every=40, examples=500, seeds=1)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A rung of a cell."""
+
+    setting: str
+    task: str
+    column: str
+    seed: int
+    rung: str
+
+
+def digest(decides: Any) -> str:
+    """Hex digest of plain data."""
+    text = json.dumps(decides, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+
+
+class Cells:
+    """The finished rungs: a file of JSON lines for each task, in a folder.
+
+    A file is replaced as a whole under a lock, so programs on one machine may share the folder,
+    and one that is killed leaves the file as it was. Lines are in order, one for each digest, so
+    two machines' files merge by their union.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def records(self) -> dict[str, Record]:
+        """All records by digest, as they were when first asked for, and those added since."""
+        paths = sorted(self.folder.glob("*.jsonl"))
+        return {digest: r for path in paths for digest, r in self._read(path).items()}
+
+    def add(self, record: Record) -> None:
+        """Store a record."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{record['task']}.jsonl"
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = self._read(path) | {record["digest"]: record}
+            keys = ("setting", "column", "seed", "rung", "digest")
+            order = sorted(found.values(), key=lambda r: [r[key] for key in keys])
+            write_bytes(path, b"".join(orjson.dumps(r) + b"\n" for r in order))
+        self.records[record["digest"]] = record
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, Record]:
+        found = map(orjson.loads, path.read_bytes().splitlines()) if path.exists() else ()
+        return {record["digest"]: record for record in found}
+
+
+@dataclass(frozen=True)
+class Pile(Work):
+    """The corpora and targets of the study, made once in the work folder.
+
+    A seed's corpus is a third of the pile, without the documents that contain a dev or test text
+    of any task, and without those kept for the loss on general text. So every column chooses from
+    the same clean text, and a random selection serves all tasks.
+
+    Attributes:
+        every: of each source only every so many-th document.
+    """
+
+    every: int = 1
+
+    def corpus(self, seed: int) -> Path:
+        """The seed's corpus; its facts stand beside it."""
+        folder = self.folder / f"corpus-{seed % PARTS}"
+        if folder.with_suffix(".json").exists():
+            return folder
+        finder = ContaminationFinder(HeldoutIndex.of_texts(self.heldout()))
+        facts: Record = {"files": {}, "contaminated": {}, "words": 0}
+        known = np.empty(0, np.uint64)
+        for path in sorted((self.data / "pile").glob("*.jsonl.zst")):
+            rows = [
+                row
+                for i, row in enumerate(lines(path))
+                if i % PARTS == seed % PARTS and i % GENERAL
+            ][:: self.every]
+            texts = [orjson.loads(row)["text"] for row in rows]
+            dirty = set(finder.find(text_array(texts)).text.tolist())
+            clean = [i for i in range(len(rows)) if i not in dirty]
+            made = folder / path.name.removesuffix(".zst")
+            write_bytes(made, b"".join(rows[i] for i in clean))
+            facts["files"][made.name] = file_digest(made)
+            facts["contaminated"][made.name] = len(dirty)
+            facts["words"] += sum(len(texts[i].split()) for i in clean)
+            numbered = number_words(*buffers(text_array([texts[i] for i in clean])), table(), False)
+            known = np.union1d(known, numbered[1])
+        facts["vocabulary"] = len(known)
+        write_bytes(folder.with_suffix(".json"), orjson.dumps(facts))
+        return folder
+
+    def facts(self, seed: int) -> Record:
+        """Digests, words and different words of the seed's corpus, and documents left out."""
+        done = self.corpus(seed).with_suffix(".json")
+        found: Record = orjson.loads(done.read_bytes())
+        return found
+
+    def place(self, name: str) -> Path:
+        """A task's folder of train, dev and test."""
+        kind = TASKS[name].kind
+        if kind == "text":
+            folder = self.folder / "tasks" / f"{name}-lines"
+            if not (folder / "test.jsonl").exists():
+                domain = name.removeprefix("text_")
+                test = self.data / "parallel" / "koehn_knowles" / domain / "dev.en"
+                store(folder / "test.jsonl", test.read_text("utf-8").splitlines())
+            return folder
+        return self.data / ("ner" if kind == "tagging" else "tasks") / name
+
+    def different(self, name: str, part: str) -> list[str]:
+        """Different texts of a split; of plain text a tenth of the training lines is dev."""
+        if TASKS[name].kind != "text":
+            return super().different(name, part)
+        domain = name.removeprefix("text_")
+        found = lines(self.data / "parallel" / "train" / f"{domain}.en.zst")
+        texts = dict.fromkeys(line.decode().strip() for line in found)
+        return [
+            text
+            for i, text in enumerate(texts)
+            if len(text.split()) > 4 and (i % 10 == 0) == (part == "dev")
+        ]
+
+    def unseen(self, texts: list[str], seed: int) -> list[str]:
+        """All texts, as `corpus` leaves out what contains one."""
+        return texts
+
+    def heldout(self) -> list[str]:
+        """Dev and test texts of all tasks."""
+        found = []
+        for name, task in TASKS.items():
+            if task.kind == "translation":
+                continue
+            folder = self.place(name)
+            for part in ("dev", "test"):
+                if task.kind == "tagging":
+                    pieces = read_conll([str(folder / f"{part}.conll")], part).pieces
+                    found += [" ".join(words) for words in pieces]
+                elif task.kind == "text":
+                    found += (
+                        self.different(name, part)
+                        if part == "dev"
+                        else texts_of(folder / "test.jsonl")
+                    )
+                else:
+                    rows = lines(folder / f"{part}.jsonl.zst")
+                    found += [orjson.loads(row)["text"] for row in rows]
+        return found
+
+    def general(self) -> list[str]:
+        """The beginnings of the documents kept for the loss on general text."""
+        found = []
+        for path in sorted((self.data / "pile").glob("*.jsonl.zst")):
+            for i, row in enumerate(lines(path)):
+                if i % GENERAL == 0:
+                    words = orjson.loads(row)["text"].split()
+                    found.append(" ".join(words[:WORDS_OF_GENERAL]))
+        return found
+
+
+@dataclass(frozen=True)
+class Pairs(Pile):
+    """Aligned pairs to choose from by their English sides: two thirds of six domains a seed.
+
+    A tenth of each domain is kept out, for the targets. No pair shares a side with a test set.
+    """
+
+    def corpus(self, seed: int) -> Path:
+        """The seed's corpus, rows with both sides; its facts stand beside it."""
+        folder = self.folder / f"corpus-{seed % PARTS}"
+        if folder.with_suffix(".json").exists():
+            return folder
+        facts: Record = {"files": {}, "words": 0}
+        known = np.empty(0, np.uint64)
+        for domain in DOMAINS:
+            pairs = [
+                pair
+                for i, pair in enumerate(self.pairs(domain))
+                if i % 10 and i % PARTS != seed % PARTS
+            ][:: self.every]
+            made = folder / f"{domain}.jsonl"
+            rows = (orjson.dumps({"text": en, "de": de}) + b"\n" for de, en in pairs)
+            write_bytes(made, b"".join(rows))
+            facts["files"][made.name] = file_digest(made)
+            facts["words"] += sum(len(en.split()) for _, en in pairs)
+            texts = text_array([en for _, en in pairs])
+            known = np.union1d(known, number_words(*buffers(texts), table(), False)[1])
+        facts["vocabulary"] = len(known)
+        write_bytes(folder.with_suffix(".json"), orjson.dumps(facts))
+        return folder
+
+    def pairs(self, domain: str) -> list[tuple[str, str]]:
+        """German and English sides of a domain, without those of test sets and empty ones."""
+        parallel = self.data / "parallel"
+        if domain == "koran":
+            paths = [parallel / "koehn_knowles" / domain / f"train.{side}" for side in SIDES]
+        else:
+            paths = [parallel / "train" / f"{domain}.{side}.zst" for side in SIDES]
+        german, english = ([s.decode().strip() for s in lines(path)] for path in paths)
+        tested = {
+            form_of(folded(line.decode()))
+            for path in parallel.glob("koehn_knowles/*/dev.*")
+            for line in lines(path)
+        } | {b""}
+        found = zip(german, english, strict=True)
+        return [p for p in found if not any(form_of(folded(side)) in tested for side in p)]
+
+    def place(self, name: str) -> Path:
+        """The folder of a task's test set."""
+        return self.data / "parallel" / "koehn_knowles" / TASKS[name].domain
+
+    def unseen(self, texts: list[str], seed: int) -> list[str]:
+        """The texts that no pair of the seed's corpus has."""
+        return super(Pile, self).unseen(texts, seed)
+
+    def different(self, name: str, part: str) -> list[str]:
+        """Different English sides that are kept out of the corpora, half of them dev."""
+        texts = [en for _, en in self.pairs(TASKS[name].domain)[::10]]
+        return list(dict.fromkeys(texts[part == "dev" :: 2]))
+
+
+@dataclass(frozen=True)
+class Study:
+    """Computes rungs.
+
+    Attributes:
+        pile: corpora and tasks.
+        pairs: the same of translation.
+        models: folder with `bert-mini-wiki`.
+        cells: what is finished.
+        scale: how large the study is.
+    """
+
+    pile: Pile
+    pairs: Pairs
+    models: Path
+    cells: Cells
+    scale: Scale
+
+    def inputs(self, piece: Piece) -> Pile:
+        """What a piece chooses from."""
+        return self.pairs if TASKS[piece.task].kind == "translation" else self.pile
+
+    def options(self, piece: Piece) -> Record:
+        """What the training of a piece's setting is asked for."""
+        train = dict(SETTINGS[piece.setting].train)
+        train["steps"] = max(2, round(train["steps"] * self.scale.steps))
+        return train
+
+    def base(self, piece: Piece) -> Path:
+        """The folder of the model that a setting continues; of translation it is trained first."""
+        name = SETTINGS[piece.setting].base
+        if name != "de-en":
+            return self.models / name if (self.models / name).is_dir() else find(name)
+        out = self.pairs.folder / name
+        if not (out / "manifest.json").exists():
+            sides = []
+            for side, at in zip(SIDES, (0, 1), strict=True):
+                path = self.pairs.folder / f"all.{side}"
+                every = [p for d in DOMAINS for i, p in enumerate(self.pairs.pairs(d)) if i % 10]
+                write_bytes(path, "".join(pair[at] + "\n" for pair in every).encode())
+                sides.append(str(path))
+            steps = max(2, round(DE_EN["options"]["steps"] * self.scale.steps))
+            corpusfit.adapt(
+                data=f"pair:{','.join(sides)}",
+                out=out,
+                settings=DE_EN["settings"],
+                machine=Machine(workers=1, cache=self.pairs.folder / "cache"),
+                **{**DE_EN["options"], "steps": steps},
+            )
+        return out
+
+    def base_identity(self, piece: Piece) -> str:
+        """What the base is, without training it."""
+        name = SETTINGS[piece.setting].base
+        if name == "de-en":
+            corpora = [self.pairs.facts(seed)["files"] for seed in (0, 1)]
+            return digest({**DE_EN, "scale": self.scale.steps, "corpora": corpora})
+        return name and _fingerprint(self.base(piece))
+
+    def decides(self, piece: Piece) -> Record | None:
+        """Everything that decides a piece; None if a lower rung must be computed first."""
+        work, rung, scale = self.inputs(piece), piece.rung, self.scale
+        if rung == "select":
+            return {
+                "select": 1,
+                "column": piece.column,
+                "seed": piece.seed,
+                "words": self.words(piece),
+                "corpus": work.facts(piece.seed)["files"],
+                "target": file_digest(work.target(piece.task, piece.seed).train),
+            }
+        base = self.base_identity(piece)
+        if piece.column == BASE:
+            model = base
+        else:
+            selected = self.found(replace(piece, rung="select"))
+            if selected is None:
+                return None
+            text = selected["result"]["text"]
+            train = {**self.options(piece), "settings": SETTINGS[piece.setting].settings}
+            asked = {"base": base, "train": train, "seed": piece.seed, "text": text}
+            if rung == "adapt":
+                return {"adapt": 1, **asked}
+            model = digest({"adapt": 1, **asked})
+        measured = {rung: 1, "model": model, "task": _task_digest(work.place(piece.task))}
+        if rung == "loss":
+            dev = file_digest(work.target(piece.task, 0).dev)
+            return {**measured, "task": dev, "draws": DRAWS, "length": LENGTH}
+        if rung == "probe":
+            return {**measured, "examples": scale.examples, "length": LENGTH}
+        if rung.startswith("tune"):
+            return {**measured, "finetune": FINETUNE, "seeds": scale.seeds}
+        return measured
+
+    def words(self, piece: Piece) -> int:
+        """Words of a piece's selection."""
+        return round(self.scale.words * SETTINGS[piece.setting].words)
+
+    def found(self, piece: Piece) -> Record | None:
+        """The record of a piece, if it is finished."""
+        decides = self.decides(piece)
+        return None if decides is None else self.cells.records.get(digest(decides))
+
+    def compute(self, piece: Piece) -> Record:
+        """Compute a piece, whose lower rungs are finished, and store it."""
+        decides = self.decides(piece)
+        if decides is None:
+            raise ValueError(f"{piece} comes before its selection")
+        began, busy = time.perf_counter(), _processor_seconds()
+        measure = getattr(self, f"_{piece.rung.removesuffix('500')}")
+        result = measure(piece)
+        record = {
+            **asdict(piece),
+            "digest": digest(decides),
+            "model": decides.get("model", ""),
+            "text": decides.get("text", ""),
+            "result": result,
+            "seconds": round(time.perf_counter() - began, 1),
+            "cpu_seconds": round(_processor_seconds() - busy, 1),
+            "made": {k: machine()[k] for k in ("commit", "cpu", "date")},
+        }
+        self.cells.add(record)
+        return record
+
+    def _select(self, piece: Piece) -> Record:
+        """Select equally many words; bits of unseen target text under an n-gram model of them."""
+        work = self.inputs(piece)
+        target, facts = work.target(piece.task, piece.seed), work.facts(piece.seed)
+        method, *settings = piece.column.split("@")
+        place = work.folder / "scores" / f"{piece.task}-{piece.column}-{piece.seed}"
+        scored = corpusfit.score(
+            target=target.train,
+            corpus=work.corpus(piece.seed),
+            out=place,
+            method=method,
+            settings=settings,
+            embedder="static",
+            seed=piece.seed,
+            overwrite=True,
+            machine=Machine(workers=1, cache=work.folder / "cache"),
+        )
+        texts, sources = taken(scored, work.documents(piece.seed), self.words(piece))
+        shutil.rmtree(place)
+        name = self._keep(texts, piece)
+        words = np.array([len(text.split()) for text in texts])
+        inside = np.char.startswith(sources, TASKS[piece.task].domain)
+        return {
+            "text": name,
+            "bits": bits(texts, texts_of(target.dev), facts["vocabulary"]),
+            "precision": float(words[inside].sum() / words.sum()),
+            "words": int(words.sum()),
+            "segments": len(texts),
+        }
+
+    def _keep(self, texts: list[str], piece: Piece) -> str:
+        """Store selected texts, or pairs, under their digest, and return it."""
+        name, work = digest(texts), self.inputs(piece)
+        path = work.folder / "selections" / f"{name}.jsonl"
+        if path.exists():
+            return name
+        if isinstance(work, Pairs):
+            german: dict[str, list[str]] = {}
+            for file in sorted(work.corpus(piece.seed).glob("*.jsonl")):
+                for row in map(orjson.loads, lines(file)):
+                    german.setdefault(row["text"], []).append(row["de"])
+            sides = [german[text].pop(0) for text in texts], texts
+            for side, of in zip(SIDES, sides, strict=True):
+                write_bytes(path.with_suffix(f".{side}"), "".join(t + "\n" for t in of).encode())
+        store(path, texts)
+        return name
+
+    def _adapt(self, piece: Piece) -> Record:
+        """Train on the selection, unless another task's cell did; a killed training resumes."""
+        decides, work = self.decides(piece), self.inputs(piece)
+        if decides is None:
+            raise ValueError(f"{piece} comes before its selection")
+        out = work.folder / "models" / digest(decides)
+        shared = (out / "manifest.json").exists()
+        text = work.folder / "selections" / f"{decides['text']}.jsonl"
+        if not text.exists() and not shared:
+            again = self._select(piece)  # on another machine than the record's
+            if not text.exists():
+                raise CorpusfitError(f"{piece} selects another text now: {again['text']}")
+        options, setting = self.options(piece), SETTINGS[piece.setting]
+        sides = ",".join(str(text.with_suffix(f".{side}")) for side in SIDES)
+        run = corpusfit.adapt(
+            data=f"pair:{sides}" if isinstance(work, Pairs) else text,
+            out=out,
+            seed=piece.seed,
+            settings=("train.evaluations=1", *setting.settings),
+            machine=Machine(workers=1, cache=work.folder / "tokens"),
+            **({"model": str(self.base(piece))} if setting.base else {}),
+            **options,
+        )
+        shutil.rmtree(work.folder / "tokens", ignore_errors=True)
+        facts = run.manifest
+        passes = options["steps"] * options["batch"] / max(1, facts["rows"])
+        return {
+            "shared": shared,
+            "passes": round(passes, 3),
+            **{key: facts[key] for key in ("seconds", "tokens", "rows")},
+        }
+
+    def _model(self, piece: Piece) -> Path:
+        """The folder of a piece's model; trained again if it is not on this machine."""
+        if piece.column == BASE:
+            return self.base(piece)
+        adapting = replace(piece, rung="adapt")
+        out = self.inputs(piece).folder / "models" / digest(self.decides(adapting))
+        if not (out / "manifest.json").exists():
+            self._adapt(adapting)
+        return out
+
+    def _loss(self, piece: Piece) -> Record:
+        """Masked-LM loss on unseen text of the task and on general text."""
+        folder = self._model(piece)
+        dev = texts_of(self.pile.target(piece.task, 0).dev)
+        return {"task": masked_loss(folder, dev), "general": masked_loss(folder, self._general)}
+
+    @cached_property
+    def _general(self) -> list[str]:
+        return self.pile.general()
+
+    def _probe(self, piece: Piece) -> Record:
+        """Logistic regression on the frozen model's states."""
+        task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
+        if self.scale.examples:
+            task = task.first(self.scale.examples, 0)
+        return probe(self._model(piece), task, TASKS[piece.task].metric)
+
+    def _bytes(self, piece: Piece) -> Record:
+        """Bits per byte of test."""
+        run = self._evaluated(piece, kind="language_modelling", seeds=1)
+        (outcome,) = run.outcomes()
+        metric = TASKS[piece.task].metric
+        task = _read(self.pile.place(piece.task), "language_modelling")
+        eighths = np.round(np.asarray(outcome.predicted["test"]) * 8)
+        return {
+            "test": {metric: outcome.scores["test"][metric]},
+            "eighths": packed(np.minimum(eighths, 2**16 - 1).astype(np.uint16)),
+            "resampled": resampled(metric, load(task.kind), outcome.tallies(task)),
+        }
+
+    def _bleu(self, piece: Piece) -> Record:
+        """BLEU of test."""
+        test = self.inputs(piece).place(piece.task)
+        place = f"pair:{test}/dev.de,{test}/dev.en"
+        options = {"seeds": 1, "settings": ["decode.splits=test"], "direction": "de-en"}
+        (outcome,) = self._evaluated(piece, place, **options).outcomes()
+        task = read_task(place, TaskPlan(kind="translation"), seed=0)
+        return {
+            "test": {name: round(score, 6) for name, score in outcome.scores["test"].items()},
+            "resampled": resampled("bleu", load("translation"), outcome.tallies(task)),
+        }
+
+    def _tune(self, piece: Piece) -> Record:
+        """Fine-tune with several seeds, on all or on 500 examples."""
+        size = int(piece.rung.removeprefix("tune") or 0)
+        run = self._evaluated(
+            piece,
+            seeds=self.scale.seeds,
+            train_sizes=[size] if size else [],
+            metric=TASKS[piece.task].metric,
+            settings=[f"finetune.{name}={value}" for name, value in FINETUNE.items()],
+        )
+        outcomes = run.outcomes(size=size)
+        task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
+        metric, task_type = TASKS[piece.task].metric, load(task.kind)
+        answers = np.array([outcome.predicted["test"] for outcome in outcomes], np.uint8)
+        return {
+            "test": {
+                name: [round(outcome.scores["test"][name], 6) for outcome in outcomes]
+                for name in KEPT
+            },
+            "answers": packed(answers),
+            "resampled": mean_of(resampled(metric, task_type, o.tallies(task)) for o in outcomes),
+        }
+
+    def _evaluated(self, piece: Piece, place: str = "", **options: Any) -> Any:
+        out = self.inputs(piece).folder / "evaluations" / digest(self.decides(piece))
+        task, model = place or self.pile.place(piece.task), self._model(piece)
+        return corpusfit.evaluate(task=task, model=str(model), out=out, machine=ONE, **options)
+
+
+def probe(folder: Path, task: Task, metric: str) -> Record:
+    """Classify a frozen model's states by logistic regression.
+
+    A text is the mean of its tokens' last states, a word the state of its first token. Features
+    have mean 0 and variance 1 on train, so that lbfgs converges; the penalty is the one with the
+    lowest log loss on dev, which varies less than a score. Nothing is drawn.
+
+    Returns:
+        metrics of dev and test, the penalty, and for each test piece the answer, for each test
+        example the surprisal of its labels in sixteenths of a bit.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    states = {split: features(folder, getattr(task, split), task.kind) for split in SPLITS}
+    mean, deviation = states["train"].mean(0), states["train"].std(0)
+    scaled = {
+        split: ((x - mean) / np.maximum(deviation, 1e-6)).astype(np.float64)
+        for split, x in states.items()
+    }
+    gold = {split: getattr(task, split).flat for split in SPLITS}
+    model = LogisticRegression(max_iter=ITERATIONS, warm_start=True)
+    best: Record = {"dev_bits": math.inf}
+    unconverged, rises = 0, 0
+    for strength in STRENGTHS:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model.set_params(C=strength).fit(scaled["train"], gold["train"])
+        unconverged += len(said)
+        chances = {
+            split: np.full((len(gold[split]), len(task.labels)), 1e-6) for split in ("dev", "test")
+        }
+        for split, of in chances.items():
+            of[:, model.classes_] = np.maximum(1e-6, model.predict_proba(scaled[split]))
+        lost = {s: -np.log2(of[np.arange(len(of)), gold[s]]) for s, of in chances.items()}
+        found = float(lost["dev"].mean())
+        if found < best["dev_bits"]:
+            rises = 0
+            best = {"dev_bits": found, "c": strength, "chances": chances, "test": lost["test"]}
+        elif (rises := rises + 1) == 2:  # weaker penalties take longer and are no better
+            break
+    task_type = load(task.kind)
+    answers = {split: of.argmax(1).astype(np.int32) for split, of in best["chances"].items()}
+    scores = {
+        split: task_type.measure(task.labels, getattr(task, split), own)
+        for split, own in answers.items()
+    }
+    tallies = task_type.tally(task.labels, task.test, answers["test"])
+    starts = np.cumsum([0, *task.test.lengths[:-1]])
+    surprisal = np.add.reduceat(best["test"], starts)
+    return {
+        **{split: {name: round(of[name], 6) for name in KEPT} for split, of in scores.items()},
+        "bits": round(float(best["test"].mean()), 6),
+        "c": best["c"],
+        "unconverged": unconverged,
+        "answers": packed(answers["test"].astype(np.uint8)),
+        "surprisal": packed(np.minimum(np.round(surprisal * 16), 2**16 - 1).astype(np.uint16)),
+        "resampled": resampled(metric, task_type, tallies),
+    }
+
+
+def resampled(metric: str, task_type: Any, tallies: np.ndarray) -> str:
+    """The metric of resampled test sets, as `packed` differences to that of test.
+
+    The sets depend on the number of examples alone, so the differences of two models are paired.
+    """
+    n = len(tallies)
+    counts = np.random.default_rng(n).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    summed = (counts @ tallies.reshape(n, -1)).reshape(RESAMPLES, *tallies.shape[1:])
+    differences = task_type.score(metric, summed) - task_type.score(metric, tallies.sum(0))
+    return packed(np.clip(np.round(differences / UNIT), -(2**15), 2**15 - 1).astype(np.int16))
+
+
+def mean_of(resampled_scores: Iterable[str]) -> str:
+    """The mean of what `resampled` made of several models, in the same form."""
+    stored = [unpacked(of, np.int16) for of in resampled_scores]
+    return packed(np.round(np.mean(stored, 0)).astype(np.int16))
+
+
+def features(folder: Path, examples: Examples, kind: str) -> np.ndarray:
+    """float32 [pieces, width]: the last states of a model, by text or by word."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    with quiet():
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModel.from_pretrained(folder).float().eval()
+    rows = model.get_input_embeddings().weight.shape[0]
+    special = special_tokens_of(tokenizer, str(folder), rows)
+    encoded = encode(examples, kind, backend_tokenizer(tokenizer, str(folder)), special, LENGTH)
+    found: list[np.ndarray] = [np.empty(0)] * len(encoded)
+    order = np.argsort(-encoded.lengths, kind="stable")
+    for at in range(0, len(order), 32):
+        numbers = order[at : at + 32]
+        width = int(encoded.lengths[numbers].max())
+        ids = np.full((len(numbers), width), special.pad, np.int64)
+        for row, number in enumerate(numbers):
+            ids[row, : len(encoded.ids[number])] = encoded.ids[number]
+        mask = np.arange(width) < encoded.lengths[numbers][:, None]
+        with torch.no_grad():
+            given = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+            states = model(**given).last_hidden_state.numpy()
+        for row, number in enumerate(numbers):
+            length = len(encoded.ids[number])
+            if kind == "tagging":
+                places = encoded.places[number]
+                found[number] = np.where((places == NOWHERE)[:, None], 0, states[row, places])
+            else:
+                found[number] = states[row, :length].mean(0, keepdims=True)
+    return np.concatenate(found).astype(np.float32)
+
+
+def masked_loss(folder: Path, texts: Sequence[str]) -> Record:
+    """Mean loss of masked tokens in nats, with its standard error over texts.
+
+    15 % of the tokens of each text are masked, in a few draws that depend on the text's place
+    alone: models with one tokenizer see the same masks. `bits_per_byte` compares others, too: the
+    loss by the bytes of the tokens.
+    """
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    with quiet():
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForMaskedLM.from_pretrained(folder).float().eval()
+    every = tokenizer(list(texts), truncation=True, max_length=LENGTH)["input_ids"]
+    total, count = np.zeros(len(every)), np.zeros(len(every))
+    order = sorted(range(len(every)), key=lambda i: -len(every[i]))
+    for draw in range(DRAWS):
+        for at in range(0, len(order), 32):
+            numbers = order[at : at + 32]
+            width = len(every[numbers[0]])
+            ids = torch.full((len(numbers), width), tokenizer.pad_token_id)
+            labels = torch.full_like(ids, -100)
+            for row, number in enumerate(numbers):
+                own = torch.tensor(every[number])
+                inner = len(own) - 2
+                generator = np.random.default_rng([draw, number])
+                chosen = 1 + generator.permutation(inner)[: math.ceil(0.15 * inner)]
+                ids[row, : len(own)] = own
+                labels[row, chosen] = own[chosen]
+                ids[row, chosen] = tokenizer.mask_token_id
+            mask = ids != tokenizer.pad_token_id
+            where = labels != -100
+            with torch.no_grad():  # the head, which is most of the work, at masked tokens alone
+                states = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
+                logits = model.cls(states[where])
+                losses = torch.nn.functional.cross_entropy(logits, labels[where], reduction="none")
+            owner = np.repeat(numbers, where.sum(1).numpy())
+            np.add.at(total, owner, losses.numpy())
+            np.add.at(count, owner, 1)
+    mean = total.sum() / count.sum()
+    error = np.sqrt(((total - mean * count) ** 2).sum()) / count.sum()
+    size = sum(len(text.encode()) for text in texts)
+    tokens = sum(len(ids) - 2 for ids in every)
+    return {
+        "nats": round(float(mean), 5),
+        "error": round(float(error), 5),
+        "bits_per_byte": round(float(mean * tokens / size / math.log(2)), 6),
+    }
+
+
+def packed(numbers: np.ndarray) -> str:
+    """An array as text."""
+    return base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode()
+
+
+def unpacked(text: str, kind: Any = np.uint8) -> np.ndarray:
+    """The array that `packed` made a text of."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), kind)
+
+
+def pieces_of(
+    setting: str, task: str, columns: Sequence[str], seed: int, rungs: Sequence[str]
+) -> Iterator[Piece]:
+    """The pieces of a block, by column; a base is measured once, and nothing is its selection."""
+    for column in columns:
+        if column == BASE and (seed or not SETTINGS[setting].base):
+            continue
+        for rung in rungs:
+            if column != BASE or rung not in ("select", "adapt"):
+                yield Piece(setting, task, column, seed, rung)
+
+
+@cache
+def _fingerprint(folder: Path) -> str:
+    return file_digest(folder / "model.safetensors")
+
+
+@cache
+def _task_digest(folder: Path) -> str:
+    return digest({p.name: file_digest(p) for p in sorted(folder.iterdir()) if p.is_file()})
+
+
+def _read(folder: Path, kind: str) -> Task:
+    return read_task(str(folder), TaskPlan(kind=kind), seed=0)
+
+
+def _processor_seconds() -> float:
+    """Processor time of this process and of its finished children."""
+    of = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in of)

@@ -1,0 +1,636 @@
+"""The tables of benchmarks/score.py: gains over random text, intervals, power, what predicts what.
+
+Gains are differences to the random selection of the same seed, so that what the third of the
+corpus and the test set have in common cancels.
+
+- One task: the bootstrap takes adaptations and, within them, test examples. Models of a task see
+  the same resampled test sets. Of a adaptations the deviations are widened by sqrt(a / (a - 1)),
+  as a bootstrap of few is too narrow. With one adaptation only examples vary, which the table says.
+- The mean over tasks: a crossed random-effects model, as a seed's third of the corpus and its
+  random model serve all tasks. The variance of the mean is that of the tasks' means (which holds
+  what varies within a task, too) over their number, plus that of the seeds' common part over
+  theirs; t with the tasks' degrees of freedom.
+Reference: Searle, Casella and McCulloch (1992), Variance Components, chapter 4 (ANOVA estimates).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from benefit_tables import chosen, counted, regret, shown, within_targets
+from benefit_tables import interval as over_targets
+from corpusfit.artifacts import write_bytes
+from score_cells import BASE, RANDOM, SETTINGS, TASKS, UNIT, Cells, Piece, Record, unpacked
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+ROUNDS = 2_000
+SHOWN = 1.96 + 0.84
+"""Standard errors of the smallest difference that is shown: two-sided 5 %, power of 80 %."""
+Key = tuple[str, str, str, int]
+"""Setting, task, column, seed."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A rung's number, so that higher is better.
+
+    Attributes:
+        rung: where it is.
+        value: from a result and the task's metric.
+        unit: what it is in.
+        digits: decimals to show.
+        examples: whether resampled test sets are stored.
+    """
+
+    rung: str
+    value: Callable[[Record, str], float]
+    unit: str
+    digits: int
+    examples: bool = False
+
+
+def _loss(kind: str) -> Callable[[Record, str], float]:
+    def value(result: Record, unit: str) -> float:
+        return -float(result[kind][unit])
+
+    return value
+
+
+MEASURES = {
+    "bits": Measure("select", lambda r, _: -r["bits"], "fewer bits per word, unseen task text", 2),
+    "loss": Measure("loss", _loss("task"), "fewer nats, task text", 3),
+    "general loss": Measure("loss", _loss("general"), "fewer nats, general text", 3),
+    "probe bits": Measure("probe", lambda r, _: -r["bits"], "fewer bits per label", 3),
+    "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
+    "bytes": Measure("bytes", lambda r, m: r["test"][m], "fewer bits per byte", 4, examples=True),
+    "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
+    "tune500": Measure(
+        "tune500", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
+    ),
+    "tune": Measure(
+        "tune", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
+    ),
+}
+"""From cheap to costly. Losses of models from scratch are in bits per byte: their tokens differ."""
+SCORES = ("probe", "bytes", "bleu", "tune500", "tune")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measure of a model.
+
+    Attributes:
+        number: higher is better.
+        resampled: of each resampled test set, the difference to `number`; none is [0].
+        dev: the score on dev, of a probe.
+        seeds: the number of each fine-tuning.
+    """
+
+    number: float
+    resampled: np.ndarray
+    dev: float = math.nan
+    seeds: tuple[float, ...] = ()
+
+
+def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
+    """The records of the newest selection of each cell, by cell and rung.
+
+    A selection belongs to all settings; so do the rungs above it only if they are of its text.
+    """
+    every = sorted(records, key=lambda r: r["made"]["date"])
+    text_of_model = {r["digest"]: r["text"] for r in every if r["rung"] == "adapt"}
+    newest = {
+        (r["task"], r["column"], r["seed"]): r["result"]["text"]
+        for r in every
+        if r["rung"] == "select"
+    }
+    found: dict[tuple[Key, str], Record] = {}
+    for r in every:
+        cell = (r["task"], r["column"], r["seed"])
+        if r["rung"] == "select":
+            for setting, known in SETTINGS.items():
+                if TASKS[r["task"]].kind in known.kinds:
+                    found[(setting, *cell), "select"] = r
+        elif r["rung"] != "adapt" and (
+            r["column"] == BASE or text_of_model.get(r["model"]) == newest.get(cell, "no selection")
+        ):
+            found[(r["setting"], *cell), r["rung"]] = r
+    return found
+
+
+def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Value]:
+    """A measure of every cell that has it."""
+    measure = MEASURES[name]
+    values = {}
+    for (key, rung), record in found.items():
+        if rung != measure.rung:
+            continue
+        result, metric = record["result"], TASKS[key[1]].metric
+        unit = "nats" if SETTINGS[key[0]].base else "bits_per_byte"
+        number = measure.value(result, unit if rung == "loss" else metric)
+        draws = np.zeros(1)
+        if measure.examples:
+            draws = unpacked(result["resampled"], np.int16) * UNIT * (1 if name == "bytes" else 100)
+        dev = result["dev"][metric] if name == "probe" else math.nan
+        seeds = tuple(100 * x for x in result["test"][metric]) if "tune" in rung else ()
+        values[key] = Value(number, draws, dev, seeds)
+    return values
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Differences of a column to another, by task and seed.
+
+    Attributes:
+        tasks: t names.
+        gain: float64 [t, s], NaN where a cell is missing.
+        resampled: of each task, float64 [seeds it has, draws].
+    """
+
+    tasks: list[str]
+    gain: np.ndarray
+    resampled: list[np.ndarray]
+
+    @classmethod
+    def of(cls, values: dict[Key, Value], setting: str, column: str, other: str) -> Gains:
+        """The differences of the cells that both columns have; a base serves all seeds."""
+        cells: dict[str, dict[int, Value]] = {}
+        for (own, task, name, seed), against in values.items():
+            key = (setting, task, column, 0 if column == BASE else seed)
+            if own == setting and name == other and key in values:
+                ours = values[key]
+                cells.setdefault(task, {})[seed] = Value(
+                    ours.number - against.number, ours.resampled - against.resampled
+                )
+        tasks = [task for task in TASKS if task in cells]
+        seeds = sorted({seed for of in cells.values() for seed in of})
+        gain = np.array(
+            [[cells[t][s].number if s in cells[t] else np.nan for s in seeds] for t in tasks]
+        ).reshape(len(tasks), len(seeds))
+        draws = [np.array([cells[t][s].resampled for s in sorted(cells[t])]) for t in tasks]
+        return cls(tasks, gain, draws)
+
+    def means(self) -> np.ndarray:
+        """float64 [t]: over the seeds that a task has."""
+        return np.nanmean(self.gain, 1)
+
+
+def task_interval(gain: np.ndarray, resampled: np.ndarray) -> tuple[float, float]:
+    """95 % interval of a task's mean gain, by the bootstrap over adaptations and examples.
+
+    Args:
+        gain: float64 [a], of each adaptation.
+        resampled: float64 [a, draws], differences of the gain on resampled test sets.
+    """
+    a = len(gain)
+    rng = np.random.default_rng(0)
+    if a == 1:
+        means = gain[0] + resampled[0]
+    else:
+        wide = math.sqrt(a / (a - 1))
+        drawn = rng.integers(0, a, (ROUNDS, a))
+        sets = rng.integers(0, resampled.shape[1], ROUNDS)
+        means = gain.mean() + wide * (gain[drawn].mean(1) - gain.mean())
+        means = means + resampled[:, sets].mean(0)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def mean_interval(gain: np.ndarray) -> tuple[float, float]:
+    """95 % interval of the mean over tasks, if tasks are drawn from many, and so are seeds.
+
+    Args:
+        gain: float64 [t, s], NaN where a cell is missing.
+
+    Returns:
+        infinite bounds for fewer than three tasks, as two say nothing of others.
+    """
+    tasks = np.nanmean(gain, 1)
+    t = len(tasks)
+    if t < 3:
+        return -math.inf, math.inf
+    variance = tasks.var(ddof=1) / t
+    whole = gain[:, ~np.isnan(gain).any(0)]
+    seeds = whole.shape[1]
+    if seeds > 1:  # the part of a seed that all tasks share
+        rest = whole - whole.mean(0) - whole.mean(1, keepdims=True) + whole.mean()
+        error = (rest**2).sum() / ((t - 1) * (seeds - 1))
+        variance += max(0.0, whole.mean(0).var(ddof=1) - error / t) / seeds
+    half = student.ppf(0.975, t - 1) * math.sqrt(variance)
+    return float(tasks.mean() - half), float(tasks.mean() + half)
+
+
+def write(cells: Cells, out: Path, wanted: Sequence[Piece]) -> None:
+    """score.md, and score.json with its numbers."""
+    found = consistent(cells.records.values())
+    facts: Record = {"gains": {}}
+    page = tables(found, list(cells.records.values()), wanted, facts)
+    write_bytes(out / "score.md", page.encode())
+    lines = (f"{json.dumps(key)}: {json.dumps(of)}" for key, of in facts["gains"].items())
+    write_bytes(out / "score.json", ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def tables(
+    found: dict[tuple[Key, str], Record],
+    records: list[Record],
+    wanted: Sequence[Piece],
+    facts: Record,
+) -> str:
+    """score.md: what was measured, and what follows from it."""
+    asked = [p for p in wanted if p.rung != "adapt"]
+    done = sum(((p.setting, p.task, p.column, p.seed), p.rung) in found for p in asked)
+    state = f"{done:,} of {len(asked):,} measurements are finished"
+    parts = ["# Which selections raise the score?", ""]
+    sections: list[str] = []
+    said: list[str] = []
+    for setting in SETTINGS:
+        columns = [
+            c
+            for c in dict.fromkeys(p.column for p in wanted)
+            if any(key[0] == setting and key[2] == c and r != "select" for key, r in found)
+        ]
+        if len(columns) < 2:
+            continue
+        sections += [f"## {TITLES[setting]}", explained(setting)]
+        for name, measure in MEASURES.items():
+            values = values_of(found, name)
+            made, best = gains_table(values, setting, columns, name, facts["gains"])
+            if made:
+                sections += [f"### {name}: {measure.unit}, against `{RANDOM}`", made]
+                said += best
+        sections += [x for x in (predictions(found, setting), choices(found, setting)) if x]
+    conclusion = " ".join(said) or "No score has three tasks yet, so nothing is shown of the mean."
+    parts = [
+        "# Which selections raise the score?",
+        f"**So far {state}. {conclusion}**" if done < len(asked) else f"**{conclusion}**",
+        INTRODUCTION,
+        "## What each measure can show, stated before running",
+        power(),
+        "## What it shows by now",
+        reached(found, records),
+        *sections,
+        made_by(records),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+TITLES = {
+    "continued": "Continued pre-training",
+    "sentence": "A sentence encoder, frozen",
+    "decoder": "A decoder from scratch",
+    "translation": "A translation model, continued",
+    "scratch": "An encoder from scratch",
+}
+INTRODUCTION = """\
+A column is a method; each selects 900,000 words of a third of the corpus (5 %), segments by falling
+score with default units and segments, from the train texts of a task (at most 2,000). The corpus is
+free of the dev and test texts of all tasks: documents that contain one are left out before any
+method sees them. A model is adapted on the selection, and measured on a ladder from cheap to
+costly: bits per word of unseen task text under a trigram model of the selection; masked-LM loss on
+unseen task text and on general text; a probe, which is a logistic regression on the frozen model's
+states (mean of a text, first token of a word; features of variance 1; the L2 penalty with the
+lowest log loss on dev; all training examples; nothing is drawn); fine-tuning on 500 and on all
+examples with eight seeds. Test sets are whole. A seed decides the third of the corpus, the texts to
+select by and the training; `random` is one model for all tasks of a seed.
+
+Tables have differences to `random`, in its last column as it is; positive is better. A task's 95 %
+interval is a bootstrap over adaptations and test examples (with one adaptation, marked ¹, over
+examples alone: another adaptation may differ by more). The interval of the mean is that of a
+crossed random-effects model, for other tasks and other thirds of the corpus. No interval is
+corrected for the number of comparisons."""
+
+
+def explained(setting: str) -> str:
+    """What a setting trains."""
+    own = SETTINGS[setting]
+    train = dict(own.train)
+    if setting == "translation":
+        return (
+            "`de-en` is a small model of all pairs (2,400 steps from scratch), continued for "
+            f"{train['steps']} steps of 4,096 tokens a side on pairs with 200,000 English words. "
+            "They are selected by their English sides from two thirds of six domains. BLEU is of "
+            "the sets of Koehn and Knowles (2017)."
+        )
+    model = f"`{own.base}`" if own.base else f"`--init {train['init']}`"
+    words = 900_000
+    seen = train["steps"] * train["batch"] * train["length"] / (1.35 * words)
+    return (
+        f"{model}, `{train['objective']}`, {train['steps']:,} steps of {train['batch']} x "
+        f"{train['length']} tokens, rate {train['rate']:g}: a selection is seen about "
+        f"{max(1, round(seen))} time{'s' if round(seen) > 1 else ''}."
+    )
+
+
+def gains_table(
+    values: dict[Key, Value], setting: str, columns: list[str], name: str, facts: Record
+) -> tuple[str, list[str]]:
+    """Tasks by columns, and a sentence on the best mean; empty without cells."""
+    digits = MEASURES[name].digits
+    others = [c for c in columns if c != RANDOM]
+    by_column = {c: Gains.of(values, setting, c, RANDOM) for c in others}
+    by_column = {c: g for c, g in by_column.items() if g.tasks}
+    if not by_column:
+        return "", []
+    tasks = [t for t in TASKS if any(t in g.tasks for g in by_column.values())]
+    lines = [
+        f"| task | {' | '.join(f'`{c}`' for c in by_column)} | `{RANDOM}` |",
+        f"|---|{'---|' * (len(by_column) + 1)}",
+    ]
+    for task in tasks:
+        cells = []
+        for column, gains in by_column.items():
+            if task not in gains.tasks:
+                cells.append("–")
+                continue
+            at = gains.tasks.index(task)
+            own = gains.gain[at][~np.isnan(gains.gain[at])]
+            text = f"{own.mean():+.{digits}f}"
+            if MEASURES[name].examples or len(own) > 1:
+                low, high = task_interval(own, gains.resampled[at])
+                mark = "¹" if len(own) == 1 else ""
+                text += f" ({low:+.{digits}f} to {high:+.{digits}f}){mark}"
+                facts.setdefault(f"{setting}/{name}/{task}", {})[column] = [
+                    round(x, 6) for x in (own.mean(), low, high, len(own))
+                ]
+            cells.append(text)
+        random = [v.number for k, v in values.items() if k[:3] == (setting, task, RANDOM)]
+        sign = "" if MEASURES[name].unit == "points" else "-"
+        level = statistics.fmean(random) * (-1 if sign else 1)
+        lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
+    cells = []
+    best: tuple[float, str] = (-math.inf, "")
+    for column, gains in by_column.items():
+        low, high = mean_interval(gains.gain)
+        mean = float(gains.means().mean())
+        said = f"{mean:+.{digits}f}"
+        if math.isfinite(low):
+            said += f" ({low:+.{digits}f} to {high:+.{digits}f})"
+            facts.setdefault(f"{setting}/{name}/mean", {})[column] = [
+                round(x, 6) for x in (mean, low, high, len(gains.tasks))
+            ]
+            if column != BASE:
+                best = max(
+                    best,
+                    (
+                        mean,
+                        f"`{column}` {said} {MEASURES[name].unit} over "
+                        f"{counted(len(gains.tasks), 'task')}",
+                    ),
+                )
+        fewer = len(gains.tasks) < len(tasks)
+        cells.append(f"{said}, {counted(len(gains.tasks), 'task')}" if fewer else said)
+    lines.append(f"| **mean** | {' | '.join(cells)} | |")
+    compared = counted(len(by_column.keys() - {BASE}), "column")
+    sentence = f"{TITLES[setting]}, {name}, the best of {compared} against `{RANDOM}`: {best[1]}."
+    return "\n".join(lines), [sentence] if best[1] and name in SCORES else []
+
+
+def matrix(
+    found: dict[tuple[Key, str], Record], setting: str, name: str, dev: bool = False
+) -> dict[tuple[str, str], float]:
+    """By task and column, the mean over seeds of a measure, without the base."""
+    of: dict[tuple[str, str], list[float]] = {}
+    for (own, task, column, _), value in values_of(found, name).items():
+        if own == setting and column != BASE:
+            number = value.dev if dev else value.number
+            of.setdefault((task, column), []).append(number)
+    return {key: statistics.fmean(numbers) for key, numbers in of.items()}
+
+
+def predictions(found: dict[tuple[Key, str], Record], setting: str) -> str:
+    """Which rung predicts which: Spearman's correlation over columns within tasks."""
+    of = {name: matrix(found, setting, name) for name in MEASURES}
+    lines = []
+    for lower, upper in itertools.combinations(MEASURES, 2):
+        if upper not in SCORES or lower == "general loss":
+            continue
+        common = sorted(of[lower].keys() & of[upper].keys())
+        tasks = sorted({task for task, _ in common})
+        columns = sorted({column for _, column in common})
+        if len(columns) < 4 or not tasks:
+            continue
+        known, score = np.full((2, len(tasks), len(columns)), np.nan)
+        for task, column in common:
+            at = tasks.index(task), columns.index(column)
+            known[at], score[at] = of[lower][task, column], of[upper][task, column]
+        lines.append(
+            f"| {lower} | {upper} | {shown(within_targets(known, score))} "
+            f"| {counted(len(tasks), 'task')} |"
+        )
+    if not lines:
+        return ""
+    return (
+        "### What predicts what\n\nSpearman's correlation over columns within tasks (positive: the "
+        "better by the lower rung is the better by the higher); p of permutations within tasks.\n\n"
+        "| rung | predicts | correlation | over |\n|---|---|---|---|\n" + "\n".join(lines)
+    )
+
+
+def choices(found: dict[tuple[Key, str], Record], setting: str) -> str:
+    """Regret in score of each way to choose a column."""
+    lines = []
+    for score in SCORES:
+        outcome = matrix(found, setting, score)
+        columns = sorted({column for _, column in outcome})
+        tasks = [t for t in TASKS if all((t, c) in outcome for c in columns)]
+        if len(tasks) < 2 or len(columns) < 3:
+            continue
+
+        def full(
+            of: dict[tuple[str, str], float],
+            tasks: list[str] = tasks,
+            columns: list[str] = columns,
+        ) -> np.ndarray | None:
+            if not all((t, c) in of for t in tasks for c in columns):
+                return None
+            return np.array([[of[t, c] for c in columns] for t in tasks])
+
+        got = full(outcome)
+        ways = {f"always `{c}`": np.full(len(tasks), m) for m, c in enumerate(columns)}
+        known = {
+            "bits": full(matrix(found, setting, "bits")),
+            "loss": full(matrix(found, setting, "loss")),
+            "the probe on dev": full(matrix(found, setting, "probe", dev=True)),
+        }
+        ways |= {f"by {name}": chosen(by) for name, by in known.items() if by is not None}
+        lost = {name: regret(got, picked) for name, picked in ways.items()}
+        for name, of in sorted(lost.items(), key=lambda item: float(item[1].mean())):
+            low, high = over_targets(of)
+            digits = MEASURES[score].digits
+            lines.append(
+                f"| {score} | {name} | {of.mean():.{digits}f} "
+                f"({low:.{digits}f} to {high:.{digits}f}) | {of.max():.{digits}f} "
+                f"| {counted(len(tasks), 'task')} |"
+            )
+    if not lines:
+        return ""
+    return (
+        "### Regret of each way to choose\n\nHow much higher the best column of a task scores than "
+        "the chosen one, mean over tasks with a 95 % interval over tasks. The best is best on the "
+        "same test set, so part of every regret is noise.\n\n"
+        "| score | column chosen | regret | largest | over |\n|---|---|---|---|---|\n"
+        + "\n".join(lines)
+    )
+
+
+def pooled(groups: Iterable[Sequence[float]]) -> float:
+    """Standard deviation within groups, all with one variance."""
+    kept = [g for g in groups if len(g) > 1]
+    freedom = sum(len(g) - 1 for g in kept)
+    squares = sum((len(g) - 1) * statistics.variance(g) for g in kept)
+    return math.sqrt(squares / freedom) if freedom else math.nan
+
+
+def nested(groups: Iterable[Sequence[Sequence[float]]]) -> tuple[float, float]:
+    """Standard deviations between adaptations, and of seeds within them.
+
+    Args:
+        groups: of each task and column its adaptations, of each the scores of its seeds; all have
+            the same number of seeds.
+    """
+    kept = [g for g in groups if len(g) > 1]
+    within = pooled(seeds for g in kept for seeds in g)
+    between = pooled([statistics.fmean(seeds) for seeds in g] for g in kept)
+    count = len(kept[0][0])
+    return math.sqrt(max(0.0, between**2 - within**2 / count)), within
+
+
+def power() -> str:
+    """What each measure can show for its cost, from what was measured before this study."""
+    benefit = json.loads((RESULTS / "benefit.json").read_text("utf-8"))["cells"]
+    of: dict[str, dict[str, dict[str, list[float]]]] = {"bits": {}, "loss": {}}
+    for key, cell in benefit.items():
+        target, method, _ = key.rsplit("/", 2)
+        if method in ("cynical", "moore_lewis", RANDOM):
+            for name, value in (("bits", -cell["bits"]), ("loss", -cell["loss_after"])):
+                of[name].setdefault(target, {}).setdefault(method, []).append(value)
+    rows: list[tuple[str, float, float, float, float, float, str]] = []
+    for name, cost in (("bits", 0.5), ("loss", 35.0)):
+        deviation = pooled(v for target in of[name].values() for v in target.values())
+        typical = [
+            statistics.fmean(t["cynical"]) - statistics.fmean(t[RANDOM])
+            for t in of[name].values()
+            if {"cynical", RANDOM} <= t.keys()
+        ]
+        rows.append((name, deviation, 0, 0, cost, statistics.fmean(typical), "benefit.json"))
+    # The pilot's two differences with their p-values give their standard error over examples.
+    pilot = math.sqrt(statistics.fmean([(1.2 / 2.46) ** 2, (1.5 / 2.39) ** 2]))
+    rows.append(("probe", math.nan, 0, pilot, 45, 2.6, "a pilot on ChemProt, outside"))
+    cells = json.loads((RESULTS / "tadpole_table3.json").read_text("utf-8"))["results"]
+    for task in ("chemprot", ""):
+        groups = [
+            [[100 * s for s in c["scores"][k::2]] for k in (0, 1)]  # two adapted models, in turn
+            for c in cells
+            if c["column"] not in (BASE, "task") and task in c["cell"]["task"]
+        ]
+        between, within = nested(groups)
+        name = f"tune500, {'ChemProt' if task else 'four tasks'}"
+        rows.append((name, between, within, pilot, 75, math.nan, "tadpole_table3.json"))
+
+    seeds, tasks = 8, 8
+    lines, shows = [], {}
+    for name, between, within, examples, cost, typical, source in rows:
+        known = 0.0 if math.isnan(between) else between
+        one, three = (
+            math.sqrt(2 * (known**2 + within**2 / seeds) / a + examples**2) for a in (1, 3)
+        )
+        shows[name] = SHOWN * one, SHOWN * three
+        parts = [
+            "unknown" if math.isnan(between) else f"{between:.2f}",
+            f"{within:.2f}" if within else "–",
+            f"{examples:.2f}" if examples else "–",
+            *(f"{SHOWN * error:.2f}" for error in (one, three, three / math.sqrt(tasks))),
+            "–" if math.isnan(typical) else f"{typical:+.2f}",
+            f"{cost:g}",
+            "–" if math.isnan(typical) else f"{(typical / one) ** 2 / cost:,.2f}",
+        ]
+        lines.append(f"| {name} | {' | '.join(parts)} | {source} |")
+    return (
+        "The smallest difference between two columns that is shown (two-sided 5 %, power of "
+        f"80 %): by one adaptation and by three on one task, and by three in the mean of {tasks} "
+        f"tasks that differ alike. Fine-tuning is with {seeds} seeds. Deviations are of a model "
+        "between adaptations and between seeds, and of a difference by test examples (that of the "
+        "probe's pilot with 3,469; fine-tuning is given the same). Cost: minutes of a core per "
+        "cell with the training below it, before anything was measured here. Worth: squared "
+        "standard errors of the difference between `cynical` and `random`, per minute.\n\n"
+        "| measure | adaptations | seeds | examples | one | three | mean | `cynical` over "
+        "`random` | cost | worth | from |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+        + "\n".join(lines)
+        + "\n\nBits cost nothing and show every difference, and so does the loss, but neither is "
+        f"a score. Of scores a probe of one adaptation shows {shows['probe'][0]:.1f} points on "
+        "ChemProt, if adaptations vary little, and fine-tuning on 500 examples "
+        f"{shows['tune500, ChemProt'][1]:.1f} points with {seeds} seeds of each of three "
+        "adaptations. So the budget goes to adaptations and probes of all tasks first, to "
+        "fine-tuning last."
+    )
+
+
+def reached(found: dict[tuple[Key, str], Record], records: list[Record]) -> str:
+    """What the finished cells' deviations say of the same."""
+    costs: dict[tuple[str, str], list[float]] = {}
+    for r in records:
+        if not r["result"].get("shared"):
+            costs.setdefault((r["setting"], r["rung"]), []).append(r["cpu_seconds"] / 60)
+    lines = []
+    for setting, name in itertools.product(SETTINGS, MEASURES):
+        if name == "general loss":
+            continue
+        values = values_of(found, name)
+        columns = {key[2] for key in values if key[0] == setting} - {RANDOM, BASE}
+        gains = [Gains.of(values, setting, column, RANDOM) for column in sorted(columns)]
+        gains = [g for g in gains if g.tasks]
+        if not gains:
+            continue
+        digits = MEASURES[name].digits + 1
+        rows = [
+            (row[~np.isnan(row)], d)
+            for g in gains
+            for row, d in zip(g.gain, g.resampled, strict=True)
+        ]
+        adaptations = pooled([row.tolist() for row, _ in rows])
+        examples = math.sqrt(statistics.fmean(float(d.mean(0).var()) for _, d in rows))
+        a = statistics.fmean(len(row) for row, _ in rows)
+        tasks = len({t for g in gains for t in g.tasks})
+        inner = 0.0 if math.isnan(adaptations) else adaptations**2 / a
+        error = math.sqrt(inner + examples**2)
+        unknown = math.isnan(adaptations)
+        if not error:
+            continue
+        cost = costs.get((setting, MEASURES[name].rung), [math.nan])
+        lines.append(
+            f"| {setting} | {name} | {'–' if unknown else f'{adaptations:.{digits}f}'} "
+            f"| {examples:.{digits}f} | {a:.1f} | {tasks} "
+            f"| {'at least ' if unknown else ''}{SHOWN * error:.{digits}f} "
+            f"| {'–' if math.isnan(cost[0]) else f'{statistics.fmean(cost):.1f}'} |"
+        )
+    if not lines:
+        return "No column has a cell beside `random` yet."
+    return (
+        "Standard deviations of a difference to `random`: between adaptations, and by test "
+        "examples (of the mean over a task's adaptations); the smallest difference that is shown "
+        "on one task; minutes of a core per measurement, without those below it.\n\n"
+        "| setting | measure | adaptations | examples | adaptations a task | tasks | one task "
+        "| cost |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(lines)
+    )
+
+
+def made_by(records: list[Record]) -> str:
+    """The command, the commits, the machines and the cost."""
+    commits = sorted({r["made"]["commit"][:9] for r in records})
+    machines = sorted({r["made"]["cpu"] for r in records})
+    hours = sum(r["cpu_seconds"] for r in records) / 3600
+    return (
+        "Made by `benchmarks/score.py DATA MODELS WORK`, cells in `benchmarks/results/score`; "
+        f"commits {', '.join(commits) or '–'}, on {', '.join(machines) or '–'}, "
+        f"{hours:.1f} hours of a core. A later run adds what is missing; `--table` writes this "
+        "page."
+    )

@@ -1,0 +1,150 @@
+"""When two texts are the same: what copies, splits, contamination and the guard compare.
+
+What: a text in one Unicode form and one case, of which letters with their marks, digits and symbols
+count, white space and ordinary punctuation do not. Next to a digit more counts, as it makes another
+number: what stands between two digits (`1.99`, `19.9`, `1 99`), a dash before a digit, and a
+decimal point; and so do the parentheses of a formula, next to an operator. A text of which nothing
+counts, such as `...`, is compared whole.
+Why: one text is written with other quotes, spaces ("isn 't"), capitals and Unicode forms; other
+letters, numbers or operators make another text.
+Trade-off: words are not kept apart ("a nice man" is "an ice man"), so that all tokenisations of a
+text agree. I and ı are different letters, as in all languages but Turkish and its relatives.
+Reference: The Unicode Standard, D145 (canonical caseless matching); Annex 15 (normal forms).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from unicodedata import category, normalize
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from corpusfit.kernels.characters import is_punctuation
+
+FORM = 2
+"""Number of this definition, part of the identity of stored keys."""
+
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u180b-\u180f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0100-\U000e01ef"
+)  # soft hyphens, variation selectors, direction marks
+_PRESENTATION = "\ufb00-\ufdff\ufe10-\ufe19\ufe30-\ufefc\uff01-\uffef"
+"""Ligatures, Arabic letters by position, vertical, small, wide and narrow characters."""
+_HIDDEN = re.compile(f"[{_INVISIBLE}]")
+_REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")  # one class: three times as fast as two
+_JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
+_STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015"
+_MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")  # with a bound, so that a line of dashes takes no time
+_POINT = re.compile(r"\.(?<![^\W\d_]\.)(?=\d)")
+_QUOTED = re.compile("<<([^<>]*)>>")  # also how some tasks mark entities
+_OPERATORS = "+<=>|~^*/\u00b1\u00d7\u00f7\u2200-\u22ff"
+_OPENING = re.compile(rf"\((?:(?<=[{_OPERATORS}]\()|(?<=[{_OPERATORS}]\s\())")
+_CLOSING = re.compile(rf"\)(?=\s?[{_OPERATORS}])")
+_BLANK = "\ufdd0"
+"""Stands for the space between two digits; no character of any text."""
+_ALIKE = str.maketrans("‘’“”", "''\"\"")
+_PLANE_1 = re.compile("[\U00010000-\U0001ffff]")
+
+
+def _stand_in(sign: str) -> str:
+    """The private character that stands for a sign of punctuation that counts."""
+    return chr(0x100000 + ord(sign))
+
+
+def _dropped(char: str) -> bool:
+    return is_punctuation(char) or category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A character outside ASCII that is dropped, and a run of dropped ones between two digits."""
+    # joiners count, see `folded`; characters above would slow the pattern down
+    chars = [c for c in map(chr, range(0x10000)) if _dropped(c) and c not in "\u200c\u200d"]
+    one, other = (
+        "".join(map(re.escape, some)) for some in (chars, (c for c in chars if c > "\x7f"))
+    )
+    return re.compile(f"[{other}]"), re.compile(rf"(\d)([{one}]+)(?=(\u2212?)\d)")
+
+
+_ASCII = bytes(range(128))
+_LOWER = bytes(range(256)).lower()
+_DROPPED_ASCII = bytes(c for c in range(128) if _dropped(chr(c)))
+
+
+@lru_cache(1 << 12)
+def _between_digits(run: str, minus: str) -> str:
+    signs = "".join(map(_stand_in, filter(is_punctuation, run.translate(_ALIKE))))
+    return signs or ("" if minus else _BLANK)
+
+
+def folded(text: str) -> str:
+    """A text in one Unicode form and in one case, but for the case of ASCII letters.
+
+    Word n-grams (`kernels.characters.symbol_table`) and `form_of` are made of this.
+    """
+    if not text.isascii():
+        text = normalize("NFC", text)
+        # most of most texts is ASCII: what is slow looks at the other characters alone
+        data = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+        others = data.decode("utf-8", "surrogatepass")
+        if _REWRITTEN.search(others):
+            text = _REWRITTEN.sub(lambda m: normalize("NFKC", _HIDDEN.sub("", m[0])), text)
+            text = others = normalize("NFC", text)
+        if others.casefold() != others:
+            text = normalize("NFC", text.casefold())
+        if "\u200c" in text or "\u200d" in text:  # they count between letters, and within an emoji
+            text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
+        for dash in _DASHES:
+            text = text.replace(dash, "-")
+    return _QUOTED.sub(r" \1 ", text) if "<<" in text else text
+
+
+def form_of(folded_text: str) -> bytes:
+    """What counts of a `folded` text; of its beginning, the beginning of this."""
+    # symbols, which are not dropped, stand for the punctuation that counts
+    text = _MINUS.sub("\u2212", folded_text)
+    text = _POINT.sub(_stand_in("."), text)
+    text = _CLOSING.sub(_stand_in(")"), _OPENING.sub(_stand_in("("), text))
+    text = _patterns()[1].sub(lambda m: m[1] + _between_digits(m[2], m[3]), text)
+    data = text.encode("utf-8", "surrogatepass").translate(_LOWER, _DROPPED_ASCII)
+    if data.isascii():
+        return data
+    text = _patterns()[0].sub("", data.decode("utf-8", "surrogatepass"))
+    if b"\xf0" in data:  # the first byte of characters of plane 1
+        text = _PLANE_1.sub(lambda m: "" if _dropped(m[0]) else m[0], text)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def normal_form(folded_text: str) -> bytes:
+    """Equal for two `folded` texts that are the same text."""
+    whole = "".join(folded_text.split())
+    return form_of(folded_text) or whole.encode("utf-8", "surrogatepass")
+
+
+def key_of(form: bytes) -> int:
+    """64-bit XXH3 hash of a form; two forms collide with probability 2^-64."""
+    return xxhash.xxh3_64_intdigest(form)
+
+
+def form_keys(folded_texts: Iterable[str]) -> NDArray[np.uint64]:
+    """uint64 [n]: the keys of the normal forms of n `folded` texts."""
+    return np.fromiter(map(key_of, map(normal_form, folded_texts)), np.uint64)
+
+
+def text_keys(texts: Iterable[str]) -> NDArray[np.uint64]:
+    """uint64 [n]: equal for texts that are the same text; see the module."""
+    return form_keys(map(folded, texts))
+
+
+def exact_key(data: bytes, seed: int = 0) -> int:
+    """The XXH3 hash of a UTF-8 text; equal in every canonical Unicode form (NFC, NFD)."""
+    if not data.isascii():
+        text = data.decode("utf-8", "surrogatepass")
+        composed = normalize("NFC", text)
+        data = data if composed == text else composed.encode("utf-8", "surrogatepass")
+    return xxhash.xxh3_64_intdigest(data, seed)

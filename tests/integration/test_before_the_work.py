@@ -1,0 +1,245 @@
+"""What cannot be trained or evaluated is refused before any text is tokenised or model trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import partial
+
+import pytest
+import torch
+import transformers as tf
+from journeys import prose
+from safetensors.torch import load_file
+
+import corpusfit
+from corpusfit import api
+from corpusfit.engine import Progress
+from corpusfit.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+ON_CPU = ["train.device=cpu", "train.precision=fp32"]
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+}
+
+
+class Listening(Progress):
+    """Keeps the stages that began, and what was said."""
+
+    def __init__(self):
+        self.stages, self.notes, self.warnings = [], [], []
+
+    def begin(self, stage, total, unit="units"):
+        self.stages.append(stage)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def warn(self, message):
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def machine(inline):
+    """This process, with what it says."""
+    return dataclasses.replace(inline, progress=Listening())
+
+
+@pytest.fixture
+def models(tmp_path, tiny_lm, word_pieces):
+    """Models that cannot be trained with some objective, by name, made when they are asked for."""
+    tokenizer = tf.AutoTokenizer.from_pretrained(tiny_lm)
+    sizes = SIZES | {"vocab_size": len(tokenizer)}
+
+    def make(name):
+        folder = tmp_path / name.replace(" ", "-")
+        torch.manual_seed(0)
+        own = tokenizer
+        if name == "one type of token":
+            model = tf.BertForPreTraining(tf.BertConfig(**sizes, type_vocab_size=1))
+        elif name == "experts":
+            config = tf.MixtralConfig(**sizes, num_key_value_heads=2, num_local_experts=2)
+            model = tf.MixtralForCausalLM(config)
+        elif name == "small vocabulary":
+            model = tf.BertForMaskedLM(tf.BertConfig(**sizes | {"vocab_size": 20}))
+        else:
+            model = tf.BertForMaskedLM(tf.BertConfig(**sizes))
+        if name == "no mask":
+            backend = tokenizer.backend_tokenizer
+            own = tf.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[PAD]")
+        model.save_pretrained(folder)
+        own.save_pretrained(folder)
+        if name == "no safetensors":
+            weights = folder / "model.safetensors"
+            torch.save(load_file(weights), folder / "pytorch_model.bin")
+            weights.unlink()
+        if name == "no tokenizer":
+            for file in folder.glob("tokenizer*"):
+                file.unlink()
+        return str(folder)
+
+    return make
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize(
+    ("model", "words", "says"),
+    [
+        ("one type of token", {"objective": "mlm+nsp"}, "type_vocab_size"),
+        ("experts", {"objective": "causal", "adapter": "pfeiffer"}, "pfeiffer"),
+        ("small vocabulary", {}, "20"),
+        ("no mask", {}, "mask token"),
+        ("no safetensors", {}, "safetensors"),
+        ("no tokenizer", {}, "tokenizer|loaded"),
+        ("encoder", {"objective": "causal"}, "not causal"),
+        ("encoder", {"length": 65}, "length.*64"),
+        ("encoder", {"weights": "lambda"}, "weights"),
+    ],
+)
+def test_adapt_refuses_before_it_reads(models, machine, jsonl, tmp_path, dry, model, words, says):
+    given = {"model": models(model), "data": jsonl("data.jsonl", prose("task", 30)), **words}
+    given |= {"settings": ON_CPU, "machine": machine}
+    if dry and "weights" in words:
+        pytest.skip("a dry run trains on a sample, without weights")
+    call = api.estimate_adaptation if dry else partial(corpusfit.adapt, out=tmp_path / "out")
+    with pytest.raises((ModelError, UsageError), match=says):
+        call(**given)
+    assert not any("tokenise" in stage for stage in machine.progress.stages)
+
+
+def simcse(tiny_encoder, texts, jsonl, machine, tmp_path, **words):
+    given = {"model": str(tiny_encoder), "data": jsonl("data.jsonl", texts), "steps": 3}
+    given |= {"objective": "simcse", "settings": ON_CPU, "machine": machine, "length": 64}
+    return corpusfit.adapt(out=tmp_path / "out", **given | words)
+
+
+def test_a_step_of_simcse_has_no_more_texts_than_there_are(tiny_encoder, jsonl, machine, tmp_path):
+    texts = prose("task", 22, most=8)
+    with pytest.raises(UsageError, match=r"batch.*21.*64"):
+        simcse(tiny_encoder, texts, jsonl, machine, tmp_path, batch=64)
+    assert "adapt" not in machine.progress.stages
+    few = texts[:9]  # one is held out, whose loss alone would be 0
+    run = simcse(tiny_encoder, few, jsonl, machine, tmp_path)
+    assert run.manifest["training"]["batch"] == 8
+    assert run.manifest["heldout"] == {}
+    assert run.manifest["losses"] == {"before": {}, "after": {}}
+    assert any("not measured" in note for note in machine.progress.notes)
+    assert any("all texts" in note for note in machine.progress.notes)
+
+
+def test_simcse_needs_two_different_texts(tiny_encoder, jsonl, machine, tmp_path):
+    with pytest.raises(EmptyInputError, match="simcse"):
+        simcse(tiny_encoder, prose("task", 1, most=8) * 9, jsonl, machine, tmp_path)
+    assert "adapt" not in machine.progress.stages
+
+
+@pytest.fixture
+def task(jsonl):
+    """A task of two topics."""
+    for seed, (split, n) in enumerate((("train", 12), ("dev", 4), ("test", 6))):
+        rows = [
+            {"text": text, "label": topic}
+            for topic in ("task", "market")
+            for text in prose(topic, n, seed=seed)
+        ]
+        folder = jsonl(f"topics/{split}.jsonl", rows).parent
+    return folder
+
+
+def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
+    models, machine, task, tiny_lm, tmp_path
+):
+    base = models("no tokenizer")
+    words = {"task": task, "model": str(tiny_lm), "base": base, "seeds": 2, "machine": machine}
+    words["settings"] = ["finetune.device=cpu", "finetune.epochs=1"]
+    with pytest.raises(ModelError, match=r"^base=.*tokenizer") as refused:
+        corpusfit.evaluate(out=tmp_path / "out", **words)
+    assert machine.progress.stages == []
+    assert not list((tmp_path / "out").rglob("*-0.json"))
+    found = api.estimate_evaluation(**words)
+    assert found["fine_tunings"] == 4
+    cause = str(refused.value).partition(": ")[2]
+    assert any(cause in warning for warning in machine.progress.warnings)
+    one = models("encoder").replace("encoder", "encoder-{seed}")
+    for seed in (0, 1):
+        (tmp_path / f"encoder-{seed}").mkdir()
+        for file in (tmp_path / "encoder").iterdir():
+            if not (seed and file.name.startswith("tokenizer")):
+                (tmp_path / f"encoder-{seed}" / file.name).write_bytes(file.read_bytes())
+    machine.progress.stages.clear()
+    with pytest.raises(ModelError, match=r"^model=.*encoder-1"):
+        corpusfit.evaluate(out=tmp_path / "seeds", **words | {"model": one, "base": ""})
+    assert machine.progress.stages == []
+
+
+def test_tune_opens_the_model_before_it_scores(models, machine, jsonl, tmp_path):
+    words = {"target": jsonl("target.jsonl", prose("task", 40)), "machine": machine}
+    words |= {"corpus": jsonl("corpus.jsonl", prose("market", 60)), "budget": "60 steps"}
+    words |= {"model": models("no mask"), "settings": ON_CPU, "methods": ["dsir"]}
+    with pytest.raises(ModelError, match="mask token"):
+        corpusfit.tune(out=tmp_path / "out", **words)
+    assert machine.progress.stages == []
+    assert not list((tmp_path / "out").rglob("*.safetensors"))
+
+
+RECIPE = """
+name = "two models"
+models = ["{good}", "{bad}"]
+corpus = ["corpus.jsonl"]
+seeds = 1
+fractions = [0.3]
+selectors = ["base", "dsir"]
+[adapt.train]
+steps = 2
+device = "cpu"
+length = 32
+[evaluate.finetune]
+epochs = 1
+device = "cpu"
+[[tasks]]
+name = "topics"
+path = "topics"
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "more", "says"),
+    [
+        ("no tokenizer", "", "no-tokenizer"),
+        ("encoder", '[adapt.objective]\nname = "mlm+nsp"\n', "seq_relationship|pooler"),
+        ("encoder", '[adapt.objective]\nname = "translation"\n', "^corpus must .*pairs"),
+    ],
+)
+def test_a_recipe_opens_every_model_before_its_first_selection(
+    models, machine, task, jsonl, tiny_lm, tmp_path, bad, more, says
+):
+    jsonl("corpus.jsonl", prose("market", 60))
+    path = tmp_path / "recipe.toml"
+    text = RECIPE.format(good=tiny_lm, bad=models(bad))
+    path.write_text(text.replace("[evaluate.finetune]", f"{more}[evaluate.finetune]"), "utf-8")
+    with pytest.raises(CorpusfitError, match=says) as refused:
+        corpusfit.run(path, out=tmp_path / "out", machine=machine)
+    assert not (tmp_path / "out/selections").exists()
+    assert not (tmp_path / "out/scores").exists()
+    if more.count("translation"):
+        return
+    api.missing(path, out=tmp_path / "dry", machine=machine)
+    assert any(str(refused.value) in warning for warning in machine.progress.warnings)
+
+
+def test_a_finished_recipe_opens_no_model_again(
+    machine, task, jsonl, tiny_lm, tmp_path, monkeypatch
+):
+    jsonl("corpus.jsonl", prose("market", 60))
+    path = tmp_path / "recipe.toml"
+    text = RECIPE.format(good=tiny_lm, bad="").replace(', ""', "")
+    path.write_text(text.replace('"base", "dsir"', '"base"'), "utf-8")
+    ran = corpusfit.run(path, out=tmp_path / "out", machine=machine)
+    assert json.loads((ran.path / "manifest.json").read_text("utf-8"))
+    monkeypatch.setattr("corpusfit.workflows.experiments.checks.require_models", pytest.fail)
+    corpusfit.run(path, out=tmp_path / "out", machine=machine)

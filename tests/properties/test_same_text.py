@@ -1,0 +1,266 @@
+"""A text is found in every Unicode form; another letter, mark, digit or symbol is another text.
+
+Letters and marks of some forty scripts, from the Unicode data; all that ask are of one opinion.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unicodedata import category, normalize
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import corpusfit
+from corpusfit.artifacts import read_arrays
+from corpusfit.corpus import find, shards
+from corpusfit.corpus.same_text import exact_key, folded, form_of, text_keys
+from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
+from corpusfit.jobs.copies import NEAR, KeyDocuments, KeyNear, keys_path
+from corpusfit.plan import ReadPlan
+from corpusfit.types import text_array
+
+SCRIPTS = """
+LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC SYRIAC THAANA NKO DEVANAGARI BENGALI
+GURMUKHI GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN
+MYANMAR GEORGIAN HANGUL ETHIOPIC CHEROKEE OGHAM RUNIC TAGALOG KHMER MONGOLIAN LIMBU
+BALINESE SUNDANESE LEPCHA CJK HIRAGANA KATAKANA BOPOMOFO JAVANESE CHAM GLAGOLITIC
+COPTIC TIFINAGH KAYAH CHAKMA BRAHMI
+"""
+COMMON_MARKS = "\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0323\u0327\u0328\u0331\u0304"
+
+
+def characters(script):
+    """The letters and the marks of a script that stay what they are in lower case."""
+    letters, marks = [], []
+    for code in range(0x12000):
+        char = chr(code)
+        if unicodedata.name(char, "").partition(" ")[0] != script:
+            continue
+        if char.casefold() == char and normalize("NFKC", char) == char:
+            kind = category(char)
+            letters += [char] if kind in ("Ll", "Lo", "Lu") else []
+            marks += [char] if kind in ("Mn", "Mc") and not 0x180B <= code <= 0x180F else []
+    return "".join(letters[:400]), "".join(marks) or COMMON_MARKS
+
+
+CHARACTERS = {script: characters(script) for script in SCRIPTS.split()}
+SIGNS = "+<=>$%&*/@#^|~€©°😀😡→"
+BLANKS = st.sampled_from(
+    [" ", "  ", "\n", "\t", "\u00a0", ", ", ". ", " (", ") ", "; ", " «", "» "]
+)
+
+
+@st.composite
+def texts(draw):
+    """Some words of one script, with marks."""
+    letters, marks = CHARACTERS[draw(st.sampled_from([*CHARACTERS]))]
+    pairs = st.tuples(st.sampled_from(letters), st.text(st.sampled_from(marks), max_size=2))
+    words = st.lists(pairs, min_size=1, max_size=6).map(lambda found: "".join(map("".join, found)))
+    return draw(st.lists(words, min_size=1, max_size=12))
+
+
+def same(*variants):
+    keys = text_keys(variants)
+    return len(set(keys.tolist())) == 1
+
+
+def fold(text):
+    return normalize("NFC", normalize("NFD", text).casefold())
+
+
+def documents(rows):
+    """The exact and the near keys of some texts, as `--dedup` finds copies by them."""
+    with TemporaryDirectory() as folder:
+        path, read = Path(folder, "a.jsonl"), ReadPlan()
+        lines = (json.dumps({"text": row}) for row in rows)
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+        (shard,) = shards(find([str(path)], read, spool=Path(folder), role="corpus"), read)
+        KeyDocuments(read, Path(folder, "exact"), pairs=False)._work(shard)
+        KeyNear(read, Path(folder, "near"))._work(shard)
+        exact = read_arrays(keys_path(Path(folder, "exact"), shard.index))[0]["keys"]
+        near = read_arrays(keys_path(Path(folder, "near"), shard.index))[0]
+    return exact, [near[name] for name in NEAR]
+
+
+def agree(one, other):
+    """Whether all consumers call two texts the same; they must be of one opinion."""
+    index = HeldoutIndex.of_texts([one])
+    held = {
+        "copies": any(keys[0] == keys[1] for keys in documents([one, other])[1]),
+        "contamination": len(ContaminationFinder(index).find(text_array([other]))) > 0,
+        "overlap": bool(index.numbers([other])[0] >= 0),
+        "split": same(one, other),
+    }
+    assert len(set(held.values())) == 1, held
+    return held["split"]
+
+
+@given(texts(), st.data())
+@settings(deadline=None)
+def test_unicode_forms_case_blanks_and_punctuation_make_no_other_text(words, data):
+    text = " ".join(words)
+    forms = [normalize(form, text) for form in ("NFC", "NFD")]
+    blanks = [data.draw(BLANKS) for _ in words]
+    spaced = "".join(word + blank for word, blank in zip(words, blanks, strict=True))
+    loud = normalize("NFD", text.upper())
+    assert same(text, *forms, f"«{text}»!", "".join(words), spaced)
+    # Latin's ı and İ have other capitals outside Turkish
+    assert same(text, loud) or fold(loud) != fold(text)
+    assert len({exact_key(form.encode()) for form in (text, *forms)}) == 1
+    exact, near = documents([text, *forms])
+    assert len(set(exact.tolist())) == 1
+    assert all(len(set(keys.tolist())) == 1 for keys in near)
+    assert agree(*forms)
+
+
+@given(texts(), st.data())
+@settings(deadline=None)
+def test_one_other_letter_mark_digit_or_symbol_makes_another_text(words, data):
+    place = data.draw(st.integers(0, len(words) - 1))
+    change = data.draw(st.sampled_from(["mark", "letter", "digit", "sign"]))
+    letters, marks = CHARACTERS[next(s for s in CHARACTERS if words[0][0] in CHARACTERS[s][0])]
+    more = {"mark": marks, "letter": letters, "digit": "0123456789", "sign": SIGNS}[change]
+    new = data.draw(st.sampled_from(more))
+    one, other = data.draw(st.sampled_from([x for x in more if x != new] + [""])), new
+    pair = [[*words[:place], words[place] + x, *words[place + 1 :]] for x in (one, other)]
+    text, changed = (" ".join(found) for found in pair)
+    assume(normalize("NFC", "".join(text.split())) != normalize("NFC", "".join(changed.split())))
+    assert not same(text, changed)
+    if len(text) < 8:  # longer ones may be near-duplicates
+        assert not agree(text, changed)
+
+
+@given(st.lists(st.integers(0, 10**5), min_size=2, max_size=4), st.data())
+@settings(deadline=None)
+def test_numbers_stay_apart_with_what_stands_between_them(numbers, data):
+    between = st.sampled_from([" ", ".", ",", ":", "/", " - ", " + ", " * ", "'", "|", "%", " = "])
+    drawn = [[data.draw(between) for _ in numbers[1:]] for _ in range(2)]
+    one, other = (
+        "a" + "".join(f"{n}{gap}" for n, gap in zip(numbers, [*gaps, ""], strict=True)) + " b"
+        for gaps in drawn
+    )
+    assert same(one, other) == (drawn[0] == drawn[1])
+    whole = "".join(map(str, numbers))
+    assert not same(one, f"a{whole} b")
+    moved = f"a{whole[:1]}.{whole[1:]} b"
+    if len(whole) > 2:
+        assert not same(moved, f"a{whole[:2]}.{whole[2:]} b")
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=80))
+@settings(deadline=None)
+def test_any_text_is_itself_in_every_form_and_a_beginning_has_the_beginning_of_its_form(text):
+    variants = [normalize(form, text) for form in ("NFC", "NFD")]
+    assert same(text, *variants, f" {text}\n")
+    assert len({exact_key(form.encode()) for form in (text, *variants)}) == 1
+    spelled = folded(text)
+    for end in range(0, len(spelled), 7):
+        assert form_of(spelled).startswith(form_of(spelled[:end]))
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=60))
+@settings(deadline=None)
+def test_ascii_is_what_it_is_within_other_text(text):
+    """The fast way for ASCII and the general one agree."""
+    assert form_of(folded(f"{text} é"))[: -len("é".encode())] == form_of(folded(text))
+
+
+@pytest.mark.parametrize(
+    "variants",
+    [
+        ("I isn 't so .", "I isn't so.", "i ISNT so", "I isn’t so"),
+        ("Å", "\u212b", "A\u030a", "a\u030a"),
+        ("한국", normalize("NFD", "한국")),
+        ("q\u0323\u0307", "q\u0307\u0323"),
+        ("Straße", "STRASSE", "straſſe"),
+        ("ΟΔΟΣ", "οδος", "οδοσ"),
+        ("soft\u00adhyphen", "softhyphen", "soft\u200bhyphen", "\ufeffsofthyphen"),
+        ("❤\ufe0f", "❤"),
+        ("ＡＢＣ ｶﾞ １", "abc ガ 1"),
+        ("ﷲ", "الله"),
+        ("5 - 3", "5-3", "5 – 3", "5 \u2212 3"),
+        ("<< Three >> men", "three men", "« Three » men"),
+        ("! ! !", "!!!"),
+    ],
+)
+def test_the_same_text(variants):
+    assert same(*variants)
+    assert agree(variants[0], variants[1])
+
+
+@pytest.mark.parametrize("run", ["-", "- ", "1 ", "\u200c", "é\u200c", "<<", "(", ".", "\u00ad"])
+def test_no_text_takes_more_than_linear_steps(run):
+    assert same(f"a {run * 100_000} b", f"A {run * 100_000} B")
+
+
+DIFFERENT = [
+    *("x 1 | 2 | 300", "x 12 | 300", "v1.11", "v11.1", "$1.99", "$19.9", "€1.99", "$.99", "$99"),
+    *("5 + 3", "5 - 3", "5 / 3", "5 * 3", "53", "5 3", "5.3", "5,3", "5:3", "-53", "53 %"),
+    *("y^2 + 1", "y^(2+1)", "y(2+1)", "a*b", "a/b", "ab", "C", "C++", "C#", "a << 1", "a >> 1"),
+    *(
+        "...",
+        "!!!",
+        "?",
+        "😀",
+        "😀😀",
+        "😡",
+        "👍🏽",
+        "👍🏿",
+        "👨\u200d👩",
+        "👨👩",
+        "ok 😀",
+        "ok 😡",
+        "ok",
+    ),
+    *("می\u200cخواهم", "میخواهم", "10²", "102", "ı", "i", "पिता", "पीता", "มา", "ม้า", "ספר", "סֵפֶר"),
+]
+
+
+def test_no_two_of_these_are_the_same_text():
+    assert len(set(text_keys(DIFFERENT).tolist())) == len(DIFFERENT)
+    assert HeldoutIndex.of_texts(DIFFERENT).numbers(DIFFERENT).tolist() == [*range(len(DIFFERENT))]
+    _, near = documents(DIFFERENT)
+    assert all(len(np.unique(keys)) == len(DIFFERENT) for keys in near)
+
+
+def test_unicode_forms_through_the_commands(tmp_path, inline):
+    """Each text in NFC and NFD: one is selected, they are in one split, all are contaminated."""
+    rows = [
+        f"Tôi đọc quyển sách số {n} ở nhà vào mỗi buổi sáng rồi đi làm cùng {name}"
+        for n, name in enumerate(["Hằng", "Dũng", "Thảo", "Phượng", "Nguyễn", "Đức"] * 4)
+    ]
+    data = tmp_path / "data.jsonl"
+    both = [normalize(form, row) for row in rows for form in ("NFC", "NFD")]
+    data.write_text("\n".join(json.dumps({"text": row}) for row in both) + "\n", "utf-8")
+    held = tmp_path / "test.jsonl"
+    held.write_text("\n".join(json.dumps({"text": normalize("NFD", r)}) for r in rows[:6]), "utf-8")
+    found = corpusfit.split(data=str(data), out=tmp_path / "split", dev=6, test=6, machine=inline)
+    composed = {
+        split: {
+            normalize("NFC", json.loads(line)["text"])
+            for line in (tmp_path / f"split/{split}.jsonl").read_text("utf-8").splitlines()
+        }
+        for split in ("train", "dev", "test")
+    }
+    assert sum(map(len, composed.values())) == len(set().union(*composed.values())) == len(rows)
+    assert [o["identical"] for o in found.manifest["overlaps"] if o["split"] != o["within"]] == [
+        0
+    ] * 3
+    leaks = corpusfit.contamination(task=str(held), data=str(data), machine=inline)
+    assert (leaks.splits["test.jsonl"].found, leaks.holders) == (6, 12)
+    assert set(leaks.keys.tolist()) == set(text_keys(rows[:6]).tolist())  # what --guard drops
+    run = corpusfit.select(
+        target=str(held),
+        corpus=str(data),
+        out=tmp_path / "s",
+        fraction=1.0,
+        method="ngram_coverage",
+        machine=inline,
+    )
+    assert run.manifest["selected"]["copies"]["exact"] == len(rows)
