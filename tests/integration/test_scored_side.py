@@ -6,6 +6,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from journeys import digests, prose, scores
 
 import corpusfit
@@ -192,6 +193,61 @@ def test_a_selection_is_read_by_its_side(run, tmp_path, inline):
         longest = max((row[side] for row in found), key=len)
         held.write_text(json.dumps({"text": longest}) + "\n")
         assert corpusfit.contamination(task=held, data=found, machine=inline).holders == 1
+
+
+@pytest.mark.parametrize("stated", ["", 'side = "en"', 'side = "second"'])
+def test_a_composition_reads_the_side_of_its_language(tongues, tmp_path, inline, stated):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'composition = "E_D"\nbudget = 50\n[[sources]]\nname = "s"\nkind = "specific"\n'
+        f'language = "en"\npath = {json.dumps(tongues)}\n{stated}\n'
+    )
+    composed = corpusfit.compose(recipe, out=tmp_path / "out", machine=inline)
+    texts = [
+        json.loads(line)["text"]
+        for part in (composed.path / "composed").iterdir()
+        for line in zstandard.decompress(part.read_bytes(), 10**6).splitlines()
+    ]
+    assert len(texts) == 50
+    assert set(texts) <= set(LANGUAGES["en"])
+
+
+def test_tokenizers_read_a_side(pairs, task, tmp_path, inline, word_pieces):
+    word_pieces.save(str(tmp_path / "t.json"))
+    given = {"tokenizer": tmp_path / "t.json", "general": task, "specific": pairs}
+    known, unknown = (
+        corpusfit.tokenizers(**given, side=side, machine=inline).splits[0].unknown
+        for side in ("en", "de")
+    )
+    assert known < unknown
+
+
+def test_a_split_is_of_both_sides(pairs, tmp_path, inline):
+    with pytest.raises(UsageError, match="both sides"):
+        corpusfit.split(
+            data=pairs, dev=2, test=2, settings=["read.side=en"], out=tmp_path, machine=inline
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["first", "en"])
+def test_a_language_model_reads_a_side_and_a_translator_both(run, pairs, tmp_path, inline, side):
+    pytest.importorskip("accelerate", reason="the extra train is not installed")
+    selection = run(side=side)
+    written = {name: sum(len(row[name]) for row in selection) for name in ("text", "translation")}
+    of_side = "translation" if side == "en" else "text"
+    file = (tmp_path / ("all.en" if side == "en" else "all.de")).read_text()
+    settings = ["train.device=cpu", "train.precision=fp32", "model.vocabulary=400"]
+    sizes = ["train.length=32", "train.pair_tokens=400"]
+    given = {"init": "tiny", "steps": 2, "settings": [*settings, *sizes], "machine": inline}
+
+    def characters(name, objective, **words):
+        found = corpusfit.adapt(out=tmp_path / name, objective=objective, **given, **words)
+        return found.manifest["counts"]["data"]["characters"]
+
+    assert characters("mlm", "mlm", data=selection.path) == written[of_side]
+    assert characters("plain", "mlm", data=pairs, side=side) == len(file.replace("\n", ""))
+    assert characters("both", "translation", data=selection.path) == sum(written.values())
 
 
 def test_which_encoders_know_only_english():

@@ -36,7 +36,7 @@ def select(
     Args:
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
         corpus: texts to choose from, in the same forms, or a parallel corpus such as
-            `pair:a.de,a.en`, which is selected by its first side and written with both.
+            `pair:a.de,a.en`, which is selected by one side (`side`) and written with both.
         out: folder or URL that is new, empty, or of the same run, which resumes.
         plan: a plan or a TOML file with settings.
         settings: further settings, such as `"cut.gamma=5"`.
