@@ -38,10 +38,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to examples/ and included files lead to the copies here; settings.md has one title."""
+    """Links to and from examples/, and to included files, fit here; settings.md has one title."""
     for source, included in INCLUDED.items():
         markdown = re.sub(rf"\]\((?:\.\./)?{source}", f"]({included}", markdown)
-    first, *others = markdown.replace("](../../examples/", "](../examples/").split("\n# ")
+    markdown = markdown.replace("](../../examples/", "](../examples/")
+    first, *others = markdown.replace("](../../docs/", "](../../").split("\n# ")
     if page.file.src_uri != "settings.md":
         return "\n# ".join([first, *others])
     return "\n## ".join([first, *(other.replace("\n## ", "\n### ") for other in others)])

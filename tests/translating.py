@@ -9,7 +9,7 @@ __all__ = ["WORDS", "built", "pair_of", "taught", "write_pairs"]
 COMMON = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
 
 
-def built(folder, word_pieces, kind, seed):
+def built(folder, word_pieces, kind, seed, longest=48):
     """A random model of a kind, with a tokenizer that ends sentences by [SEP]."""
     import torch
     import transformers
@@ -19,7 +19,7 @@ def built(folder, word_pieces, kind, seed):
     word_pieces.save(str(trained))
     special = {"pad_token": "[PAD]", "eos_token": "[SEP]", "unk_token": "[UNK]"}
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(trained), model_max_length=48, **special
+        tokenizer_file=str(trained), model_max_length=longest, **special
     )
     trained.unlink()
     tokenizer.save_pretrained(folder)
@@ -40,7 +40,7 @@ def built(folder, word_pieces, kind, seed):
             decoder_attention_heads=4,
             encoder_ffn_dim=48,
             decoder_ffn_dim=48,
-            max_position_embeddings=48,
+            max_position_embeddings=longest,
             init_std=0.3,
             forced_eos_token_id=3,
             bos_token_id=2,

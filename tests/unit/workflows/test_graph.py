@@ -523,7 +523,13 @@ def test_columns_of_other_models(tmp_path):
         tasks=tasks,
         compare="mono",
     )
-    assert asked.every_model == ("m", "other", "de", "bio", "en")
+    assert asked.every_model == {
+        "m": "<model.name>",
+        "other": "selector.knn.model",
+        "de": "tasks.models.mono of a",
+        "bio": "tasks.models.specific of a",
+        "en": "tasks.models.mono of b",
+    }
     names = {m: f"print of {m}" for m in asked.every_model}
     graph = build_graph(inputs(asked, tmp_path, models=names))
     models = {(c.task, c.selector): own[0].plan.model.name for c, own in graph.cells.items()}

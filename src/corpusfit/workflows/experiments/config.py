@@ -176,11 +176,16 @@ class Recipe:
     gpu_watts: float = 400.0
 
     @property
-    def every_model(self) -> tuple[str, ...]:
-        """All models that are adapted or fine-tuned, each once."""
-        of_selectors = (s.model for s in self.selectors)
-        of_tasks = (m for task in self.tasks for m in task.models.values())
-        return tuple(filter(None, dict.fromkeys([*self.models, *of_selectors, *of_tasks])))
+    def every_model(self) -> dict[str, str]:
+        """All models that are adapted or fine-tuned, each with the first key that names it."""
+        found = dict.fromkeys(self.models, "<model.name>")
+        for selector in self.selectors:
+            found.setdefault(selector.model, f"selector.{selector.name}.model")
+        for task in self.tasks:
+            for column, model in task.models.items():
+                found.setdefault(model, f"tasks.models.{column} of {task.name}")
+        found.pop("", None)
+        return found
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def load_inputs(
     pile = {}
     with called_by(RecipeKeys("evaluate")):
         models = {
-            name: name if name.startswith(INIT) else head_fingerprint(name)
-            for name in recipe.every_model
+            name: name if name.startswith(INIT) else head_fingerprint(name, key)
+            for name, key in recipe.every_model.items()
         }
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
