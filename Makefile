@@ -9,7 +9,7 @@ BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all install lint types quick slow coverage docs bench torture clean
+.PHONY: demo test test-all install lint types quick slow long coverage docs bench torture clean
 
 demo: install
 	$(BIN)/corpusfit demo
@@ -46,7 +46,11 @@ quick: install
 
 # Slow tests often wait for a process, so one more of them runs than there are cores.
 slow: install
-	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "slow or hypothesis" --hypothesis-profile many
+	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile many
+
+# Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end.
+long: install
+	$(PYTEST) -m long
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install

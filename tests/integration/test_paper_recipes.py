@@ -27,6 +27,8 @@ pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
 RECIPES = sorted(PAPERS.glob("*.toml"))
+ALWAYS_RUN = ("tadpole_table1_paper", "mdapt_table5_paper", "textgram_table3_paper")
+"""Recipes that run to their end in CI; `make long` runs all, six minutes."""
 COMPOSITIONS = sorted(PAPERS.glob("compositions/*.toml"))
 GERMAN = ["Der", "Satz", "handelt", "nicht", "von", "über", "dem", "Haus", "wir", "heute", "schön"]
 DOMAINS = ["it", "law", "medical", "koran", "captions", "news", "subtitles"]
@@ -259,7 +261,12 @@ def test_a_dry_run_counts_the_steps(recipe, at_hand, tmp_path, inline):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "recipe", [path for path in RECIPES if "_paper" in path.stem], ids=lambda path: path.stem
+    "recipe",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in ALWAYS_RUN else pytest.mark.long)
+        for path in RECIPES
+        if "_paper" in path.stem
+    ],
 )
 def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
     """Its first task, and those of mDAPT that differ: few steps, short texts, a seed."""
