@@ -46,11 +46,12 @@ quick: install
 
 # Slow tests often wait for a process, so one more of them runs than there are cores.
 slow: install
-	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile many
+	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile more
 
-# Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end.
+# Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end,
+# and new random examples.
 long: install
-	$(PYTEST) -m long
+	$(PYTEST) -m "long or hypothesis" --hypothesis-profile new
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install

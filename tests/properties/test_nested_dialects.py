@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import corpusfit
@@ -257,11 +256,4 @@ def run(data, names):
 
 @given(st.data())
 def test_the_same_rows_say_the_same_in_every_format(data):
-    run(data, KINDS)
-
-
-@pytest.mark.slow
-@given(st.data())
-@settings(settings.get_profile("many"))
-def test_many_rows_say_the_same_in_every_format(data):
     run(data, KINDS)
