@@ -17,7 +17,7 @@ import typer
 
 from corpusfit.api import offers
 from corpusfit.cli.app import app
-from corpusfit.options import settings_of
+from corpusfit.core.options import settings_of
 
 ROOT = Path(__file__).parents[1]
 WORDS = tomllib.loads((ROOT / ".ci/words.toml").read_text("utf-8"))["words"]
@@ -111,7 +111,7 @@ def files() -> Iterator[str]:
         for line, text in strings(file):
             yield from complaints(f"{file.relative_to(ROOT)}:{line}", text, "string")
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    pages += (ROOT / "src/corpusfit/report/templates").glob("*.html")
+    pages += (ROOT / "src/corpusfit/reporting/templates").glob("*.html")
     for page in sorted(pages):
         text = re.sub(r"^( *)```.*?^ *```$", "", page.read_text("utf-8"), flags=re.M | re.S)
         for paragraph in re.split(r"\n\s*\n|\n(?=[#|*-])", text):

@@ -68,10 +68,10 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
     """`corpusfit adapt` with its defaults, except for the settings of the case."""
     from accelerate.state import AcceleratorState
 
-    from corpusfit.adapt.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
-    from corpusfit.engine import Progress
-    from corpusfit.workflows.adaptation.adapting import adapt
-    from corpusfit.workflows.context import Machine
+    from corpusfit.core.engine import Progress
+    from corpusfit.text.context import Machine
+    from corpusfit.training.adapting import adapt
+    from corpusfit.training.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
 
     class Steps(Progress):
         training = False
@@ -246,7 +246,7 @@ def speed(case: Case) -> None:
 @contextmanager
 def watched(seen: list[Any]) -> Iterator[None]:
     """Every batch of corpusfit's training, in order; held-out batches first."""
-    from corpusfit.adapt.objectives.contract import RowObjective
+    from corpusfit.training.objectives.contract import RowObjective
 
     make = RowObjective.micro_batch
 
@@ -278,9 +278,9 @@ def same(case: Case, folder: Path, steps: int) -> None:
     from torch.utils.data import SequentialSampler, default_collate
     from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
 
-    from corpusfit.adapt.packing import find_packing
-    from corpusfit.adapt.prediction import Predictor
-    from corpusfit.adapt.special_tokens import special_tokens_of
+    from corpusfit.training.packing import find_packing
+    from corpusfit.training.prediction import Predictor
+    from corpusfit.training.special_tokens import special_tokens_of
 
     model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
     special = special_tokens_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
@@ -412,7 +412,7 @@ def bert_base(tokenizer_of: Path, folder: Path) -> Path:
 
 def demo_text(folder: Path) -> tuple[Path, Path]:
     """Docstrings of the standard library as one file, and a task's file."""
-    from corpusfit.demo import write_demo_text
+    from corpusfit.cli.demo_corpus import write_demo_text
 
     task, corpus = write_demo_text(folder, seed=0)
     text = folder / "text.jsonl"

@@ -19,17 +19,17 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import average_precision_score
 
-from corpusfit import corpus
+from corpusfit import text as corpus
+from corpusfit.core.plan import Plan
+from corpusfit.core.types import Documents, text_array
 from corpusfit.embed import load, prepare
-from corpusfit.jobs.reading import read_shard
-from corpusfit.jobs.sample import ALL, SampleTexts, merge
-from corpusfit.plan import Plan
-from corpusfit.score import registry
-from corpusfit.score.names import names as method_names
-from corpusfit.score.rank import trial, verdicts
-from corpusfit.segments import cut_units
-from corpusfit.types import Documents, text_array
-from corpusfit.workflows.context import default_cache
+from corpusfit.scoring import registry
+from corpusfit.scoring.names import names as method_names
+from corpusfit.scoring.rank import trial, verdicts
+from corpusfit.selection.sample_job import ALL, SampleTexts, merge
+from corpusfit.text.context import default_cache
+from corpusfit.text.reading import read_shard
+from corpusfit.text.units import cut_units
 from harness import RESULTS, machine
 
 DOMAINS = {

@@ -38,8 +38,8 @@ from benefit_cells import (
     verdicts,
 )
 from benefit_tables import tables
-from corpusfit.artifacts import write_bytes
-from corpusfit.errors import CorpusfitError
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import CorpusfitError
 from harness import machine
 from peers import PEERS
 

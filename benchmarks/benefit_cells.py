@@ -19,17 +19,17 @@ import orjson
 import zstandard
 
 import corpusfit
-from corpusfit.artifacts import write_bytes
-from corpusfit.corpus import normalise
-from corpusfit.corpus.same_text import folded, form_of, text_keys
-from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
-from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.types import buffers, text_array
+from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
-from corpusfit.types import buffers, text_array
-from corpusfit.workflows import Machine
-from corpusfit.workflows.selection.ranking import candidates
+from corpusfit.selection.ranking import candidates
+from corpusfit.text import normalise
+from corpusfit.text.context import Machine
+from corpusfit.text.same_text import folded, form_of, text_keys
 from peers import PEERS, Peer, peer_of
 
 TARGETS = {

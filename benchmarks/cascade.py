@@ -25,8 +25,8 @@ import numpy as np
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.plan import Plan
-from corpusfit.workflows.selection.cascade_stages import resolve_stages
+from corpusfit.core.plan import Plan
+from corpusfit.selection.cascade_stages import resolve_stages
 from harness import RESULTS, machine
 
 

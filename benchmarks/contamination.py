@@ -22,9 +22,9 @@ import sys
 import numpy as np
 from datasketch import MinHash, MinHashLSH
 
-from corpusfit.demo import FAMILIES, docstrings
-from corpusfit.evaluate.contamination import CONTAINMENT, ContaminationFinder, HeldoutIndex
-from corpusfit.types import text_array
+from corpusfit.cli.demo_corpus import FAMILIES, docstrings
+from corpusfit.core.types import text_array
+from corpusfit.evaluation.contamination.finder import CONTAINMENT, ContaminationFinder, HeldoutIndex
 from harness import paired
 
 WATCHED, CORPUS, NTH = 2_000, 40_000, 50

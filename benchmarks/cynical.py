@@ -40,10 +40,10 @@ import numpy as np
 import orjson
 from scipy.stats import spearmanr
 
+from corpusfit.core.types import text_array
 from corpusfit.kernels.tokens import reference
-from corpusfit.score import language_model
-from corpusfit.score.methods.cynical import Cynical
-from corpusfit.types import text_array
+from corpusfit.scoring import language_model
+from corpusfit.scoring.methods.cynical import Cynical
 from harness import paired
 from lexical_quality import target
 

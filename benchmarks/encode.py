@@ -65,9 +65,9 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
     """MiniLM in each precision, on each set of texts."""
     from sentence_transformers import SentenceTransformer
 
+    from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
     from corpusfit.embed.minilm import minilm_folder
-    from corpusfit.plan import EmbedPlan
 
     peer = SentenceTransformer(str(minilm_folder()), device="cpu")
     whole = SentenceTransformer(str(minilm_folder()), device="cpu")
@@ -98,9 +98,9 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
     from corpusfit.embed.minilm import minilm_folder
-    from corpusfit.plan import EmbedPlan
 
     kwargs = {"dtype": torch.bfloat16}
     peer = SentenceTransformer(str(minilm_folder()), device="cpu", model_kwargs=kwargs)
@@ -130,9 +130,9 @@ def on_gpu(texts: list[str], cache: Path) -> None:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
     from corpusfit.embed.minilm import minilm_folder
-    from corpusfit.plan import EmbedPlan
 
     kwargs = {"dtype": torch.bfloat16}
     peer = SentenceTransformer(str(minilm_folder()), device="cuda", model_kwargs=kwargs)
@@ -157,10 +157,10 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
     """Encoding as in a run, in single-threaded workers, and the peer with all threads."""
     from sentence_transformers import SentenceTransformer
 
+    from corpusfit.core.engine import LocalEngine
+    from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed.minilm import minilm_folder
-    from corpusfit.engine import LocalEngine
-    from corpusfit.jobs.embed import EmbedTexts
-    from corpusfit.plan import EmbedPlan
+    from corpusfit.selection.embed_job import EmbedTexts
 
     peer = SentenceTransformer(str(minilm_folder()), device="cpu")
     with LocalEngine() as engine:
@@ -183,9 +183,9 @@ def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
     """A static model distilled from MiniLM, in 32 bits; our table of words starts empty."""
     from model2vec import StaticModel
 
+    from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
     from corpusfit.embed.word_tokens import WordTokens
-    from corpusfit.plan import EmbedPlan
 
     ours = load(EmbedPlan(embedder="static:minilm"), cache)
     peer = StaticModel.from_pretrained(next(cache.glob("static-*")))

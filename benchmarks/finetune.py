@@ -38,11 +38,11 @@ from typing import Any
 import numpy as np
 
 from corpusfit.embed.hardware import cpu_has_bf16
-from corpusfit.evaluate.finetune import finetune
-from corpusfit.evaluate.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
-from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.registry import load
-from corpusfit.evaluate.task import Examples, Task, nested_places
+from corpusfit.evaluation.finetune import finetune
+from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.task import Examples, Task, nested_places
 from harness import RESULTS, Side, machine
 
 LENGTH = 512

@@ -20,7 +20,7 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import IsolationForest as SklearnForest
 from threadpoolctl import threadpool_limits
 
-from corpusfit.score.methods.isolation_forest import IsolationForest
+from corpusfit.scoring.methods.isolation_forest import IsolationForest
 from harness import paired
 
 WIDTH, TARGET, ROWS, TREES, SAMPLE = 768, 3000, 20_000, 100, 256

@@ -24,14 +24,14 @@ import orjson
 import zstandard
 from sklearn.metrics import average_precision_score
 
-from corpusfit import corpus
+from corpusfit import text as corpus
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.types import text_array
 from corpusfit.embed import load, prepare
-from corpusfit.plan import EmbedPlan
-from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod
-from corpusfit.score.names import names as method_names
-from corpusfit.types import text_array
-from corpusfit.workflows.context import default_cache
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod
+from corpusfit.scoring.names import names as method_names
+from corpusfit.text.context import default_cache
 from harness import RESULTS, machine
 
 DOMAINS = {

@@ -17,10 +17,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.corpus import normalise
+from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import number_words
-from corpusfit.types import buffers, text_array
+from corpusfit.text import normalise
 
 Numbers = NDArray[np.float64]
 Peer = Callable[[Sequence[str]], Numbers]

@@ -21,8 +21,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
 import corpusfit
-from corpusfit.evaluate.pairs import Pairs, read_pairs
-from corpusfit.evaluate.retrieval import deduplicate, retrieved
+from corpusfit.evaluation.pairs import Pairs, read_pairs
+from corpusfit.evaluation.retrieval import deduplicate, retrieved
 from harness import RESULTS, machine
 
 

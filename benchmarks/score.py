@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpusfit.errors import CorpusfitError
+from corpusfit.core.errors import CorpusfitError
 from harness import machine
 from score_cells import (
     BASE,

@@ -30,23 +30,23 @@ import orjson
 
 import corpusfit
 from benefit_cells import ONE, PARTS, Work, bits, lines, store, taken, texts_of
-from corpusfit.adapt.special_tokens import backend_tokenizer, special_tokens_of
-from corpusfit.artifacts import write_bytes
-from corpusfit.corpus.same_text import folded, form_of
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import CorpusfitError
+from corpusfit.core.types import buffers, text_array
 from corpusfit.embed.folders import find
 from corpusfit.embed.transformer import quiet
-from corpusfit.errors import CorpusfitError
-from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
-from corpusfit.evaluate.encoding import NOWHERE, encode
-from corpusfit.evaluate.formats.conll import read_conll
-from corpusfit.evaluate.plan import TaskPlan
-from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.registry import load
-from corpusfit.evaluate.task import Examples, Task
+from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.encoding import NOWHERE, encode
+from corpusfit.evaluation.formats.conll import read_conll
+from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.task import Examples, Task
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.kneser_ney import number_words
-from corpusfit.types import buffers, text_array
-from corpusfit.workflows import Machine
+from corpusfit.text.context import Machine
+from corpusfit.text.same_text import folded, form_of
+from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of
 from harness import machine
 
 Record = dict[str, Any]

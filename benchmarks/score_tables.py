@@ -28,7 +28,7 @@ from scipy.stats import t as student
 
 from benefit_tables import chosen, counted, regret, shown, within_targets
 from benefit_tables import interval as over_targets
-from corpusfit.artifacts import write_bytes
+from corpusfit.core.artifacts import write_bytes
 from score_cells import BASE, RANDOM, SETTINGS, TASKS, UNIT, Cells, Piece, Record, unpacked
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

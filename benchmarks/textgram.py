@@ -33,11 +33,11 @@ from sentence_transformers import util
 from usearch.index import Index
 
 from auto import sample, target, units
+from corpusfit.core.plan import Plan
+from corpusfit.core.types import Paired, text_array
 from corpusfit.embed import load, prepare
-from corpusfit.plan import Plan
-from corpusfit.score.methods.textgram import TextGram
-from corpusfit.types import Paired, text_array
-from corpusfit.workflows.context import default_cache
+from corpusfit.scoring.methods.textgram import TextGram
+from corpusfit.text.context import default_cache
 from harness import paired, seconds
 
 DEFAULT, TRUE = 1e-6, 1e-12

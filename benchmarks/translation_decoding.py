@@ -22,9 +22,9 @@ from typing import Any
 import torch
 import transformers
 
-from corpusfit.adapt.decode_plan import DecodePlan
-from corpusfit.adapt.decoding import beam_search
-from corpusfit.evaluate.formats.labelled import whole_text
+from corpusfit.evaluation.formats.labelled import whole_text
+from corpusfit.training.decode_plan import DecodePlan
+from corpusfit.training.decoding import beam_search
 from harness import paired
 
 BATCH, BEAM, LONGEST = 32, 5, 100

@@ -60,10 +60,10 @@ class Case:
 
 def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path) -> Any:
     """`corpusfit adapt` with its defaults, except for the settings of the case."""
-    from corpusfit.adapt.plan import AdaptPlan, MixPlan, ModelPlan, ObjectivePlan, TrainPlan
-    from corpusfit.engine import Progress
-    from corpusfit.workflows.adaptation.adapting import adapt
-    from corpusfit.workflows.context import Machine
+    from corpusfit.core.engine import Progress
+    from corpusfit.text.context import Machine
+    from corpusfit.training.adapting import adapt
+    from corpusfit.training.plan import AdaptPlan, MixPlan, ModelPlan, ObjectivePlan, TrainPlan
 
     class Steps(Progress):
         training = False
@@ -197,8 +197,8 @@ def side(name: str, case: Case, pipe: Connection) -> None:
 
 def speed(case: Case, peer: str, name: str) -> None:
     """Both sides in turn; tokens of a step are those of the mean batch."""
-    from corpusfit.adapt.chunks import whole_pairs
-    from corpusfit.adapt.passes import PairPasses
+    from corpusfit.training.chunks import whole_pairs
+    from corpusfit.training.passes import PairPasses
 
     features = encoded(case)
     sides = np.array([[len(f["input_ids"]), len(f["labels"])] for f in features])
@@ -245,8 +245,8 @@ def main() -> None:
     words.add_argument("--block", type=int, default=3)
     words.add_argument("--peers", default=",".join(PEERS))
     given = words.parse_args()
-    from corpusfit.adapt.models import save_model
-    from corpusfit.adapt.scratch_translator import new_translator
+    from corpusfit.training.models import save_model
+    from corpusfit.training.scratch_translator import new_translator
 
     with tempfile.TemporaryDirectory() as folder:
         texts: list[str] = []

@@ -9,18 +9,18 @@ import dataclasses
 import inspect
 from pathlib import Path
 
-from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.api import offers
-from corpusfit.errors import spelled
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.explore.plan import ClustersPlan
-from corpusfit.options import Setting, settings_of
-from corpusfit.plan import Plan
-from corpusfit.score import registry
-from corpusfit.score.names import names as method_names
-from corpusfit.settings import Settings
-from corpusfit.workflows.splitting.plan import SplitPlan
-from corpusfit.workflows.tuning.plan import TunePlan
+from corpusfit.core.errors import spelled
+from corpusfit.core.options import Setting, settings_of
+from corpusfit.core.plan import Plan
+from corpusfit.core.settings import Settings
+from corpusfit.domains.plan import ClustersPlan
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.scoring import registry
+from corpusfit.scoring.names import names as method_names
+from corpusfit.training.plan import AdaptPlan
+from corpusfit.tuning.plan import TunePlan
 
 
 def page() -> str:

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import numpy as np
 
-from corpusfit.adapt.batches import ChunkTokens
-from corpusfit.adapt.checkpoints import Checkpoints
-from corpusfit.adapt.chunks import cut_chunks, whole_pairs
-from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.heldout_bleu import HeldoutBleu
-from corpusfit.adapt.objectives import Network, objective
-from corpusfit.adapt.packing import find_packing
-from corpusfit.adapt.passes import PairPasses, Passes
-from corpusfit.adapt.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
-from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.processes import start_accelerator
-from corpusfit.adapt.special_tokens import SpecialTokens
-from corpusfit.adapt.tokens import PairTokens, Part, Tokens, write_part
-from corpusfit.adapt.trainer import TrainerCallback, Training
-from corpusfit.adapt.translators import special_tokens_of_translator
 from corpusfit.embed.sentence_folders import Pooling
+from corpusfit.training.batches import ChunkTokens
+from corpusfit.training.checkpoints import Checkpoints
+from corpusfit.training.chunks import cut_chunks, whole_pairs
+from corpusfit.training.heldout import Heldout
+from corpusfit.training.heldout_bleu import HeldoutBleu
+from corpusfit.training.objectives import Network, objective
+from corpusfit.training.packing import find_packing
+from corpusfit.training.passes import PairPasses, Passes
+from corpusfit.training.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.processes import start_accelerator
+from corpusfit.training.special_tokens import SpecialTokens
+from corpusfit.training.tokens import PairTokens, Part, Tokens, write_part
+from corpusfit.training.trainer import TrainerCallback, Training
+from corpusfit.training.translators import special_tokens_of_translator
 
 VOCABULARY, LENGTH = 40, 32
 _ORDINARY = np.arange(VOCABULARY) >= 5
@@ -121,7 +121,7 @@ def sentence_encoder_of(name, config, mode="mean"):
     """An untrained sentence encoder, for `tsdae` with its decoder."""
     import transformers
 
-    from corpusfit.adapt.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
+    from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
 
     encoder = transformers.AutoModel.from_config(config, add_pooling_layer=False)
     if name == "simcse":

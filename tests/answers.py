@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numba
 
-from corpusfit.engine import Job, PlainJob, report
-from corpusfit.errors import MissingDependencyError, StorageError
+from corpusfit.core.engine import Job, PlainJob, report
+from corpusfit.core.errors import MissingDependencyError, StorageError
 
 
 class NoAnswerError(ConnectionError):

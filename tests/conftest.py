@@ -17,8 +17,8 @@ import hypothesis
 import numpy as np
 import pytest
 
-from corpusfit.engine import InlineEngine
-from corpusfit.workflows import Machine
+from corpusfit.core.engine import InlineEngine
+from corpusfit.text.context import Machine
 from fake_hub import Hub
 
 # The same few examples in the loop and more in `make slow`, so that a run says what it said before;
@@ -83,7 +83,7 @@ def inline():
 def inline_cli(monkeypatch):
     """Commands run in this process do their work in it too; no stage is long enough for a line."""
     monkeypatch.setattr("corpusfit.cli.bar.SOON", 3600)
-    monkeypatch.setattr("corpusfit.workflows.Machine", InlineMachine)
+    monkeypatch.setattr("corpusfit.text.context.Machine", InlineMachine)
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ def tiny_gpt(tmp_path_factory):
     """A folder with a random two-layer GPT-2 of byte-level BPE; its logits differ widely."""
     import torch
 
-    from corpusfit.adapt.models import save_model
-    from corpusfit.adapt.scratch import new_model
+    from corpusfit.training.models import save_model
+    from corpusfit.training.scratch import new_model
 
     found = new_model("tiny", "causal", SENTENCES, vocabulary=300, attention="eager", seed=0)
     with torch.no_grad():

@@ -20,10 +20,10 @@ from typing import Any
 import zstandard
 from hypothesis import strategies as st
 
-from corpusfit.corpus import documents, find, packed, rows, shards
-from corpusfit.errors import CorpusfitError
-from corpusfit.plan import ReadPlan
-from corpusfit.types import Document
+from corpusfit.core.errors import CorpusfitError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document
+from corpusfit.text import documents, find, packed, rows, shards
 
 PIECES = [
     *('"', '""', '\\"', '\\\\"', "\\", "\\\\", "'", ",", ";", "|", "\t", "\n", "\r\n", "\r", " "),

@@ -19,12 +19,12 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
-from corpusfit import corpus
-from corpusfit.artifacts import read_arrays, write_arrays
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import read_arrays, write_arrays
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.types import Paired, Vectors, text_array
 from corpusfit.embed import load, prepare
-from corpusfit.plan import EmbedPlan
-from corpusfit.types import Paired, Vectors, text_array
-from corpusfit.workflows.context import default_cache
+from corpusfit.text.context import default_cache
 
 ENCODERS = ("minilm", "static")
 WORDS = 60

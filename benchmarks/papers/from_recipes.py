@@ -23,7 +23,7 @@ import numpy as np
 sys.path.insert(1, str(Path(__file__).parent.parent))
 
 import corpusfit
-from corpusfit.evaluate.significance import LEVEL, holm
+from corpusfit.evaluation.significance import LEVEL, holm
 from cross_domain import cross_domain
 from harness import machine
 from report import first, standing

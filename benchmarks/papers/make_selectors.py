@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 import data
-from corpusfit.plan import MethodPlan
-from corpusfit.score import registry
-from corpusfit.score.contract import LabelMethod
-from corpusfit.score.heldout_bits import compare, fit_to_sample, held_out
-from corpusfit.score.names import names as method_names
-from corpusfit.types import Paired, read_as, taken_of
-from corpusfit.workflows.selection import auto
-from corpusfit.workflows.selection.ranking import BASELINE
+from corpusfit.core.plan import MethodPlan
+from corpusfit.core.types import Paired, read_as, taken_of
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import LabelMethod
+from corpusfit.scoring.heldout_bits import compare, fit_to_sample, held_out
+from corpusfit.scoring.names import names as method_names
+from corpusfit.selection import auto
+from corpusfit.selection.ranking import BASELINE
 from data import ENCODERS, TARGETS, Setting
 from measure import average_precision, scored
 from report import Report, cell, first, of_seeds, percent, spread, standing, table

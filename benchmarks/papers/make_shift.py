@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import data
-from corpusfit import corpus
+from corpusfit import text as corpus
 from data import ENCODERS, Setting
 from measure import COMPARED, average_precision, scored, shown
 from report import Report, cell, first, of_seeds, percent, spread, standing, table

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import data
-from corpusfit.types import Paired
+from corpusfit.core.types import Paired
 from data import TARGETS, Setting
 from measure import Scored, best, scored
 from report import Report, cell, of_seeds, spread, table

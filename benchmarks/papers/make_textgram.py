@@ -13,9 +13,9 @@ import numpy as np
 
 import data
 from corpusfit.kernels.neighbours import fixed_point, nearest, strongest_pairs
-from corpusfit.score.blocks import plain_rows
-from corpusfit.score.methods.textgram import TextGram
-from corpusfit.score.similarity import EXACT
+from corpusfit.scoring.blocks import plain_rows
+from corpusfit.scoring.methods.textgram import TextGram
+from corpusfit.scoring.similarity import EXACT
 from data import TARGETS, Setting
 from measure import best
 from report import Report, cell, of_seeds, spread, table

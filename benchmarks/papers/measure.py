@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
-from corpusfit.plan import MethodPlan
-from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod
-from corpusfit.types import Paired, read_as
+from corpusfit.core.plan import MethodPlan
+from corpusfit.core.types import Paired, read_as
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod
 
 Variant = tuple[str, tuple[tuple[str, Any], ...]]
 """A method's name and its non-default settings."""

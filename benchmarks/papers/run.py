@@ -28,8 +28,8 @@ from typing import Any
 sys.path.insert(1, str(Path(__file__).parent.parent))
 
 import data
-from corpusfit.artifacts import write_bytes
-from corpusfit.manifest import digest
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.manifest import digest
 from data import ENCODERS, Setting
 from harness import machine
 from report import Report

@@ -171,15 +171,15 @@ def _warm(root: Path, model: Path) -> None:
     import transformers  # noqa: F401
 
     import corpusfit.api
-    import corpusfit.workflows
-    from corpusfit.engine import InlineEngine
+    import corpusfit.text.context
+    from corpusfit.core.engine import InlineEngine
 
-    class Inline(corpusfit.workflows.Machine):  # jobs in the process of the case
+    class Inline(corpusfit.text.context.Machine):  # jobs in the process of the case
         def start(self) -> InlineEngine:
             super().start()
             return InlineEngine()
 
-    corpusfit.workflows.Machine = Inline
+    corpusfit.text.context.Machine = Inline
     torch.set_num_threads(1)
     os.environ["CORPUSFIT_CACHE"] = str(root / "foe-cache")
     shutil.rmtree(root / "foe-runs", ignore_errors=True)

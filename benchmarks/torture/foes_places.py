@@ -75,7 +75,7 @@ def _file_name(box: Box, text: str) -> None:
     _select(box, "--target", name)
     figures = ["--figures", box.out / "figures"] if "<" in text else []
     _look(box, f"{name}:0", *figures)
-    from corpusfit.workflows.cards import write_selection_card
+    from corpusfit.training.cards import write_selection_card
 
     if (box.out / "run/manifest.json").exists():
         write_selection_card(
@@ -170,7 +170,7 @@ def _model_name(box: Box, text: str) -> None:
     box.corpusfit("adapt", "--model", folder, *own, box.out / "model")
     manifest = box.out / "model/manifest.json"
     if manifest.exists():
-        from corpusfit.workflows.cards import write_model_card
+        from corpusfit.training.cards import write_model_card
 
         write_model_card(box.out / "model", json.loads(manifest.read_bytes()))
         box.corpusfit("report", box.out / "model")
@@ -326,7 +326,7 @@ def _manifest(box: Box, text: str) -> None:
 
 
 def _cards(box: Box, manifest: dict[str, Any]) -> None:
-    from corpusfit.workflows import cards
+    from corpusfit.training import cards
 
     (box.out / "run/README.md").unlink(missing_ok=True)
     if manifest["command"] == "select":
@@ -337,8 +337,8 @@ def _cards(box: Box, manifest: dict[str, Any]) -> None:
 
 def _table(box: Box, text: str) -> None:
     """The tables of a recipe."""
-    from corpusfit.evaluate.tables import Score, Table
-    from corpusfit.workflows.experiments.export import write_tables
+    from corpusfit.evaluation.tables import Score, Table
+    from corpusfit.experiments.export import write_tables
 
     lines = ((text, Score(0.5, 0.1, "*", best=True), text), ("b", Score(-0.5), None))
     table = Table(text, ("task", text, f"a {text}"), lines, (text, f"a {text}"))
@@ -350,9 +350,9 @@ def _table(box: Box, text: str) -> None:
 
 def _sheet(box: Box, text: str) -> None:
     """The page and the sheets of a report."""
-    from corpusfit.report.page import page
-    from corpusfit.report.part import Part
-    from corpusfit.report.tables import Sheet
+    from corpusfit.reporting.page import page
+    from corpusfit.reporting.part import Part
+    from corpusfit.reporting.tables import Sheet
 
     sheet = Sheet(text, [text, "n"], [[text, 1], [f" {text}", 2]], [text])
     (box.out / "a.csv").write_text(sheet.as_csv(), "utf-8", "replace", newline="")

@@ -670,7 +670,7 @@ def _scorer(box: Box, change: Callable[[Path], object]) -> None:
     fitted = corpusfit.Scorer("dsir").fit(texts[:20], texts)
     fitted.save(box.given / "scorer")
     change(box.given / "scorer")
-    from corpusfit.errors import CorpusfitError
+    from corpusfit.core.errors import CorpusfitError
 
     try:
         corpusfit.Scorer.load(box.given / "scorer").score(texts)
@@ -682,8 +682,8 @@ def _plans(box: Box) -> None:
     """A plan that names files of others in every setting of text."""
     write(box.given / "target.jsonl", rows(25))
     write(box.given / "corpus/a.jsonl", rows(40))
-    from corpusfit.plan import Plan
-    from corpusfit.settings import _leaves
+    from corpusfit.core.plan import Plan
+    from corpusfit.core.settings import _leaves
 
     fields = [k for k, v in _leaves(Plan().as_dict(), "") if isinstance(v, str)]
     for n, key in enumerate(fields):

@@ -27,26 +27,27 @@ with _measured:
     import numpy as np
     from safetensors.numpy import save_file
 
-    from corpusfit import Scorer, corpus
+    from corpusfit import Scorer
     from corpusfit import open as open_run
-    from corpusfit.artifacts import packed, read_arrays
-    from corpusfit.compose import plan as composition
-    from corpusfit.corpus import registry
+    from corpusfit import text as corpus
+    from corpusfit.core.artifacts import packed, read_arrays
+    from corpusfit.core.errors import CorpusfitError
+    from corpusfit.core.plan import CutPlan, Plan, ReadPlan
+    from corpusfit.core.types import Document, Documents, Reject, text_array
     from corpusfit.embed.static import load_static
     from corpusfit.embed.store import VectorStore
-    from corpusfit.errors import CorpusfitError
-    from corpusfit.evaluate.formats import brat, conll, conllu, pairs, rct, rows, tokens, xlsx
-    from corpusfit.evaluate.plan import TaskPlan
+    from corpusfit.evaluation.formats import brat, conll, conllu, pairs, rct, rows, tokens, xlsx
+    from corpusfit.evaluation.plan import TaskPlan
+    from corpusfit.experiments.loader import read_recipe
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
-    from corpusfit.plan import CutPlan, Plan, ReadPlan
-    from corpusfit.score import registry as methods
-    from corpusfit.score.arpa import read_arpa
-    from corpusfit.score.names import names as method_names
-    from corpusfit.score.table import read, read_columns, read_rows
-    from corpusfit.segments.units import cut_units
-    from corpusfit.types import Document, Documents, Reject, text_array
-    from corpusfit.workflows.experiments.loader import read_recipe
+    from corpusfit.mixing import plan as composition
+    from corpusfit.scoring import registry as methods
+    from corpusfit.scoring.arpa import read_arpa
+    from corpusfit.scoring.names import names as method_names
+    from corpusfit.scoring.table import read, read_columns, read_rows
+    from corpusfit.text import registry
+    from corpusfit.text.units import cut_units
 
     registry.formats()
     for _name in method_names():

@@ -7,23 +7,8 @@ for segment in run:
     print(segment["score"], segment["source"], segment["text"][:80])
 """
 
-import sys
-from types import ModuleType
-from typing import Any
-
 import lazy_loader
 
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-class _Package(ModuleType):
-    """Keeps `corpusfit.select` a function: importing the subpackage `select` would bind it here."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in __all__ and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -1,6 +1,5 @@
 """Public names; `__init__.py` loads each when it is first used."""
 
-from .adapt.plan import AdaptPlan
 from .api.adapting import adapt, contamination, forecast
 from .api.composing import compose
 from .api.crosslingual import retrieval, tokenizers
@@ -13,29 +12,30 @@ from .api.reporting import report
 from .api.selecting import audit, choose, explain, rank, score, select
 from .api.splitting import overlaps, split
 from .api.tuning import tune
-from .errors import CorpusfitError, CorpusfitWarning
-from .evaluate.plan import EvaluatePlan
-from .explore.plan import ClustersPlan
-from .plan import Plan
-from .workflows.adaptation.adapting import Adapted
-from .workflows.analysis.auditing import Audit
-from .workflows.analysis.clustering import Clustered
-from .workflows.analysis.explaining import Explanation
-from .workflows.analysis.retrieving import Retrieval
-from .workflows.analysis.tokenizer_fertility import Tokenized
-from .workflows.cache import CacheEntry
-from .workflows.contamination.report import Contamination
-from .workflows.context import Machine
-from .workflows.evaluation.evaluating import Evaluated
-from .workflows.evaluation.forecasting import Forecast
-from .workflows.health import Health
-from .workflows.mixing.composing import Composition
-from .workflows.result import Selection
-from .workflows.splitting.overlap import SplitOverlap
-from .workflows.splitting.plan import SplitPlan
-from .workflows.splitting.splitting import Split
-from .workflows.tuning.plan import TunePlan
-from .workflows.tuning.result import Tuned
+from .core.errors import CorpusfitError, CorpusfitWarning
+from .core.plan import Plan
+from .domains.clustering import Clustered
+from .domains.plan import ClustersPlan
+from .evaluation.contamination.report import Contamination
+from .evaluation.evaluating import Evaluated
+from .evaluation.forecasting import Forecast
+from .evaluation.plan import EvaluatePlan
+from .evaluation.retrieving import Retrieval
+from .evaluation.splitting.overlap import SplitOverlap
+from .evaluation.splitting.plan import SplitPlan
+from .evaluation.splitting.splitting import Split
+from .evaluation.tokenizer_gap import Tokenized
+from .mixing.composing import Composition
+from .selection.auditing import Audit
+from .selection.explaining import Explanation
+from .selection.health import Health
+from .selection.result import Selection
+from .text.cache_entries import CacheEntry
+from .text.context import Machine
+from .training.adapting import Adapted
+from .training.plan import AdaptPlan
+from .tuning.plan import TunePlan
+from .tuning.result import Tuned
 
 __version__: str
 

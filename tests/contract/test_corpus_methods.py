@@ -1,4 +1,4 @@
-"""Every method that scores a corpus as a whole meets the contract of `score/contract.py`."""
+"""Every method that scores a corpus as a whole meets the contract of `scoring/contract.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import zlib
 import numpy as np
 import pytest
 
-from corpusfit.errors import UsageError
-from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod
-from corpusfit.score.names import names as method_names
-from corpusfit.types import Paired, read_as, text_array
+from corpusfit.core.errors import UsageError
+from corpusfit.core.types import Paired, read_as, text_array
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod
+from corpusfit.scoring.names import names as method_names
 
 WIDTH = 24
 NAMES = [n for n in method_names() if issubclass(registry.load(n), CorpusMethod)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from answers import Answer
-from corpusfit.engine import LocalEngine, RayEngine
-from corpusfit.errors import MissingDependencyError, StorageError, UsageError, WorkerError
+from corpusfit.core.engine import LocalEngine, RayEngine
+from corpusfit.core.errors import MissingDependencyError, StorageError, UsageError, WorkerError
 
 ENGINES = [LocalEngine, pytest.param(RayEngine, marks=pytest.mark.slow)]
 

@@ -1,4 +1,4 @@
-"""Every input format that the registry lists meets the contract of `corpus/contract.py`."""
+"""Every input format that the registry lists meets the contract of `text/contract.py`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusfit import corpus
-from corpusfit.corpus import find, found_again, registry
-from corpusfit.corpus.contract import Named
-from corpusfit.errors import CorpusfitError, InputError, UsageError
-from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Reject
-from corpusfit.workflows.splitting.overlap import split_input
-from corpusfit.workflows.splitting.writers import form_of
+from corpusfit import text as corpus
+from corpusfit.core.errors import CorpusfitError, InputError, UsageError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document, Reject
+from corpusfit.evaluation.splitting.overlap import split_input
+from corpusfit.evaluation.splitting.writers import form_of
+from corpusfit.text import find, found_again, registry
+from corpusfit.text.contract import Named
 
 FORMATS = registry.formats()
 PLAN = ReadPlan()
@@ -293,7 +293,7 @@ def test_an_unknown_name():
 
 
 PLUG_IN = '''"""Values separated by bars."""
-from corpusfit.corpus.formats.csv import Csv
+from corpusfit.text.formats.csv import Csv
 
 class Psv(Csv):
     """Values separated by bars."""

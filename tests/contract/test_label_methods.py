@@ -1,4 +1,4 @@
-"""Every method that goes by a row's label meets the contract of `score/contract.py`."""
+"""Every method that goes by a row's label meets the contract of `scoring/contract.py`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 
 import pytest
 
-from corpusfit.errors import ModelError, UsageError
-from corpusfit.score import registry
-from corpusfit.score.contract import LabelMethod
-from corpusfit.score.names import names as method_names
-from corpusfit.workflows.selection.ranking import candidates
+from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import LabelMethod
+from corpusfit.scoring.names import names as method_names
+from corpusfit.selection.ranking import candidates
 
 NAMES = [n for n in method_names() if issubclass(registry.load(n), LabelMethod)]
 SETTINGS = {"oracle": {"domain": "bio_*"}}

@@ -1,4 +1,4 @@
-"""Every scoring method that the registry lists meets the contract of `score/contract.py`."""
+"""Every scoring method that the registry lists meets the contract of `scoring/contract.py`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusfit import artifacts
-from corpusfit.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
-from corpusfit.score import registry
-from corpusfit.score.contract import Family, Method
-from corpusfit.score.names import names as method_names
-from corpusfit.types import Paired, Reads, read_as, taken_of
+from corpusfit.core import artifacts
+from corpusfit.core.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
+from corpusfit.core.types import Paired, Reads, read_as, taken_of
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import Family, Method
+from corpusfit.scoring.names import names as method_names
 
 WIDTH = 24
 ALONE = {n for n in method_names() if issubclass(registry.load(n), Method)}

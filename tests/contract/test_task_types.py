@@ -1,4 +1,4 @@
-"""Every kind of task that the registry lists meets the contract of `evaluate/contract.py`."""
+"""Every kind of task that the registry lists meets the contract of `evaluation/contract.py`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import corpusfit
-from corpusfit.errors import InputError, UsageError
-from corpusfit.evaluate import registry
-from corpusfit.evaluate.augment import replace_words
-from corpusfit.evaluate.finetune import finetune
-from corpusfit.evaluate.metrics import BINARY
-from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.plan import (
+from corpusfit.core.errors import InputError, UsageError
+from corpusfit.core.options import settings_of
+from corpusfit.evaluation import registry
+from corpusfit.evaluation.augment import replace_words
+from corpusfit.evaluation.finetune import finetune
+from corpusfit.evaluation.metrics import BINARY
+from corpusfit.evaluation.outcome import Outcome
+from corpusfit.evaluation.plan import (
     AugmentPlan,
     EvaluatePlan,
     FinetunePlan,
@@ -27,12 +28,11 @@ from corpusfit.evaluate.plan import (
     metric_of,
     settled,
 )
-from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.resampling import p_items, stack_tallies
-from corpusfit.evaluate.significance import compare, interval
-from corpusfit.evaluate.splits import FORMS
-from corpusfit.evaluate.task import Examples, load_task, store_task, task_digest
-from corpusfit.options import settings_of
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.resampling import p_items, stack_tallies
+from corpusfit.evaluation.significance import compare, interval
+from corpusfit.evaluation.splits import FORMS
+from corpusfit.evaluation.task import Examples, load_task, store_task, task_digest
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -398,7 +398,7 @@ def test_labels_missing_from_train_are_never_predicted():
 
 
 def load_task_of(labels):
-    from corpusfit.evaluate.task import Task
+    from corpusfit.evaluation.task import Task
 
     one = Examples([["a text"]], [[0] * labels])
     return Task("t", "multilabel", (), labels, one, one, one)

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.backoff import UNKNOWN, find, keys_of, log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import BEGIN, END, identity
-from corpusfit.score.arpa import read_arpa
-from corpusfit.types import buffers, text_array
+from corpusfit.scoring.arpa import read_arpa
 
 FOLDER = Path(__file__).parent / "kneser_ney"
 SPECIAL = {"<unk>": int(UNKNOWN), "<s>": int(BEGIN), "</s>": int(END)}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import corpusfit
+from corpusfit.core.errors import ChangedInputError, OutputFolderError, UsageError
 from corpusfit.embed.store import VectorStore
-from corpusfit.errors import ChangedInputError, OutputFolderError, UsageError
 
 FOLDERS = Path(__file__).parent / "version_0_1_0/folders.tar.gz"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
-from corpusfit.plan import EmbedPlan
 
 torch = pytest.importorskip("torch")
 

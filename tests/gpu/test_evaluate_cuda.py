@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from corpusfit.evaluate.finetune import finetune
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.evaluate.task import Examples, Task
+from corpusfit.evaluation.finetune import finetune
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.task import Examples, Task
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate", reason="the extra train is not installed")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
 from corpusfit.embed.finetune import Tuning, finetune, opened, write_folder
-from corpusfit.plan import EmbedPlan
 
 torch = pytest.importorskip("torch")
 

@@ -9,12 +9,12 @@ import pytest
 from journeys import scores
 
 import corpusfit
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.types import Paired, read_as, text_array
 from corpusfit.embed.load import load
-from corpusfit.plan import EmbedPlan
-from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod
-from corpusfit.score.names import names as method_names
-from corpusfit.types import Paired, read_as, text_array
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod
+from corpusfit.scoring.names import names as method_names
 
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "parallel" / "tatoeba"
 SENTENCES = {

@@ -16,9 +16,8 @@ import pytest
 from journeys import prose, stamps
 
 import corpusfit
-from corpusfit.adapt.objectives import MaskedLM
-from corpusfit.engine import Progress
-from corpusfit.errors import (
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
     InputError,
@@ -26,7 +25,8 @@ from corpusfit.errors import (
     TrainingError,
     UsageError,
 )
-from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
+from corpusfit.training.objectives import MaskedLM
+from corpusfit.training.tokenise_job import TokeniseSelected, TokeniseShard
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]

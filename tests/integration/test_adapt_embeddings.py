@@ -9,10 +9,10 @@ import pytest
 from journeys import prose, stamps
 
 import corpusfit
+from corpusfit.core.engine.progress import WarningCollector
+from corpusfit.core.errors import ChangedInputError, UsageError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed.load import load
-from corpusfit.engine.progress import WarningCollector
-from corpusfit.errors import ChangedInputError, UsageError
-from corpusfit.plan import EmbedPlan
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
@@ -67,8 +67,8 @@ def test_tsdaes_loss_is_that_of_sentence_transformers(tiny_encoder):
     from sentence_transformers import SentenceTransformer
 
     losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
-    from corpusfit.adapt.models import open_model
-    from corpusfit.adapt.plan import ModelPlan
+    from corpusfit.training.models import open_model
+    from corpusfit.training.plan import ModelPlan
 
     plan = ModelPlan(str(tiny_encoder))
     own = open_model(plan, "tsdae", attention="eager", seed=0, on_warn=pytest.fail)

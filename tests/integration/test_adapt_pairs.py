@@ -16,10 +16,10 @@ from journeys import prose
 
 import corpusfit
 from corpusfit import api
-from corpusfit.adapt.decode_plan import DecodePlan
-from corpusfit.adapt.translating import translate
-from corpusfit.engine import Progress
-from corpusfit.errors import ModelError, UsageError
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.training.decode_plan import DecodePlan
+from corpusfit.training.translating import translate
 from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")

@@ -12,7 +12,7 @@ from journeys import digests, prose, rejects
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.errors import ChangedInputError, InputError, UsageError
+from corpusfit.core.errors import ChangedInputError, InputError, UsageError
 
 FILES = ("scores", "selected", "selected.de", "selected.en", "rejects.jsonl")
 

@@ -8,12 +8,12 @@ import pytest
 from journeys import digests, prose
 
 import corpusfit
-from corpusfit.artifacts import read_arrays as restored
+from corpusfit.core.artifacts import read_arrays as restored
+from corpusfit.core.errors import UsageError
+from corpusfit.core.plan import DEFAULT_FRACTION, EmbedPlan
 from corpusfit.embed import load as load_encoder
-from corpusfit.errors import UsageError
-from corpusfit.plan import DEFAULT_FRACTION, EmbedPlan
-from corpusfit.workflows.selection import amount, scoring
-from corpusfit.workflows.selection.amount import GRID
+from corpusfit.selection import amount, scoring
+from corpusfit.selection.amount import GRID
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from journeys import WORDS, digests, prose, scores
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 import corpusfit
-from corpusfit.errors import ChangedInputError, InputError, UsageError
-from corpusfit.score import table
+from corpusfit.core.errors import ChangedInputError, InputError, UsageError
+from corpusfit.scoring import table
 
 SMALL = ("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.01")
 

@@ -19,7 +19,7 @@ import zstandard
 from journeys import children, digests, prose, rejects, scores, stamps
 
 import corpusfit
-from corpusfit.errors import (
+from corpusfit.core.errors import (
     EmptyInputError,
     InputError,
     OutputFolderError,
@@ -28,7 +28,7 @@ from corpusfit.errors import (
     UnknownMethodError,
     UsageError,
 )
-from corpusfit.workflows.selection.auto import FALLBACK
+from corpusfit.selection.auto import FALLBACK
 
 GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
 BAD = {

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 import corpusfit
 from corpusfit import api
-from corpusfit.engine import Progress
-from corpusfit.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
@@ -241,5 +241,5 @@ def test_a_finished_recipe_opens_no_model_again(
     path.write_text(text.replace('"base", "dsir"', '"base"'), "utf-8")
     ran = corpusfit.run(path, out=tmp_path / "out", machine=machine)
     assert json.loads((ran.path / "manifest.json").read_text("utf-8"))
-    monkeypatch.setattr("corpusfit.workflows.experiments.checks.require_models", pytest.fail)
+    monkeypatch.setattr("corpusfit.experiments.checks.require_models", pytest.fail)
     corpusfit.run(path, out=tmp_path / "out", machine=machine)

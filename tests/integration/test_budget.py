@@ -10,11 +10,11 @@ import pytest
 from journeys import digests
 
 import corpusfit
-from corpusfit.errors import ChangedInputError, MissingDependencyError
-from corpusfit.report.examples import read_examples
-from corpusfit.score import registry
-from corpusfit.workflows.selection import auto, commands
-from corpusfit.workflows.selection.cost_model import CostPerGigabyte
+from corpusfit.core.errors import ChangedInputError, MissingDependencyError
+from corpusfit.reporting.examples import read_examples
+from corpusfit.scoring import registry
+from corpusfit.selection import auto, commands
+from corpusfit.selection.cost_model import CostPerGigabyte
 
 HOUR = 3600.0
 NETWORK, STATIC = 1e9 * HOUR, 1e6 * HOUR
@@ -30,7 +30,7 @@ def costs(monkeypatch, tiny_static):
     Returns the costs, to be changed.
     """
     made_up = {str(tiny_static): STATIC}
-    monkeypatch.setattr("corpusfit.workflows.budget.FAST", str(tiny_static))
+    monkeypatch.setattr("corpusfit.selection.budget.FAST", str(tiny_static))
     monkeypatch.setattr(
         CostPerGigabyte, "encoding", lambda _, embed: made_up.get(embed.embedder, NETWORK)
     )

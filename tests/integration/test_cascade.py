@@ -14,10 +14,10 @@ from journeys import WORDS, digests, prose, scores, stamps
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.errors import UsageError
-from corpusfit.jobs.cascade import FitSurrogate, ScoreSample
-from corpusfit.jobs.stage import ScoreStage
-from corpusfit.score import registry
+from corpusfit.core.errors import UsageError
+from corpusfit.scoring import registry
+from corpusfit.selection.cascade_jobs import FitSurrogate, ScoreSample
+from corpusfit.selection.stage_job import ScoreStage
 
 SHARDS = "read.shard_mb=0.01"
 TEXTS = "dsir>tfidf>moore_lewis"
@@ -295,7 +295,7 @@ class Stopped(Exception):
     "stop", ["sample", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"]
 )
 def test_stopped_anywhere_it_ends_the_same(run, whole, inline, stop, tmp_path, monkeypatch):
-    from corpusfit.engine import Progress
+    from corpusfit.core.engine import Progress
 
     scorer = registry.scorer_class("moore_lewis")
     monkeypatch.setattr(scorer, "remark", lambda _: "Of the last stage.")
@@ -333,7 +333,7 @@ def test_stopped_anywhere_it_ends_the_same(run, whole, inline, stop, tmp_path, m
 
 def test_another_cascade_in_the_same_folder_is_named(run):
     run()
-    with pytest.raises(corpusfit.errors.ChangedInputError, match=r"cascade\.stages"):
+    with pytest.raises(corpusfit.core.errors.ChangedInputError, match=r"cascade\.stages"):
         run(cascade="dsir>moore_lewis")
     assert (
         run(cascade="dsir>moore_lewis", overwrite=True).manifest["cascade"]["stages"][1]["passed"]
@@ -350,7 +350,7 @@ def test_another_file_of_any_stage_is_named(run, method, tmp_path, monkeypatch):
     assert list(first.manifest["files"]) == [str(file)]
     assert run(cascade="dsir:0.5>moore_lewis").manifest == first.manifest
     file.write_text("another")
-    with pytest.raises(corpusfit.errors.ChangedInputError, match="model"):
+    with pytest.raises(corpusfit.core.errors.ChangedInputError, match="model"):
         run(cascade="dsir:0.5>moore_lewis")
 
 

@@ -6,8 +6,8 @@ import pytest
 from journeys import digests
 
 import corpusfit
-from corpusfit.artifacts import copy
-from corpusfit.errors import OutputFolderError, StorageError
+from corpusfit.core.artifacts import copy
+from corpusfit.core.errors import OutputFolderError, StorageError
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch, step):
 
     words = {"weights": "resample", "segments": 5, "machine": inline}
     with monkeypatch.context() as patch:
-        patch.setattr(f"corpusfit.workflows.selection.commands.{step}", stop)
+        patch.setattr(f"corpusfit.selection.commands.{step}", stop)
         with pytest.raises(KeyboardInterrupt):
             corpusfit.choose(first.path, out=tmp_path / "second", **words)
     second = corpusfit.choose(first.path, out=tmp_path / "second", **words)
@@ -55,7 +55,7 @@ def test_a_stopped_copy_is_resumed(first, inline, tmp_path, monkeypatch, copied)
 
     words = {"segments": 5, "machine": inline}
     with monkeypatch.context() as patch:
-        patch.setattr("corpusfit.workflows.selection_folder.copy", full)
+        patch.setattr("corpusfit.selection.folder.copy", full)
         with pytest.raises(StorageError):
             corpusfit.choose(first.path, out=tmp_path / "second", **words)
     second = corpusfit.choose(first.path, out=tmp_path / "second", **words)

@@ -14,10 +14,10 @@ import corpusfit
 from corpusfit import Selection
 from corpusfit.cli import demo
 from corpusfit.cli.app import app
-from corpusfit.score.names import names as method_names
-from corpusfit.workflows.selection import commands as select_commands
-from corpusfit.workflows.selection import ranking
-from corpusfit.workflows.selection.cost_model import CostPerGigabyte
+from corpusfit.scoring.names import names as method_names
+from corpusfit.selection import commands as select_commands
+from corpusfit.selection import ranking
+from corpusfit.selection.cost_model import CostPerGigabyte
 
 
 def commands():

@@ -11,7 +11,7 @@ import pytest
 from journeys import WORDS, digests, prose, scores
 
 import corpusfit
-from corpusfit.errors import (
+from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
     InputError,

@@ -19,8 +19,8 @@ pytest.importorskip("sentencex", reason="the extra languages is not installed")
 
 import corpusfit
 from corpusfit import api
-from corpusfit.engine import Progress
-from corpusfit.errors import ChangedInputError, EmptyInputError, InputError, UsageError
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ChangedInputError, EmptyInputError, InputError, UsageError
 
 GERMAN = "Der {0} Hund schläft im Garten. Die Katze mit Nummer {0} sitzt auf dem Dach."
 ENGLISH = "The dog called {0} sleeps in the garden. The cat numbered {0} sits on the roof."

@@ -11,11 +11,11 @@ from journeys import prose
 
 import corpusfit
 from corpusfit import api
-from corpusfit.corpus import find
-from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.plan import ReadPlan
-from corpusfit.workflows.adaptation.tokenizer_sample import sample_texts
-from corpusfit.workflows.inputs import TrainingInputs
+from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.text import find
+from corpusfit.training.inputs import TrainingInputs
+from corpusfit.training.tokenizer_sample import sample_texts
 
 SETTINGS = ["train.device=cpu", "train.precision=fp32"]
 

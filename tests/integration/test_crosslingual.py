@@ -10,11 +10,11 @@ import pytest
 from journeys import prose
 
 import corpusfit
+from corpusfit.core.errors import EmptyInputError, InputError, UsageError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
-from corpusfit.errors import EmptyInputError, InputError, UsageError
-from corpusfit.evaluate.metrics import accuracy
-from corpusfit.evaluate.significance import compare, holm
-from corpusfit.plan import EmbedPlan
+from corpusfit.evaluation.metrics import accuracy
+from corpusfit.evaluation.significance import compare, holm
 
 CPU = ["embed.device=cpu", "embed.precision=fp32"]
 
@@ -65,7 +65,7 @@ def test_retrieval_is_the_search_over_the_encoders_own_vectors(
 
 def test_the_test_is_the_sign_test_where_one_model_is_never_ahead():
     """20 sentences only one model finds: p is that of 20 equal coins (closed form, as sampled)."""
-    from corpusfit.evaluate.retrieval import tallies
+    from corpusfit.evaluation.retrieval import tallies
 
     ours, base = np.ones(60, bool), np.arange(60) >= 20
     assert compare([tallies(ours)], [tallies(base)], accuracy, seed=0, rounds=2_000).p <= 2 / 2001

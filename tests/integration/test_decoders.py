@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import corpusfit
 from corpusfit.cli.app import app
-from corpusfit.errors import UsageError
+from corpusfit.core.errors import UsageError
 
 safetensors = pytest.importorskip("safetensors.torch", reason="the extra train is not installed")
 

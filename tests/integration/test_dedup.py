@@ -13,7 +13,7 @@ from journeys import WORDS, digests, prose, scores
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.errors import UsageError
+from corpusfit.core.errors import UsageError
 
 PLANTED = " ".join(WORDS["task"] * 2)
 SHARDS = "read.shard_mb=0.02"

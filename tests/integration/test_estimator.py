@@ -21,11 +21,11 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import corpusfit
+from corpusfit.core.errors import EmptyInputError, ModelError, UsageError
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.types import text_array
 from corpusfit.embed import load
-from corpusfit.errors import EmptyInputError, ModelError, UsageError
-from corpusfit.plan import EmbedPlan
-from corpusfit.score import registry, table
-from corpusfit.types import text_array
+from corpusfit.scoring import registry, table
 
 TARGET = prose("task", 40)
 BACKGROUND = [text for topic in WORDS for text in prose(topic, 60, seed=1)]

@@ -13,9 +13,9 @@ import pytest
 from journeys import stamps
 
 import corpusfit
-from corpusfit.engine import Progress
-from corpusfit.errors import ChangedInputError, InputError, OutputFolderError, UsageError
-from corpusfit.evaluate.task import nested_places
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
+from corpusfit.evaluation.task import nested_places
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 

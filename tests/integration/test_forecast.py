@@ -10,8 +10,8 @@ import pytest
 from journeys import prose
 
 import corpusfit
-from corpusfit.engine import Progress
-from corpusfit.errors import InputError, UsageError
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import InputError, UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ("train.device=cpu", "train.precision=fp32")

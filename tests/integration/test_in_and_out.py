@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import corpusfit
-from corpusfit.errors import EmptyInputError, InputError, MissingDependencyError
+from corpusfit.core.errors import EmptyInputError, InputError, MissingDependencyError
 
 TARGET = [f"The protein binds receptor {n} in the cells of mice." for n in range(30)]
 CORPUS = [
@@ -97,7 +97,7 @@ def test_a_row_of_the_data_frame_is_explained(run):
 def test_a_frame_without_the_text_field_is_refused_before_anything_is_read(
     tmp_path, machine, monkeypatch, role, option
 ):
-    monkeypatch.setattr("corpusfit.workflows.select", None)
+    monkeypatch.setattr("corpusfit.selection.commands.select", None)
     given = {"target": TARGET, "corpus": CORPUS} | {role: pd.DataFrame({"sentence": TARGET})}
     with pytest.raises(EmptyInputError, match=f"{role}.*fields are sentence.*{option}="):
         corpusfit.select(**given, out=tmp_path, machine=machine, **SETTINGS)

@@ -9,7 +9,7 @@ from journeys import digests
 
 import corpusfit
 from corpusfit.embed.transformer import TransformerEncoder
-from corpusfit.workflows.selection import auto
+from corpusfit.selection import auto
 
 
 class RankedAgainError(Exception):

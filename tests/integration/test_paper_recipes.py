@@ -20,7 +20,7 @@ import zstandard
 from journeys import prose
 
 from corpusfit import api
-from corpusfit.compose.plan import read_recipe as read_composition
+from corpusfit.mixing.plan import read_recipe as read_composition
 from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")

@@ -8,10 +8,11 @@ import yaml
 from markdown_it import MarkdownIt
 
 import corpusfit
-from corpusfit.errors import StorageError, UsageError
-from corpusfit.escaping import harmless
-from corpusfit.manifest import Finished
-from corpusfit.workflows import Adapted, cards
+from corpusfit.core.errors import StorageError, UsageError
+from corpusfit.core.escaping import harmless
+from corpusfit.core.manifest import Finished
+from corpusfit.training import cards
+from corpusfit.training.adapting import Adapted
 
 pytest.importorskip("huggingface_hub")
 

@@ -18,8 +18,8 @@ import safetensors.numpy
 from journeys import prose
 
 import corpusfit
-from corpusfit.errors import ChangedInputError
-from corpusfit.workflows.experiments.folder import RecipeFolder
+from corpusfit.core.errors import ChangedInputError
+from corpusfit.experiments.folder import RecipeFolder
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 TOPICS = ("task", "market", "kitchen")
@@ -103,7 +103,7 @@ def inline_steps(inline):
     """What steps give to workers of their own is done in this process too."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("workers", "predictors"):
-            patch.setattr(f"corpusfit.workflows.experiments.{module}.Machine", type(inline))
+            patch.setattr(f"corpusfit.experiments.{module}.Machine", type(inline))
         yield
 
 
@@ -302,7 +302,7 @@ def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     assert [k["column"] for k in links] == ["oracle", "dsir"] * 2
     assert all(k["kl"] is not None for k in links)
     taken = [
-        {segment["source"] for segment in corpusfit.workflows.Selection(folder, {})}
+        {segment["source"] for segment in corpusfit.Selection(folder, {})}
         for folder in (ran.path / "selections").iterdir()
         if json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["name"] == "oracle"
     ]

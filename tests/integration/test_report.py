@@ -13,8 +13,8 @@ import pytest
 from journeys import digests
 
 import corpusfit
-from corpusfit.artifacts import place
-from corpusfit.settings import Settings
+from corpusfit.core.artifacts import place
+from corpusfit.core.settings import Settings
 
 
 def data_of(page):
@@ -54,7 +54,7 @@ def test_select_and_choose_end_with_a_report_unless_told_not_to(cli, task, pile,
 
 
 def test_without_the_library_a_run_still_ends_well(cli, task, pile, tmp_path, monkeypatch):
-    from corpusfit.report import vega
+    from corpusfit.reporting import vega
 
     vega.script.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
@@ -211,7 +211,7 @@ def test_nothing_to_show(cli, tmp_path):
 
 
 def test_settings_as_words_make_the_same_settings():
-    from corpusfit.plan import Plan
+    from corpusfit.core.plan import Plan
 
     words = ["cut.gamma=5", 'method.name="tfidf"', "method.n=3", 'fit.shares="a b=0.5, ü"']
     plan = Plan().with_overrides([*words, "choose.fraction=0.25", "read.strict=true"])

@@ -11,11 +11,11 @@ from test_same_answer import kill_at
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.artifacts import write_arrays
-from corpusfit.jobs import rounds
-from corpusfit.jobs.fit import Sample
-from corpusfit.score import registry
-from corpusfit.types import text_array
+from corpusfit.core.artifacts import write_arrays
+from corpusfit.core.types import text_array
+from corpusfit.scoring import registry
+from corpusfit.selection import rounds_job as rounds
+from corpusfit.selection.fit import Sample
 
 SETTINGS = ("read.shard_mb=0.002", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")
 

@@ -19,11 +19,11 @@ from journeys import children, digests, prose, scores, stamps
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.engine import Progress
-from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError
-from corpusfit.jobs.score import ScoreTexts
-from corpusfit.score.methods.dsir import Dsir
-from corpusfit.types import text_array
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError
+from corpusfit.core.types import text_array
+from corpusfit.scoring.methods.dsir import Dsir
+from corpusfit.selection.score_job import ScoreTexts
 
 SHARDS = "read.shard_mb=0.002"
 """About fifty shards."""

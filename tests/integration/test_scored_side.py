@@ -10,9 +10,9 @@ import zstandard
 from journeys import digests, prose, scores
 
 import corpusfit
-from corpusfit.errors import UsageError
-from corpusfit.plan import ReadPlan
-from corpusfit.workflows.pair_languages import is_english_only
+from corpusfit.core.errors import UsageError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.text.pair_languages import is_english_only
 
 NOUNS = ["house", "river", "teacher", "garden", "letter", "market", "bridge", "window"]
 GERMAN_WORDS = ["Haus", "Fluss", "Lehrer", "Garten", "Brief", "Markt", "Brücke", "Fenster"]
@@ -181,8 +181,8 @@ def test_clusters_are_of_the_side(tongues, tmp_path, inline):
 
 def test_a_selection_is_read_by_its_side(run, tmp_path, inline):
     """As plain text it is what was scored; held-out texts are found on both sides."""
-    from corpusfit.workflows.context import Machine
-    from corpusfit.workflows.inputs import find_training_inputs
+    from corpusfit.text.context import Machine
+    from corpusfit.training.inputs import find_training_inputs
 
     found = run(side="en")
     with Machine(engine="inline").running() as context:

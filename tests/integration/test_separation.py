@@ -11,10 +11,10 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import corpusfit
 from corpusfit import api
-from corpusfit.errors import UsageError
-from corpusfit.score import registry
-from corpusfit.score.rank import Split, best_threshold, trial
-from corpusfit.types import text_array
+from corpusfit.core.errors import UsageError
+from corpusfit.core.types import text_array
+from corpusfit.scoring import registry
+from corpusfit.scoring.rank import Split, best_threshold, trial
 
 TOPICS = ("task", "market", "kitchen")
 RECIPE = """

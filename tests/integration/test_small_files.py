@@ -9,8 +9,8 @@ import pytest
 from journeys import prose, scores
 
 import corpusfit
-from corpusfit.errors import ChangedInputError
-from corpusfit.score import groups
+from corpusfit.core.errors import ChangedInputError
+from corpusfit.scoring import groups
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """`split` from end to end: no text on two sides, whoever looks; nothing lost; the overlap table.
 
 What is written is looked at with Python's sets; what is nearly the same with 5-grams of words in
-sets (as `evaluate/contamination.py` says they are cut), text against text.
+sets (as `evaluation/contamination/finder.py` says they are cut), text against text.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from journeys import digests, prose, rejects, stamps
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.corpus.same_text import folded, normal_form
-from corpusfit.errors import ChangedInputError, EmptyInputError, InputError, UsageError
+from corpusfit.core.errors import ChangedInputError, EmptyInputError, InputError, UsageError
 from corpusfit.kernels.tokens import reference
+from corpusfit.text.same_text import folded, normal_form
 
 KOEHN_KNOWLES = Path(__file__).parents[3] / "shared/data/parallel/koehn_knowles"
 SPLITS = ("train", "dev", "test")
@@ -382,7 +382,7 @@ def test_the_command_line(cli, pairs, rows, tmp_path):
 
 
 def test_a_file_that_changes_under_it(split, rows, monkeypatch):
-    from corpusfit.workflows.splitting import splitting
+    from corpusfit.evaluation.splitting import splitting
 
     kept = splitting.one_to_one, splitting.Groups.of_keys
 

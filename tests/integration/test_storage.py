@@ -14,8 +14,8 @@ from journeys import digests, scores
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.artifacts import place, write_bytes
-from corpusfit.errors import ChangedInputError, OutputFolderError, StorageError, UsageError
+from corpusfit.core.artifacts import place, write_bytes
+from corpusfit.core.errors import ChangedInputError, OutputFolderError, StorageError, UsageError
 
 
 @pytest.fixture

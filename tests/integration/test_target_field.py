@@ -9,7 +9,7 @@ from journeys import digests, prose
 
 import corpusfit
 from corpusfit import api
-from corpusfit.errors import ChangedInputError, EmptyInputError
+from corpusfit.core.errors import ChangedInputError, EmptyInputError
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from journeys import prose
 
 import corpusfit
-from corpusfit.engine import Progress
-from corpusfit.errors import ChangedInputError, EmptyInputError, UsageError
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ChangedInputError, EmptyInputError, UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=2"]

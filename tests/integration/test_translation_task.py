@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import corpusfit
-from corpusfit.errors import ModelError, UsageError
+from corpusfit.core.errors import ModelError, UsageError
 from translating import taught, write_pairs
 
 pytest.importorskip("torch", reason="the extra train is not installed")
@@ -76,9 +76,9 @@ def test_a_seed_is_a_model_and_each_decodes_once(folder, tmp_path, inline):
 
 def test_the_stored_sums_are_those_of_the_translations(folder, tmp_path, inline):
     run = evaluated(folder, tmp_path / "out", inline, model=folder / "good-0")
-    from corpusfit.evaluate.plan import TaskPlan
-    from corpusfit.evaluate.reading import read_task
-    from corpusfit.evaluate.registry import load
+    from corpusfit.evaluation.plan import TaskPlan
+    from corpusfit.evaluation.reading import read_task
+    from corpusfit.evaluation.registry import load
 
     task = read_task(str(folder / "task"), TaskPlan(direction="de-en"), seed=0)
     (outcome,) = run.outcomes()

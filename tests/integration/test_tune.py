@@ -12,12 +12,12 @@ import pytest
 from journeys import digests, prose
 
 import corpusfit
-from corpusfit import workflows
-from corpusfit.engine import Progress
-from corpusfit.errors import ChangedInputError, InputError, TrainingError, UsageError
-from corpusfit.workflows.adaptation.training_phases import PhaseRunner
-from corpusfit.workflows.contamination.filter import find_contaminated
-from corpusfit.workflows.tuning import search
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ChangedInputError, InputError, TrainingError, UsageError
+from corpusfit.evaluation.contamination.filter import find_contaminated
+from corpusfit.training import adapting
+from corpusfit.training.training_phases import PhaseRunner
+from corpusfit.tuning import search
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32", "search.least=3", "search.evaluations=2"]
@@ -176,7 +176,7 @@ def test_a_held_out_text_in_the_corpus_is_not_trained_on(tune, pile, task, monke
         seen.append(found[1]["data"]["held"])
         return found
 
-    monkeypatch.setattr("corpusfit.workflows.adaptation.adapting.find_contaminated", find)
+    monkeypatch.setattr("corpusfit.training.adapting.find_contaminated", find)
     run = tune(**ONE | {"fractions": [0.4]})
     assert len(seen) == 2
     assert run.manifest["counts"]["heldout"] == 10
@@ -187,7 +187,7 @@ def test_a_method_that_selects_too_little_fails_alone(tune, monkeypatch):
     def adapt(plan, data, *rest, **words):
         if "random" in data[0]:
             raise TrainingError("The loss is not finite.")
-        return workflows.adapt(plan, data, *rest, **words)
+        return adapting.adapt(plan, data, *rest, **words)
 
     monkeypatch.setattr(search, "adapt", adapt)
     failed = [row for row in tune(**ONE).trials() if row["error"]]

@@ -9,8 +9,8 @@ import pytest
 from journeys import digests, scores
 
 import corpusfit
-from corpusfit.errors import UsageError
-from corpusfit.score import table
+from corpusfit.core.errors import UsageError
+from corpusfit.scoring import table
 
 METHOD = "ngram_coverage_unseen"
 
@@ -84,7 +84,7 @@ def test_it_is_ranked_by_held_out_bits_alone(task, pile, inline):
 
 def test_methods_on_words_are_ranked_without_encoder(task, pile, inline, monkeypatch):
     """A core install has none."""
-    from corpusfit.workflows.selection import embedder_by_size
+    from corpusfit.selection import embedder_by_size
 
     monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "static")
     found = corpusfit.rank(target=task, corpus=pile, methods=["dsir", "tfidf"], machine=inline)

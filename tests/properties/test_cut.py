@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusfit.core.plan import CutPlan
+from corpusfit.core.types import Documents, text_array
 from corpusfit.kernels import cut
-from corpusfit.plan import CutPlan
-from corpusfit.segments import cut_units, join_units, segment_scores
-from corpusfit.types import Documents, text_array
+from corpusfit.text.segments import join_units, segment_scores
+from corpusfit.text.units import cut_units
 
 MODES = ["window", "sentence", "paragraph", "fixed", "document"]
 words = st.sampled_from(

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corpusfit.evaluate.formats.conll import read_conll
-from corpusfit.evaluate.formats.conllu import read_conllu
-from corpusfit.evaluate.formats.pairs import read_translations
-from corpusfit.evaluate.formats.rct import read_rct
-from corpusfit.evaluate.formats.rows import read_rows
-from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluation.formats.conll import read_conll
+from corpusfit.evaluation.formats.conllu import read_conllu
+from corpusfit.evaluation.formats.pairs import read_translations
+from corpusfit.evaluation.formats.rct import read_rct
+from corpusfit.evaluation.formats.rows import read_rows
+from corpusfit.evaluation.plan import TaskPlan
 from dialects import File, archived, check, lines, texts
 
 SIZES = st.sampled_from([4.0, 1e-5, 1e-4])

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.corpus import documents, rows
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document, Reject, Shard
 from corpusfit.kernels.jsonlines import field_texts, line_ends, line_spans
-from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Reject, Shard
+from corpusfit.text import documents, rows
 
 PLAN = ReadPlan()
 values = st.recursive(

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.backoff import UNKNOWN, log_probabilities, token_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import BEGIN, END, identity, reference
-from corpusfit.types import buffers, text_array
 
 WORDS = ["a", "b", "c", "d", "e"]
 SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), max_size=8), min_size=1, max_size=12)

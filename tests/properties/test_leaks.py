@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.plan import ReadPlan
-from corpusfit.workflows import report_contamination
+from corpusfit.core.plan import ReadPlan
+from corpusfit.evaluation.contamination.report import report_contamination
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 TEXT = st.permutations(WORDS).map(" ".join)

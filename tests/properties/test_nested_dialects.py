@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import corpusfit
-from corpusfit import corpus
+from corpusfit import text as corpus
 from corpusfit.api.inputs import inputs
 from corpusfit.api.offers import Keywords
-from corpusfit.errors import called_by
-from corpusfit.plan import ReadPlan
-from corpusfit.types import Document
+from corpusfit.core.errors import called_by
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document
 
 NO_TEXT = object()
 """What a value says that is no text."""

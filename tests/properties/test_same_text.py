@@ -17,13 +17,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import corpusfit
-from corpusfit.artifacts import read_arrays
-from corpusfit.corpus import find, shards
-from corpusfit.corpus.same_text import exact_key, folded, form_of, text_keys
-from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
-from corpusfit.jobs.copies import NEAR, KeyDocuments, KeyNear, keys_path
-from corpusfit.plan import ReadPlan
-from corpusfit.types import text_array
+from corpusfit.core.artifacts import read_arrays
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import text_array
+from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.selection.copies_job import NEAR, KeyDocuments, KeyNear, keys_path
+from corpusfit.text import find, shards
+from corpusfit.text.same_text import exact_key, folded, form_of, text_keys
 
 SCRIPTS = """
 LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC SYRIAC THAANA NKO DEVANAGARI BENGALI

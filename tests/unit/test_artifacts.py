@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from corpusfit import artifacts
-from corpusfit.artifacts import (
+from corpusfit.core import artifacts
+from corpusfit.core.artifacts import (
     read_arrays,
     restore,
     store,
@@ -20,7 +20,7 @@ from corpusfit.artifacts import (
     write_bytes,
     writing,
 )
-from corpusfit.errors import ModelError, StorageError
+from corpusfit.core.errors import ModelError, StorageError
 
 
 @dataclass(frozen=True)

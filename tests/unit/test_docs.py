@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from corpusfit.cli.app import COMMANDS
-from corpusfit.workflows.experiments.loader import read_recipe
+from corpusfit.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
 

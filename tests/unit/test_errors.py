@@ -9,7 +9,7 @@ import pickle
 
 import pytest
 
-from corpusfit import errors
+from corpusfit.core import errors
 
 PARENTS = {
     "CorpusfitError": "Exception",

@@ -6,9 +6,9 @@ from zipfile import BadZipFile
 
 import pytest
 
-from corpusfit import languages
-from corpusfit.errors import StorageError, UsageError
-from corpusfit.languages import bleu_tokenizer, code_of, count_words, identifier
+from corpusfit.core import languages
+from corpusfit.core.errors import StorageError, UsageError
+from corpusfit.core.languages import bleu_tokenizer, code_of, count_words, identifier
 
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "parallel" / "tatoeba"
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.manifest import OutFolder, undamaged
-from corpusfit.workflows.selection_folder import SelectionFolder
-from corpusfit.workflows.splitting.folder import SplitFolder
+from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError
+from corpusfit.core.manifest import OutFolder, undamaged
+from corpusfit.evaluation.splitting.folder import SplitFolder
+from corpusfit.selection.folder import SelectionFolder
 
 IDENTITY = {
     "seed": 0,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusfit.workflows.experiments.loader import read_recipe
+from corpusfit.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "examples" / "papers"

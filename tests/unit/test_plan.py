@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.errors import UsageError
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.plan import Plan
+from corpusfit.core.errors import UsageError
+from corpusfit.core.plan import Plan
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.training.plan import AdaptPlan
 
 
 def test_a_plan_survives_json_and_toml(tmp_path):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from corpusfit.evaluate.registry import load
-from corpusfit.evaluate.task import Examples
+from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.task import Examples
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

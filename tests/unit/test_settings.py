@@ -7,16 +7,16 @@ import re
 import pytest
 import typer
 
-from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.cli.app import app
-from corpusfit.errors import UsageError
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.explore.plan import ClustersPlan
-from corpusfit.options import settings_of
-from corpusfit.plan import Plan
-from corpusfit.settings import Settings
-from corpusfit.workflows.splitting.plan import SplitPlan
-from corpusfit.workflows.tuning.plan import TunePlan
+from corpusfit.core.errors import UsageError
+from corpusfit.core.options import settings_of
+from corpusfit.core.plan import Plan
+from corpusfit.core.settings import Settings
+from corpusfit.domains.plan import ClustersPlan
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.training.plan import AdaptPlan
+from corpusfit.tuning.plan import TunePlan
 
 PLANS = {
     "select": Plan(),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
 import pytest
+
+import corpusfit
 
 HEAVY = ("numpy", "pyarrow", "numba", "torch", "transformers", "sklearn", "scipy", "jinja2")
 
@@ -68,16 +71,10 @@ from corpusfit.cli import main; main()
     assert (code, err) == (130, "")
 
 
-def test_functions_keep_their_names_beside_subpackages():
-    """`corpusfit.select` is the function, also once the subpackage `select` is imported."""
-    program = """
-import corpusfit, corpusfit.select.choose, corpusfit.score.registry, corpusfit.adapt.plan
-from corpusfit.select import ScoredPart
-for name in ("select", "score", "adapt", "evaluate", "compose", "report"):
-    assert callable(getattr(corpusfit, name)), name
-"""
-    code, err, _ = loaded(program)
-    assert code == 0, err
+def test_no_package_has_the_name_of_a_public_function():
+    """An import of the package would take the place of the function."""
+    packages = {module.name for module in pkgutil.iter_modules(corpusfit.__path__)}
+    assert not packages & set(corpusfit.__all__)
 
 
 def test_every_public_name_loads():

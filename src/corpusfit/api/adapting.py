@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from corpusfit import workflows
-from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import ADAPT, CONTAMINATION, FORECAST, offers
 from corpusfit.api.plans import build_adapt_plan, build_plan, local_place
 from corpusfit.api.typed_options import AdaptOptions, ContaminationOptions, ForecastOptions
-from corpusfit.workflows import Adapted, Contamination, Forecast, Machine
+from corpusfit.evaluation import forecasting
+from corpusfit.evaluation.contamination import report
+from corpusfit.evaluation.contamination.report import Contamination
+from corpusfit.evaluation.forecasting import Forecast
+from corpusfit.text.context import Machine
+from corpusfit.training import adapting, dry_run
+from corpusfit.training.adapting import Adapted
+from corpusfit.training.plan import AdaptPlan
 
 
 @offers(CONTAMINATION)
@@ -38,10 +43,10 @@ def contamination(
         Counts by split and source, examples, and the training texts to leave out.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     read = build_plan(None, (), CONTAMINATION, **options).read
-    return workflows.report_contamination(
+    return report.report_contamination(
         inputs(task, "task", machine, task_field or read.text_field),
         inputs(data, "data", machine, read.text_field),
         read=read,
@@ -73,7 +78,7 @@ def forecast(
         training, and the conclusions in sentences.
     """
     built = build_adapt_plan(plan, settings, FORECAST, data=data, **options)
-    return workflows.forecast(
+    return forecasting.forecast(
         built, inputs(data, "data", machine, built.read.text_field), machine=machine or Machine()
     )
 
@@ -120,11 +125,11 @@ def adapt(
         `AutoModel.from_pretrained` loads.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     folder = local_place(out)
     built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
-    return workflows.adapt(
+    return adapting.adapt(
         built,
         inputs(data, "data", machine, built.read.text_field),
         folder,
@@ -159,7 +164,7 @@ def estimate_adaptation(
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
     built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
-    return workflows.estimate_adaptation(
+    return dry_run.estimate_adaptation(
         built,
         inputs(data, "data", machine, built.read.text_field),
         task=inputs(task, "task", machine, built.read.text_field),

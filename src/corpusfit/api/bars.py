@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from corpusfit.api.logged import Logged
-from corpusfit.engine.pace import Pace
+from corpusfit.core.engine.pace import Pace
 
 _FORMAT = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}{postfix}"
 _UNKNOWN = "{desc}: {elapsed}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from corpusfit import workflows
 from corpusfit.api.offers import offers
-from corpusfit.artifacts import place
-from corpusfit.compose.plan import CompositionPlan, read_recipe
-from corpusfit.workflows import Composition, Machine
+from corpusfit.core.artifacts import place
+from corpusfit.mixing import composing
+from corpusfit.mixing.composing import Composition
+from corpusfit.mixing.plan import CompositionPlan, read_recipe
+from corpusfit.text.context import Machine
 
 
 @offers()
@@ -32,9 +33,9 @@ def compose(
         The finished composition, with its text in `composed/`, for `adapt`.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`; finished steps are kept.
+        CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    return workflows.compose(
+    return composing.compose(
         _read(recipe), place(out, "<.out>"), machine=machine or Machine(), overwrite=overwrite
     )
 
@@ -48,7 +49,7 @@ def estimate_composition(
     Returns:
         languages, counts, documents, taken, unit, seconds, disk_mb, warnings.
     """
-    return workflows.estimate_composition(_read(recipe), machine=machine or Machine())
+    return composing.estimate_composition(_read(recipe), machine=machine or Machine())
 
 
 def _read(recipe: CompositionPlan | Path | str) -> CompositionPlan:

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from corpusfit import workflows
 from corpusfit.api.inputs import Inputs, inputs, listed
 from corpusfit.api.offers import RETRIEVAL, TOKENIZERS, offers
 from corpusfit.api.plans import build_plan
 from corpusfit.api.typed_options import RetrievalOptions, TokenizersOptions
-from corpusfit.errors import bad_setting
-from corpusfit.plan import EmbedPlan, FitPlan, Plan
-from corpusfit.workflows import Machine, Retrieval, Tokenized
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
+from corpusfit.evaluation import retrieving, tokenizer_gap
+from corpusfit.evaluation.retrieving import Retrieval
+from corpusfit.evaluation.tokenizer_gap import Tokenized
+from corpusfit.text.context import Machine
 
 
 @offers(RETRIEVAL)
@@ -43,12 +45,12 @@ def retrieval(
         P@1 of each model, test set and direction, with intervals and comparisons.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build_plan(plan, settings, RETRIEVAL, **options)
     embed = dataclasses.replace(built.embed, embedder=EmbedPlan().embedder)
     _require(built, Plan(embed=embed, seed=built.seed), "embed, except embed.embedder")
-    return workflows.retrieval(
+    return retrieving.retrieval(
         listed(model), listed(pairs), built.embed, seed=built.seed, machine=machine or Machine()
     )
 
@@ -81,13 +83,13 @@ def tokenizers(
         from the first tokenizer.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build_plan(plan, settings, TOKENIZERS, **options)
     fit = FitPlan(background=built.fit.background)
     allowed = Plan(read=built.read, cut=built.cut, fit=fit, seed=built.seed)
     _require(built, allowed, "read, of cut, or fit.background")
-    return workflows.tokenizers(
+    return tokenizer_gap.tokenizers(
         listed(tokenizer),
         inputs(specific, "specific", machine, built.read.text_field),
         inputs(general, "general", machine, built.read.text_field),

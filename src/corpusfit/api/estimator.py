@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.api.offers import Keywords, speaking
-from corpusfit.artifacts import place
-from corpusfit.errors import EmptyInputError, UsageError, bad_setting, called_by
-from corpusfit.plan import AUTO, Plan
-from corpusfit.score import registry
-from corpusfit.types import Texts, as_texts, taken
-from corpusfit.workflows import Machine
-from corpusfit.workflows.selection.fitted import Fitted, fit
-from corpusfit.workflows.selection_folder import SelectionFolder
+from corpusfit.core.artifacts import place
+from corpusfit.core.errors import EmptyInputError, UsageError, bad_setting, called_by
+from corpusfit.core.plan import AUTO, Plan
+from corpusfit.core.types import Texts, as_texts, taken
+from corpusfit.scoring import registry
+from corpusfit.selection.fitted import Fitted, fit
+from corpusfit.selection.folder import SelectionFolder
+from corpusfit.text.context import Machine
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -96,7 +96,7 @@ class Scorer:
             TypeError: target or background are not strings.
             UsageError: labels are strings, or not as many as the texts.
             EmptyInputError: no text of the target or of the background holds anything.
-            CorpusfitError: see `corpusfit.errors`.
+            CorpusfitError: see `corpusfit.core.errors`.
         """
         if background is None:
             allowed = "texts of the corpus, or a label for each text: 1 for the target, else 0"

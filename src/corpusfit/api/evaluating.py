@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from corpusfit import workflows
 from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import EVALUATE, offers
 from corpusfit.api.plans import build_evaluate_plan, local_place
 from corpusfit.api.typed_options import EvaluateOptions
-from corpusfit.artifacts import place
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.workflows import Evaluated, Machine, Missing, Ran
-from corpusfit.workflows.experiments.config import Recipe
-from corpusfit.workflows.experiments.loader import read_recipe
+from corpusfit.core.artifacts import place
+from corpusfit.evaluation import dry_run, evaluating
+from corpusfit.evaluation.evaluating import Evaluated
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.experiments import running, status
+from corpusfit.experiments.config import Recipe
+from corpusfit.experiments.loader import read_recipe
+from corpusfit.experiments.running import Ran
+from corpusfit.experiments.status import Missing
+from corpusfit.text.context import Machine
 
 
 @offers(EVALUATE)
@@ -57,11 +61,11 @@ def evaluate(
         The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     folder = local_place(out)
     built = build_evaluate_plan(plan, settings, **options)
-    return workflows.evaluate(
+    return evaluating.evaluate(
         built,
         inputs(task, "task", machine, built.task.text_field)[0],
         folder,
@@ -91,7 +95,7 @@ def estimate_evaluation(
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
     built = build_evaluate_plan(plan, settings, **options)
-    return workflows.estimate_evaluation(
+    return dry_run.estimate_evaluation(
         built,
         inputs(task, "task", machine, built.task.text_field)[0],
         base=str(base),
@@ -130,9 +134,9 @@ def run(
         The tables with every figure, and the failed cells (`judged.failed`).
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`; finished steps are kept.
+        CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    return workflows.run_recipe(
+    return running.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
         place(out, "<.out>"),
         file=None if isinstance(recipe, Recipe) else Path(recipe),
@@ -156,7 +160,7 @@ def missing(
 ) -> Missing:
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
-    return workflows.missing(
+    return status.missing(
         found,
         place(out, "<.out>"),
         cells=_place(cells),

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from corpusfit import workflows
 from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import CLUSTERS, offers
 from corpusfit.api.plans import build
 from corpusfit.api.typed_options import ClustersOptions
-from corpusfit.artifacts import place
-from corpusfit.explore.plan import ClustersPlan
-from corpusfit.workflows import Clustered, Machine
+from corpusfit.core.artifacts import place
+from corpusfit.domains import clustering
+from corpusfit.domains.clustering import Clustered
+from corpusfit.domains.plan import ClustersPlan
+from corpusfit.text.context import Machine
 
 
 @offers(CLUSTERS)
@@ -45,10 +46,10 @@ def clusters(
         The finished run; its manifest has the clusters and all figures.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build(CLUSTERS, plan, settings, options).check()
-    return workflows.clusters(
+    return clustering.clusters(
         built,
         inputs(corpus, "corpus", machine, built.read.text_field),
         place(out, "<.out>"),

@@ -20,14 +20,14 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from corpusfit.api.offers import Keywords
-from corpusfit.artifacts import is_local, writing
-from corpusfit.corpus import tables
-from corpusfit.corpus.fields import fields_in, missing
-from corpusfit.corpus.formats.jsonl import line_of
-from corpusfit.corpus.registry import format_of, named
-from corpusfit.corpus.rejects import missing_field
-from corpusfit.errors import CALLER, EmptyInputError, bad_setting
-from corpusfit.workflows import Machine
+from corpusfit.core.artifacts import is_local, writing
+from corpusfit.core.errors import CALLER, EmptyInputError, bad_setting
+from corpusfit.text import tables
+from corpusfit.text.context import Machine
+from corpusfit.text.fields import fields_in, missing
+from corpusfit.text.formats.jsonl import line_of
+from corpusfit.text.registry import format_of, named
+from corpusfit.text.rejects import missing_field
 
 Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """Names of inputs or a finished run; in memory, texts or dicts, a data frame, an Arrow table, a

@@ -8,8 +8,8 @@ import time
 import warnings
 from pathlib import Path
 
-from corpusfit.engine.progress import Progress
-from corpusfit.errors import CorpusfitWarning
+from corpusfit.core.engine.progress import Progress
+from corpusfit.core.errors import CorpusfitWarning
 
 LOG = logging.getLogger("corpusfit")
 LOG.addHandler(logging.NullHandler())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from corpusfit import workflows
 from corpusfit.api.offers import offers
-from corpusfit.workflows import CacheEntry, Health, Machine
+from corpusfit.selection import health
+from corpusfit.selection.health import Health
+from corpusfit.text import cache_entries
+from corpusfit.text.cache_entries import CacheEntry
+from corpusfit.text.context import Machine
 
 
 @offers()
@@ -20,9 +23,9 @@ def doctor(*, speed: bool = False, warm: bool = False, machine: Machine | None =
         What was found.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
-    return workflows.doctor(machine or Machine(), speed=speed, warm=warm)
+    return health.doctor(machine or Machine(), speed=speed, warm=warm)
 
 
 @offers()
@@ -32,7 +35,7 @@ def cache(*, machine: Machine | None = None) -> list[CacheEntry]:
     Args:
         machine: whose cache.
     """
-    return workflows.cache_entries(machine or Machine())
+    return cache_entries.cache_entries(machine or Machine())
 
 
 @offers()
@@ -59,6 +62,6 @@ def prune_cache(
     Raises:
         UsageError: there is no limit, or one is below 0.
     """
-    return workflows.prune_cache(
+    return cache_entries.prune_cache(
         machine or Machine(), older_than=older_than, keep=keep, dry_run=dry_run
     )

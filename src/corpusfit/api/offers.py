@@ -11,18 +11,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.api.bars import Bars, in_notebook
 from corpusfit.api.logged import Logged
-from corpusfit.engine.progress import Progress, SpelledProgress
-from corpusfit.errors import CALLER, Spelling, by_path, called_by, spelled
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.explore.plan import ClustersPlan
-from corpusfit.options import Setting, settings_of
-from corpusfit.plan import Plan
-from corpusfit.settings import Settings, paths_in
-from corpusfit.workflows.splitting.plan import SplitPlan
-from corpusfit.workflows.tuning.plan import TunePlan
+from corpusfit.core.engine.progress import Progress, SpelledProgress
+from corpusfit.core.errors import CALLER, Spelling, by_path, called_by, spelled
+from corpusfit.core.options import Setting, settings_of
+from corpusfit.core.plan import Plan
+from corpusfit.core.settings import Settings, paths_in
+from corpusfit.domains.plan import ClustersPlan
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.training.plan import AdaptPlan
+from corpusfit.tuning.plan import TunePlan
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -149,7 +149,7 @@ def speaking(machine: Any, spelling: Spelling) -> Any:
     Where it shows no progress of its own, they go to the logger and to Python's warnings; a
     notebook also shows bars.
     """
-    from corpusfit.workflows.context import Machine  # imports NumPy
+    from corpusfit.text.context import Machine  # imports NumPy
 
     machine = machine or Machine()
     shown = machine.progress

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 
 from corpusfit.api.offers import offers
-from corpusfit.artifacts import place
-from corpusfit.errors import InputError
-from corpusfit.manifest import Finished, OutFolder, undamaged
-from corpusfit.workflows import (
-    Adapted,
-    Clustered,
-    Composition,
-    Evaluated,
-    Selection,
-    Split,
-    Tuned,
-)
+from corpusfit.core.artifacts import place
+from corpusfit.core.errors import InputError
+from corpusfit.core.manifest import Finished, OutFolder, undamaged
+from corpusfit.domains.clustering import Clustered
+from corpusfit.evaluation.evaluating import Evaluated
+from corpusfit.evaluation.splitting.splitting import Split
+from corpusfit.mixing.composing import Composition
+from corpusfit.selection.result import Selection
+from corpusfit.training.adapting import Adapted
+from corpusfit.tuning.result import Tuned
 
 _CLASSES: dict[str, type[Finished]] = {
     "select": Selection,

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from corpusfit.adapt.plan import TASK, AdaptPlan
-from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.api.offers import ADAPT, EVALUATE, SELECT, TUNE, Offer
-from corpusfit.errors import bad_setting
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.options import Setting
-from corpusfit.plan import Plan
-from corpusfit.score.names import require
-from corpusfit.settings import Settings
-from corpusfit.workflows.tuning.plan import TunePlan
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.options import Setting
+from corpusfit.core.plan import Plan
+from corpusfit.core.settings import Settings
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.scoring.names import require
+from corpusfit.training.plan import TASK, AdaptPlan
+from corpusfit.training.presets import preset as preset_of
+from corpusfit.tuning.plan import TunePlan
 
 _P = TypeVar("_P", bound=Settings)
 
@@ -145,7 +145,7 @@ def local_place(out: Path | str) -> Path:
     Raises:
         UsageError: it is in a store.
     """
-    from corpusfit.artifacts import is_local, place
+    from corpusfit.core.artifacts import is_local, place
 
     folder = place(out, "<.out>")
     if not is_local(folder):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from corpusfit.api.inputs import Inputs, listed
 from corpusfit.api.offers import offers
-from corpusfit.artifacts import place
-from corpusfit.report import write_report
+from corpusfit.core.artifacts import place
+from corpusfit.reporting import write_report
 
 
 @offers()

@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from corpusfit import workflows
 from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import CHOOSE, RANK, SCORE, SELECT, offers
 from corpusfit.api.plans import build, build_plan
 from corpusfit.api.typed_options import ChooseOptions, RankOptions, ScoreOptions, SelectOptions
-from corpusfit.artifacts import place
-from corpusfit.errors import bad_setting
-from corpusfit.plan import Plan
-from corpusfit.score.contract import SOURCE
-from corpusfit.workflows import Audit, Explanation, Machine, Selection
-from corpusfit.workflows.selection.ranking import Ranked
+from corpusfit.core.artifacts import place
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.plan import Plan
+from corpusfit.scoring.contract import SOURCE
+from corpusfit.selection import auditing, commands, dry_run, explaining
+from corpusfit.selection.auditing import Audit
+from corpusfit.selection.explaining import Explanation
+from corpusfit.selection.ranking import Ranked
+from corpusfit.selection.result import Selection
+from corpusfit.text.context import Machine
 
 
 @offers(SELECT)
@@ -48,10 +51,10 @@ def select(
         The finished run; iterate over it for the selected segments.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build_plan(plan, settings, **options)
-    return workflows.select(
+    return commands.select(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
@@ -75,7 +78,7 @@ def score(
 ) -> Selection:
     """Score as `select` does, without a selection."""
     built = build_plan(plan, settings, SCORE, **options)
-    return workflows.score(
+    return commands.score(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
@@ -102,7 +105,7 @@ def estimate(
         `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
     built = build_plan(plan, settings, **options)
-    return workflows.estimate(
+    return dry_run.estimate(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
@@ -144,7 +147,7 @@ def choose(
         )
     into = None if out is None else place(out, "<.out>")
     scored = place(folder, "DIR")
-    return workflows.choose(scored, built.choose, into, machine=machine or Machine())
+    return commands.choose(scored, built.choose, into, machine=machine or Machine())
 
 
 @offers()
@@ -172,7 +175,7 @@ def explain(
     machine = machine or Machine(workers=1)
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
-    return workflows.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+    return explaining.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 @offers()
@@ -194,7 +197,7 @@ def audit(
     Returns:
         Counts of the corpus and the selection by domain; with `domain` also precision and recall.
     """
-    return workflows.audit(
+    return auditing.audit(
         place(out, "DIR"),
         truth=truth,
         domain=[domain] if isinstance(domain, str) else list(domain),
@@ -232,7 +235,7 @@ def rank(
     """
     alone = methods[0] if len(methods) == 1 else None
     built = build_plan(build(RANK, plan, settings, options), method=alone)
-    return workflows.rank(
+    return commands.rank(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from corpusfit import workflows
 from corpusfit.api.inputs import Inputs, inputs, listed
 from corpusfit.api.offers import OVERLAPS, SPLIT, offers
 from corpusfit.api.plans import build, local_place
 from corpusfit.api.typed_options import OverlapsOptions, SplitOptions
-from corpusfit.workflows import Machine, Split, SplitOverlap, SplitPlan
+from corpusfit.evaluation.splitting import overlap, splitting
+from corpusfit.evaluation.splitting.overlap import SplitOverlap
+from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.evaluation.splitting.splitting import Split
+from corpusfit.text.context import Machine
 
 
 @offers(SPLIT)
@@ -41,11 +44,11 @@ def split(
         The finished split: `manifest["counts"]`, `manifest["splits"]`, `manifest["overlaps"]`.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     folder = local_place(out)
     built = build(SPLIT, plan, settings, options)
-    return workflows.split(
+    return splitting.split(
         built,
         inputs(data, "data", machine, built.read.text_field),
         folder,
@@ -77,9 +80,9 @@ def overlaps(
         The counts by folder, side, split, and split searched for its texts.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build(OVERLAPS, plan, settings, options)
-    return workflows.overlaps(
+    return overlap.overlaps(
         listed(folders), read=built.read, near=built.split.near, machine=machine or Machine()
     )

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from corpusfit import workflows
 from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import TUNE, offers
 from corpusfit.api.plans import build_tune_plan
 from corpusfit.api.typed_options import TuneOptions
-from corpusfit.artifacts import place
-from corpusfit.workflows import Machine, Tuned, TunePlan
+from corpusfit.core.artifacts import place
+from corpusfit.text.context import Machine
+from corpusfit.tuning import dry_run, running
+from corpusfit.tuning.plan import TunePlan
+from corpusfit.tuning.result import Tuned
 
 
 @offers(TUNE)
@@ -52,12 +54,12 @@ def tune(
         The finished search; `selection` is the winner's, `trials()` lists every trial.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`.
+        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build_tune_plan(plan, settings, **options)
-    return workflows.tune(
+    return running.tune(
         built,
-        workflows.TuneInputs(
+        running.TuneInputs(
             inputs(target, "target", machine, built.target_read.text_field),
             inputs(corpus, "corpus", machine, built.read.text_field),
             inputs(replay, "replay", machine, built.read.text_field),
@@ -90,9 +92,9 @@ def estimate_tuning(
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
     built = build_tune_plan(plan, settings, **options)
-    return workflows.estimate_tuning(
+    return dry_run.estimate_tuning(
         built,
-        workflows.TuneInputs(
+        running.TuneInputs(
             inputs(target, "target", machine, built.target_read.text_field),
             inputs(corpus, "corpus", machine, built.read.text_field),
             inputs(replay, "replay", machine, built.read.text_field),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from corpusfit import api, workflows
-from corpusfit.adapt.plan import EMBEDDINGS, loss_unit
+from corpusfit import api
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.push import push_finished
 from corpusfit.cli.show import answer, say, table
+from corpusfit.text import context
+from corpusfit.training import publishing
+from corpusfit.training.plan import EMBEDDINGS, loss_unit
 
 
 @o.offers(ADAPT, "train.micro_tokens=1024")
@@ -78,10 +80,10 @@ def adapt(
     before the command.
     """
     built = api.build_adapt_plan(**words, preset=preset, data=data)
-    workflows.require_hub(push_to_hub, out)
+    publishing.require_hub(push_to_hub, out)
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field}
-    machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
+    machine = context.Machine(workers=workers, cache=cache, progress=Bar())
     if dry_run:
         answer(json, api.estimate_adaptation(**texts, plan=built, machine=machine), show_projected)
         return

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 import corpusfit
 from corpusfit.cli import STOPPED
 from corpusfit.cli.show import say
-from corpusfit.errors import (
+from corpusfit.core.errors import (
     CorpusfitError,
     UsageError,
     called_by,
@@ -24,7 +24,7 @@ from corpusfit.errors import (
     raise_torn_file,
     tokenizing,
 )
-from corpusfit.escaping import harmless
+from corpusfit.core.escaping import harmless
 
 JOURNEY = {
     "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import as_json, one_line, percent, say, say_result, table
+from corpusfit.selection import auditing
+from corpusfit.text import context
 
 if TYPE_CHECKING:
-    from corpusfit.workflows.analysis.auditing import Finding
+    from corpusfit.selection.auditing import Finding
 
 
 _ROWS = 30
@@ -49,7 +51,7 @@ def audit(
     Prints the share of each domain that was selected and, for the domain named by --domain,
     precision, recall and F1. Writes nothing.
     """
-    machine = workflows.Machine(engine, workers, progress=Bar())
+    machine = context.Machine(engine, workers, progress=Bar())
     found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
     if json:
         as_json({"out": str(folder), **dataclasses.asdict(found)})
@@ -59,7 +61,7 @@ def audit(
         _show_finding(found, found.finding)
 
 
-def _show_domains(found: workflows.Audit) -> None:
+def _show_domains(found: auditing.Audit) -> None:
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
@@ -85,7 +87,7 @@ def _show_domains(found: workflows.Audit) -> None:
         )
 
 
-def _show_finding(found: workflows.Audit, finding: Finding) -> None:
+def _show_finding(found: auditing.Audit, finding: Finding) -> None:
     say_result(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."

@@ -12,8 +12,8 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from corpusfit.cli import show
-from corpusfit.engine.pace import Pace
-from corpusfit.engine.progress import Progress
+from corpusfit.core.engine.pace import Pace
+from corpusfit.core.engine.progress import Progress
 
 SOON = 2.0
 """Seconds after which a stage is worth a line."""

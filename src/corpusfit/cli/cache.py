@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import answer, say, table
-from corpusfit.errors import bad_setting
+from corpusfit.core.errors import bad_setting
+from corpusfit.text import cache_entries, context
 
 
 def cache(
@@ -54,7 +55,7 @@ def cache(
     Entries used within the last hour are not removed, as a running command may need them. When an
     entry was used is what the file system says.
     """
-    machine = workflows.Machine(cache=cache)
+    machine = context.Machine(cache=cache)
     if action not in ("list", "prune"):
         raise bad_setting("The action", "list or prune", action)
     if action == "list":
@@ -75,7 +76,7 @@ def cache(
         say(f"{len(entries):,} entries, {_size(total)}, {done[action]} {folder}.")
 
 
-def _show(entries: Sequence[workflows.CacheEntry]) -> None:
+def _show(entries: Sequence[cache_entries.CacheEntry]) -> None:
     rows = []
     for kind in sorted({e.kind for e in entries}):
         own = [e for e in entries if e.kind == kind]

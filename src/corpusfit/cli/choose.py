@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import CHOOSE
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
@@ -15,6 +15,8 @@ from corpusfit.cli.push import push_finished
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_run
+from corpusfit.text import context
+from corpusfit.training import publishing
 
 
 @o.offers(CHOOSE, "choose.alpha=-1")
@@ -45,8 +47,8 @@ def choose(
 
     Without --out, DIR/selected and the report are replaced. Computes no scores.
     """
-    workflows.require_hub(push_to_hub, out or folder)
-    machine = workflows.Machine(engine, workers, cache, Bar())
+    publishing.require_hub(push_to_hub, out or folder)
+    machine = context.Machine(engine, workers, cache, Bar())
     run = api.choose(folder, out=out, machine=machine, **words)
     shown = partial(show_run, again=True)
     answer(json, {"out": str(run.path), **run.manifest}, shown, run.path, run.manifest)

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import CLUSTERS
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, one_line, percent, say_result, table
+from corpusfit.text import context
 
 
 @o.offers(CLUSTERS, "cut.gamma=5")
@@ -51,7 +52,7 @@ def clusters(
         out=out,
         assign=assign,
         overwrite=overwrite,
-        machine=workflows.Machine(engine, workers, cache, Bar()),
+        machine=context.Machine(engine, workers, cache, Bar()),
         **words,
     )
     answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)

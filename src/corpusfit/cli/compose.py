@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, as_json, percent, say, table
+from corpusfit.text import context
 
 _MOST_SOURCES = 4
 
@@ -39,7 +40,7 @@ def compose(
     budget and the languages' shares of the budget; see docs/composing.md. Writes the text to
     out/composed, for `corpusfit adapt --data`. Run the same command to resume a stopped run.
     """
-    machine = workflows.Machine(engine, workers, cache, progress=Bar())
+    machine = context.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         answer(json, api.estimate_composition(recipe, machine=machine), show_projected)
         return

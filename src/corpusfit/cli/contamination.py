@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, one_line, percent, say, say_result, table
+from corpusfit.evaluation.contamination import report
+from corpusfit.text import context
 
 _SOURCES = 4
 _LONGEST = 300
@@ -49,13 +51,13 @@ def contamination(
         task=task,
         data=data,
         task_field=task_field,
-        machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
+        machine=context.Machine(workers=workers, cache=cache, progress=Bar()),
         **words,
     )
     answer(json, _plain(found), _show, found)
 
 
-def _plain(found: workflows.Contamination) -> dict[str, Any]:
+def _plain(found: report.Contamination) -> dict[str, Any]:
     """All fields but the keys, which are too large for JSON numbers."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
     return {
@@ -65,7 +67,7 @@ def _plain(found: workflows.Contamination) -> dict[str, Any]:
     }
 
 
-def _show(found: workflows.Contamination) -> None:
+def _show(found: report.Contamination) -> None:
     rows = []
     for name, split in found.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]

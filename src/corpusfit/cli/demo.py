@@ -9,15 +9,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import DEMO
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
+from corpusfit.cli.demo_corpus import FAMILIES, TARGET_FAMILY, write_demo_text
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.cli.summary import show_run
-from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
-from corpusfit.engine.progress import WarningCollector
+from corpusfit.core.engine.progress import WarningCollector
+from corpusfit.text import context
 
 METHOD = {"method": "moore_lewis"}
 UNTRAINED = {"method": "domain_classifier", "embedder": "static"}
@@ -66,7 +67,7 @@ def demo(
 
     Writes the texts, the selection, the models and report.html to demo-out/.
     """
-    from corpusfit.evaluate.significance import paired_difference
+    from corpusfit.evaluation.significance import paired_difference
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
     seed = words["seed"] or 0
@@ -81,7 +82,7 @@ def demo(
     )
     bar = Bar()
     again: dict[str, Any] = {
-        "machine": workflows.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
+        "machine": context.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
         "overwrite": True,
     }
     words |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}

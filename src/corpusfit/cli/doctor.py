@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, table
+from corpusfit.selection import health
+from corpusfit.text import context
 
 
 def doctor(
@@ -38,7 +40,7 @@ def doctor(
     Prints versions, the extras with the command that installs each missing one, the device and
     precision of networks, cores, memory and the cache. Writes nothing without --warm and --speed.
     """
-    machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
+    machine = context.Machine(workers=workers, cache=cache, progress=Bar())
     found = api.doctor(speed=speed, warm=warm, machine=machine)
     facts = dataclasses.asdict(found)
     for extra, known in zip(facts["extras"], found.extras, strict=True):
@@ -46,7 +48,7 @@ def doctor(
     answer(json, facts, _show, found)
 
 
-def _show(found: workflows.Health) -> None:
+def _show(found: health.Health) -> None:
     rows = [[name, text] for name, text in found.versions.items()]
     table("Versions", ["library", "version"], rows, words=["version"])
     rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in found.extras]

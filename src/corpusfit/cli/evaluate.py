@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, say_result, table
-from corpusfit.errors import bad_setting
-from corpusfit.evaluate.tables import POINTS, cell
+from corpusfit.core.errors import bad_setting
+from corpusfit.evaluation.tables import POINTS, cell
+from corpusfit.text import context
 
 
 @o.offers(EVALUATE, "task.dev_share=0.2")
@@ -68,7 +69,7 @@ def evaluate(
         "seeds": seeds,
         "train_sizes": sizes_of(train_size),
         "plan": api.build_evaluate_plan(**words),
-        "machine": workflows.Machine(workers=workers, progress=Bar()),
+        "machine": context.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:
         answer(json, api.estimate_evaluation(**request), show_projected)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import as_json, one_line, say, say_result, table
+from corpusfit.text import context
 
 if TYPE_CHECKING:
-    from corpusfit.jobs.explain import Neighbour
+    from corpusfit.selection.explain_job import Neighbour
 
 
 _SHOWN = 300
@@ -53,7 +54,7 @@ def explain(
     Prints the words that raised and lowered the score, and the target texts nearest to the text.
     Writes nothing.
     """
-    machine = workflows.Machine(workers=1, cache=cache, progress=Bar())
+    machine = context.Machine(workers=1, cache=cache, progress=Bar())
     found = api.explain(folder, row=row, text=text, top=top, machine=machine)
     if json:
         as_json(dataclasses.asdict(found))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, say_result, table
+from corpusfit.evaluation import forecasting
+from corpusfit.text import context
 
 
 @o.offers(FORECAST, "mix.heldout=1000")
@@ -32,12 +34,12 @@ def forecast(
     The predictors are not a measured gain; `corpusfit evaluate` measures it.
     """
     found = api.forecast(
-        data=data, machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()), **words
+        data=data, machine=context.Machine(workers=workers, cache=cache, progress=Bar()), **words
     )
     answer(json, dataclasses.asdict(found), show_forecast, found)
 
 
-def show_forecast(found: workflows.Forecast) -> None:
+def show_forecast(found: forecasting.Forecast) -> None:
     """Print the figures of the selections, and the conclusions."""
     columns = ["selection", "segments", "KL of corpus", "KL of selection", "reduction"]
     columns += ["relative reduction", "task n-grams covered"]

@@ -11,9 +11,9 @@ import typer
 
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say, table
-from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod, LabelMethod
-from corpusfit.score.names import names as method_names
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod, LabelMethod
+from corpusfit.scoring.names import names as method_names
 
 
 def methods(

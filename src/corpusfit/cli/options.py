@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from corpusfit.api.offers import Door, Offer
-from corpusfit.errors import called_by, spelled
+from corpusfit.core.errors import called_by, spelled
 
 INPUTS = (
     "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two line-aligned "

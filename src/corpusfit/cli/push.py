@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say
-from corpusfit.errors import bad_setting
+from corpusfit.core.errors import bad_setting
+from corpusfit.text import context
+from corpusfit.training import publishing
 
 if TYPE_CHECKING:
-    from corpusfit.manifest import Finished
+    from corpusfit.core.manifest import Finished
 
 
 def push(
@@ -55,18 +57,18 @@ def push(
     """
     run = api.open(folder)
     found = [api.open(each) for each in evaluations or ()]
-    machine = workflows.Machine(progress=Bar())
+    machine = context.Machine(progress=Bar())
     compared = None
     if task and run.manifest["command"] != "select":
         raise bad_setting("<.task>", "left out with a model: `adapt --guard` compares", task)
     if task:
-        workflows.require_pushable(run, name, found)  # before the selection is read
+        publishing.require_pushable(run, name, found)  # before the selection is read
         compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
-    url = workflows.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
+    url = publishing.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)
 
 
 def push_finished(run: Finished, name: str | None, *, public: bool) -> None:
     """Publish what another command has made, for its --push-to-hub."""
     if name is not None:
-        say(f"Published: {workflows.push_to_hub(run, name, public=public)}")
+        say(f"Published: {publishing.push_to_hub(run, name, public=public)}")

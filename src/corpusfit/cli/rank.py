@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import RANK
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_ranking
+from corpusfit.text import context
 
 
 @o.offers(RANK, "cut.gamma=5")
@@ -58,7 +59,7 @@ def rank(
         corpus=corpus,
         methods=method or (),
         seeds=seeds,
-        machine=workflows.Machine(engine, workers, cache, Bar()),
+        machine=context.Machine(engine, workers, cache, Bar()),
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]

@@ -10,7 +10,7 @@ import typer
 from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say
-from corpusfit.errors import CorpusfitError
+from corpusfit.core.errors import CorpusfitError
 
 
 def report(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, short_names, table
+from corpusfit.evaluation import retrieving
+from corpusfit.text import context
 
 
 @o.offers(RETRIEVAL, "embed.pooling=cls")
@@ -50,12 +52,12 @@ def retrieval(
     the first. Trains nothing and writes nothing.
     """
     found = api.retrieval(
-        model=model, pairs=pairs, machine=workflows.Machine(engine, workers, cache, Bar()), **words
+        model=model, pairs=pairs, machine=context.Machine(engine, workers, cache, Bar()), **words
     )
     answer(json, dataclasses.asdict(found), _show, found)
 
 
-def _show(found: workflows.Retrieval) -> None:
+def _show(found: retrieving.Retrieval) -> None:
     names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]

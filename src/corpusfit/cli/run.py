@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, as_json, say, say_result, table
-from corpusfit.evaluate.tables import Table, plain
+from corpusfit.evaluation.tables import Table, plain
+from corpusfit.experiments import status
+from corpusfit.text import context
 
 
 def run(
@@ -56,7 +58,7 @@ def run(
     not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
     code is then 1.
     """
-    machine = workflows.Machine(engine, workers, cache, progress=Bar())
+    machine = context.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         found = api.missing(
             recipe,
@@ -104,7 +106,7 @@ def show_table(shown: Table) -> None:
     say_result()
 
 
-def show_missing(found: workflows.Missing) -> None:
+def show_missing(found: status.Missing) -> None:
     """Print the dry run."""
     varied = [n for n in _FACTORS if len({_word(n, cell[n]) for cell in found.cells}) > 1]
     shown = ["task", "selector", *varied]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import SCORE
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
+from corpusfit.text import context
 
 
 @o.offers(SCORE, "cut.gamma=5")
@@ -37,7 +38,7 @@ def score(
     """
     request: dict[str, Any] = {"target": target, "corpus": corpus}
     request["plan"] = api.build_plan(**words)
-    request["machine"] = workflows.Machine(engine, workers, cache, Bar())
+    request["machine"] = context.Machine(engine, workers, cache, Bar())
     if dry_run:
         answer(json, api.estimate(**request), show_estimate)
         return

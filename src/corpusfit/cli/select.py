@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
@@ -12,6 +12,8 @@ from corpusfit.cli.push import push_finished
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
+from corpusfit.text import context
+from corpusfit.training import publishing
 
 
 @o.offers(SELECT, "cut.gamma=5")
@@ -41,8 +43,8 @@ def select(
     """
     request: dict[str, Any] = {"target": target, "corpus": corpus}
     request["plan"] = api.build_plan(**words)
-    workflows.require_hub(push_to_hub, out)
-    request["machine"] = workflows.Machine(engine, workers, cache, Bar())
+    publishing.require_hub(push_to_hub, out)
+    request["machine"] = context.Machine(engine, workers, cache, Bar())
     if dry_run:
         answer(json, api.estimate(**request), show_estimate)
         return

@@ -15,7 +15,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from corpusfit.escaping import harmless
+from corpusfit.core.escaping import harmless
 
 # Without a terminal no bar moves, whatever FORCE_COLOR says, as it does in notebooks.
 _TERMINAL = None if sys.stderr.isatty() else False

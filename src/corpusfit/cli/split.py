@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import SPLIT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, say, table
-from corpusfit.errors import bad_setting
+from corpusfit.core.errors import bad_setting
+from corpusfit.text import context
 
 
 @o.offers(SPLIT, "read.id_field=key")
@@ -52,7 +53,7 @@ def split(
     translation is kept. Writes train, dev and test to --out in the input's format. With --check,
     writes nothing and prints the overlap between splits and the copies within each split.
     """
-    machine = workflows.Machine(workers=workers, progress=Bar())
+    machine = context.Machine(workers=workers, progress=Bar())
     if check:
         given = {"data": data, "out": out, **words}
         own = ("data", "out", "dev", "test", "strict", "seed")

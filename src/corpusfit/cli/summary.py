@@ -11,7 +11,7 @@ from corpusfit.cli.show import percent, say, say_result, table
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
     """Print the summary of a finished run, or of another selection `again` from its scores."""
-    from corpusfit.workflows.budget import Decision
+    from corpusfit.selection.budget import Decision
 
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
@@ -64,7 +64,7 @@ def show_amount(amount: Mapping[str, Any]) -> None:
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:
     """Print each stage's input, output and cost, and the recall of the cascade."""
-    from corpusfit.select.recall import recall_in_words
+    from corpusfit.selection.recall import recall_in_words
 
     stages = cascade["stages"]
     total = stages[0]["segments"]
@@ -88,7 +88,7 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
 
 def show_composition(selected: Mapping[str, Any]) -> None:
     """Print the selected segments by source, and by cluster for a balanced selection."""
-    from corpusfit.select.copies import copies_in_words
+    from corpusfit.selection.groups import copies_in_words
 
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
     corpus = sum(n["segments"] for _, n in sources)
@@ -146,7 +146,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
 
     Rankings of older versions have no bits. One seed has no deviation.
     """
-    from corpusfit.workflows.budget import format_duration
+    from corpusfit.selection.budget import format_duration
 
     columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
     verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
@@ -199,7 +199,7 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
 
 def show_estimate(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    from corpusfit.workflows.budget import Decision
+    from corpusfit.selection.budget import Decision
 
     say(
         f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, short_names, table
+from corpusfit.evaluation import tokenizer_gap
+from corpusfit.text import context
 
 
 @o.offers(TOKENIZERS, "fit.background=5000")
@@ -50,13 +52,13 @@ def tokenizers(
         tokenizer=tokenizer,
         specific=specific,
         general=general,
-        machine=workflows.Machine(engine, workers, cache, Bar()),
+        machine=context.Machine(engine, workers, cache, Bar()),
         **words,
     )
     answer(json, dataclasses.asdict(found), _show, found)
 
 
-def _show(found: workflows.Tokenized) -> None:
+def _show(found: tokenizer_gap.Tokenized) -> None:
     names = short_names(found.tokenizers)
     rows = [
         [
@@ -91,7 +93,7 @@ def _show(found: workflows.Tokenized) -> None:
         table(title, columns, gaps, words=["figure"], keys=2)
 
 
-def _difference(found: workflows.Figure, figure: str) -> str:
+def _difference(found: tokenizer_gap.Figure, figure: str) -> str:
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, workflows
+from corpusfit import api
 from corpusfit.api.offers import TUNE
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, as_json, say, table
+from corpusfit.text import context
 
 
 @o.offers(TUNE, "train.rate=1e-4")
@@ -58,7 +59,7 @@ def tune(
         --guard task/ --out tuned/ --budget 30min
     """
     built = api.build_tune_plan(**words)
-    machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
+    machine = context.Machine(workers=workers, cache=cache, progress=Bar())
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
     if dry_run:
@@ -78,7 +79,7 @@ def tune(
 
 def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, Any]]) -> None:
     """Print the last trial of each setting, and what the search shows."""
-    from corpusfit.workflows.budget import format_duration
+    from corpusfit.selection.budget import format_duration
 
     last: dict[str, dict[str, Any]] = {}
     for trial in trials:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.types import Texts, Vectors
+from corpusfit.core.types import Texts, Vectors
 
 Progress = Callable[[int], None]
 """Callback that gets the number of texts done since its last call; long ones may count for more."""

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from corpusfit.artifacts import is_local, user_cache, write_bytes
+from corpusfit.core.artifacts import is_local, user_cache, write_bytes
+from corpusfit.core.errors import ModelError, StorageError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
-from corpusfit.errors import ModelError, StorageError
-from corpusfit.plan import EmbedPlan
 
 DIMENSIONS = 256
 SIF = 1e-4  # the a of Arora et al., as in model2vec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
+from corpusfit.core.errors import MissingDependencyError
 from corpusfit.embed.minilm import MINILM, WHEEL
-from corpusfit.errors import MissingDependencyError
 
 LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod", MINILM: WHEEL}
 """A library of each extra, without which the extra is not installed."""

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import Hardware, resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
-from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
-from corpusfit.plan import EmbedPlan
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
 """Tokens of a forward and backward pass, which keeps all layers' states; see `hardware.py`."""

@@ -7,10 +7,15 @@ import re
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from corpusfit.artifacts import user_path
+from corpusfit.core.artifacts import user_path
+from corpusfit.core.errors import (
+    MissingDependencyError,
+    ModelError,
+    bad_setting,
+    raise_machine_fault,
+)
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.minilm import MINILM, minilm_folder
-from corpusfit.errors import MissingDependencyError, ModelError, bad_setting, raise_machine_fault
 
 
 class Setting(NamedTuple):

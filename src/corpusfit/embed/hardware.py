@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.core.errors import MissingDependencyError, bad_setting
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpusfit.artifacts import user_path
+from corpusfit.core.artifacts import user_path
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
 from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
 from corpusfit.embed.minilm import default_embedder, minilm_folder
 from corpusfit.embed.static import PACKAGED, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
-from corpusfit.errors import bad_setting
-from corpusfit.plan import AUTO, EmbedPlan
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from corpusfit.core.errors import MissingDependencyError, ModelError
 from corpusfit.embed.contract import file_digest
-from corpusfit.errors import MissingDependencyError, ModelError
 
 MINILM = "minilm"
 """Its name in settings."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import ModelError
 from corpusfit.embed.folders import Setting, read_json
-from corpusfit.errors import ModelError
 
 POOLING = "1_Pooling"
 _KNOWN = ("Transformer", "Pooling", "Normalize")

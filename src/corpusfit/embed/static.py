@@ -14,12 +14,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corpusfit.core.errors import (
+    CorpusfitError,
+    ModelError,
+    importing,
+    raise_machine_fault,
+    tokenizing,
+)
+from corpusfit.core.types import Texts, Vectors, buffers, taken, text_array
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.word_tokens import BLOCK, WordTokens
 from corpusfit.embed.wordpiece import WordPiece
-from corpusfit.errors import CorpusfitError, ModelError, importing, raise_machine_fault, tokenizing
 from corpusfit.kernels.pieces import means
-from corpusfit.types import Texts, Vectors, buffers, taken, text_array
 
 PACKAGED = Path(__file__).parent / "static_model"
 """The model of the embedder `static`: all-MiniLM-L6-v2 distilled, in 8 bits

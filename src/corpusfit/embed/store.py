@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import listed, read_arrays, write_arrays
-from corpusfit.errors import ModelError
-from corpusfit.types import Units, Vectors
+from corpusfit.core.artifacts import listed, read_arrays, write_arrays
+from corpusfit.core.errors import ModelError
+from corpusfit.core.types import Units, Vectors
 
 _PART = re.compile(r"part-(\d+)\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.types import Texts, Vectors
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import Encoder, Progress, digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.hardware import resolve
-from corpusfit.errors import MissingDependencyError, ModelError, raise_machine_fault
-from corpusfit.plan import EmbedPlan
-from corpusfit.types import Texts, Vectors
 
 if TYPE_CHECKING:
     import torch

@@ -19,8 +19,8 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.pieces import Pieces, index_pieces, piece_ids
-from corpusfit.types import buffers, text_array
 
 _Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 _FORMS: tuple[_Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")

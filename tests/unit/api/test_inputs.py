@@ -13,8 +13,8 @@ import pytest
 import corpusfit
 from corpusfit.api.inputs import inputs, listed
 from corpusfit.api.offers import Keywords
-from corpusfit.errors import UsageError, called_by
-from corpusfit.manifest import Finished
+from corpusfit.core.errors import UsageError, called_by
+from corpusfit.core.manifest import Finished
 
 TEXTS = ["The first text.", 'A "second" one,\nof two lines.', "Ein drittes: Übung 🙂"]
 ROWS = [{"text": text, "n": n} for n, text in enumerate(TEXTS)]

@@ -11,7 +11,7 @@ import pytest
 
 import corpusfit
 from corpusfit.api.bars import Bars
-from corpusfit.engine.progress import Progress
+from corpusfit.core.engine.progress import Progress
 
 
 @pytest.fixture

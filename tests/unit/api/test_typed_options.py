@@ -14,8 +14,8 @@ import corpusfit
 from corpusfit.api import offers
 from corpusfit.cli import options as command_line
 from corpusfit.cli.options import CommandLine
-from corpusfit.engine import Progress
-from corpusfit.errors import CorpusfitError, UsageError
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import CorpusfitError, UsageError
 
 FUNCTIONS = {
     name: thing

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import corpusfit
 from corpusfit.cli import main
 from corpusfit.cli.app import COMMANDS, JOURNEY, app
-from corpusfit.errors import StorageError
+from corpusfit.core.errors import StorageError
 
 CLI = Path(corpusfit.__file__).parent / "cli"
 

@@ -11,10 +11,11 @@ import pytest
 from rich.cells import cell_len
 
 from corpusfit.cli import show
-from corpusfit.evaluate.tables import Score
-from corpusfit.evaluate.tables import Table as Results
-from corpusfit.workflows import CacheEntry, Figure, Health
-from corpusfit.workflows.health import EncoderSpeed, Extra
+from corpusfit.evaluation.tables import Score
+from corpusfit.evaluation.tables import Table as Results
+from corpusfit.evaluation.tokenizer_gap import Figure
+from corpusfit.selection.health import EncoderSpeed, Extra, Health
+from corpusfit.text.cache_entries import CacheEntry
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
 LONG = "Donaudampfschifffahrtsgesellschaft " * 6

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from corpusfit.core.errors import MissingDependencyError
 from corpusfit.embed.extras import LIBRARIES, require_extras
 from corpusfit.embed.minilm import WHEEL
-from corpusfit.errors import MissingDependencyError
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
-from corpusfit.plan import EmbedPlan
 
 SIZES = {
     "hidden_size": 32,

@@ -6,18 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
-from corpusfit.embed.finetune import (
-    Examples,
-    Tuning,
-    accumulate,
-    finetune,
-    opened,
-    write_folder,
-)
+from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.embed.finetune import Examples, Tuning, accumulate, finetune, opened, write_folder
 from corpusfit.embed.load import transformer, transformer_files
 from corpusfit.embed.transformer import load_transformer
-from corpusfit.errors import ModelError, UsageError
-from corpusfit.plan import EmbedPlan
 
 TOPICS = (
     "the kinase inhibitor binds the receptor with high affinity in aspirin",

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare
 from corpusfit.embed.minilm import WHEEL, default_embedder
-from corpusfit.errors import MissingDependencyError, ModelError, UsageError
-from corpusfit.plan import EmbedPlan
 
 HUB = "huggingface_hub.snapshot_download"
 

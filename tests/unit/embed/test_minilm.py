@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.errors import MissingDependencyError, ModelError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare
 from corpusfit.embed.minilm import minilm_folder
-from corpusfit.errors import MissingDependencyError, ModelError
-from corpusfit.plan import EmbedPlan
 
 FP32 = EmbedPlan(precision="fp32", device="cpu")
 

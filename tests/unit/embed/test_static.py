@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from corpusfit.artifacts import place
+from corpusfit.core.artifacts import place
+from corpusfit.core.errors import ModelError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare, word_tokens
 from corpusfit.embed.distill import principal_components, sif_weights
 from corpusfit.embed.static import PACKAGED, load_static
 from corpusfit.embed.wordpiece import WordPiece
-from corpusfit.errors import ModelError
-from corpusfit.plan import EmbedPlan
 
 
 @pytest.fixture(scope="session")
@@ -213,7 +213,7 @@ def test_no_library_of_an_extra_is_needed(tmp_path):
         "for name in ('torch', 'transformers', 'tokenizers', 'model2vec'):\n"
         "    sys.modules[name] = None\n"
         "from corpusfit.embed import load\n"
-        "from corpusfit.plan import EmbedPlan\n"
+        "from corpusfit.core.plan import EmbedPlan\n"
         f"one = load(EmbedPlan(embedder='static'), Path({str(tmp_path)!r}))\n"
         "assert one.encode(['naïve [SEP] Ångström', 'b']).any(axis=1).all()\n"
     )

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.types import Units
 from corpusfit.embed.store import VectorStore
-from corpusfit.types import Units
 
 
 def units(n):

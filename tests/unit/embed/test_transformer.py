@@ -8,11 +8,11 @@ import shutil
 import numpy as np
 import pytest
 
+from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare
 from corpusfit.embed.folders import ADAPTER
 from corpusfit.embed.hardware import cpu_has_bf16
-from corpusfit.errors import ModelError, UsageError
-from corpusfit.plan import EmbedPlan
 
 FP32 = EmbedPlan(precision="fp32", device="cpu", unit_length=False)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
 from corpusfit.kernels.tokens import reference
-from corpusfit.types import buffers, text_array
 
 ORDER = 3
 

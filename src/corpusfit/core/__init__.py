@@ -1,0 +1,1 @@
+"""What everything stands on: settings, errors, manifests, atomic file writes, engines."""

@@ -1,0 +1,123 @@
+"""The contract of every engine: `Job`, what to do with a piece, and `Engine`, where to do it."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from corpusfit.core.errors import bad_setting
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+OnShare = Callable[[int, float], None]
+"""Callback that gets the number of a piece, in the order drawn, and the share of it that is done.
+
+The share is 0 when the piece begins and 1 when it is done. In between it grows if the job reports
+it, see `worker.report`.
+"""
+
+
+class Job(ABC, Generic[Piece, Result]):
+    """What a worker does to a piece.
+
+    A job is a frozen dataclass of settings and paths, never data or models. It opens what it needs
+    in the worker, once, so the same job runs in local processes and on a cluster.
+    """
+
+    @property
+    def encodes(self) -> bool:
+        """Whether it opens a network that is slow to load, and uses a GPU if there is one."""
+        return False
+
+    @abstractmethod
+    def start(self) -> Callable[[Piece], Result]:
+        """Open models and files, once in each worker; returns the function to call with a piece."""
+
+
+class PlainJob(Job[Piece, Result]):
+    """A job that opens nothing."""
+
+    def start(self) -> Callable[[Piece], Result]:
+        """What does a piece."""
+        return self._work
+
+    @abstractmethod
+    def _work(self, piece: Piece, /) -> Result: ...
+
+
+class Engine(ABC):
+    """Runs jobs over pieces; a context manager that owns its workers.
+
+    Args:
+        workers: number of pieces in parallel (default: one per core that this process may use).
+
+    Attributes:
+        on_compile: called when a worker compiles kernels, as far as the engine knows.
+
+    Raises:
+        UsageError: workers is below 1.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise bad_setting("<.workers>", "1 or more", workers)
+        self.workers = workers or _cores()
+        self.on_compile: Callable[[], None] = lambda: None
+
+    @abstractmethod
+    def map(
+        self,
+        job: Job[Piece, Result],
+        pieces: Iterable[Piece],
+        on_share: OnShare | None = None,
+    ) -> Iterator[Result]:
+        """Run a job on every piece.
+
+        Pieces are drawn when workers become free, so that few are in memory at a time.
+
+        Args:
+            job: what to do.
+            pieces: the pieces.
+            on_share: told in this process what is done of a piece; at least that all of it is,
+                before its result is yielded.
+
+        Yields:
+            Results in the order of completion, which may differ between runs.
+
+        Raises:
+            WorkerError: a worker died.
+        """
+
+    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
+        """Run a job on a piece while this process does something else; nobody waits for it.
+
+        Only for what makes later work faster; without a second worker nothing is done.
+        """
+
+    def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  only clusters need it
+        """Make sure that every worker sees a folder; workers of this machine always do.
+
+        Args:
+            folder: folder that the workers write to.
+            setting: name of the setting, for the error.
+
+        Raises:
+            UsageError: a worker's machine does not see the folder.
+        """
+
+    @abstractmethod
+    def __enter__(self) -> Engine:
+        """Start the workers."""
+
+    @abstractmethod
+    def __exit__(self, *_: object) -> None:
+        """Stop the workers; at once after an error."""
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

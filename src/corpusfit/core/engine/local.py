@@ -1,0 +1,258 @@
+"""Runs jobs in processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import mmap
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import types
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
+from corpusfit.core.engine.worker import ENVIRONMENT, drawn, heard_by, opened, packed
+from corpusfit.core.errors import WorkerError, raise_machine_fault
+from corpusfit.kernels.compiling import noticed_by
+
+_PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
+_POLL = 0.5  # seconds between two looks at what is done of the pieces in progress
+_ALMOST = 1 - 2**-20  # the greatest share of a piece in progress
+_BUFFERS = 64 << 20  # bytes, twice the buffer of OpenBLAS
+_COMPILES = -1.0  # a worker compiles kernels; no piece has this number
+
+
+class LocalEngine(Engine):
+    """Worker processes on this machine, each with one compute thread.
+
+    One thread per worker makes results independent of the number of workers. Every worker holds its
+    own copy of the model, and starts with `spawn`, which takes a second but is safe with threads
+    and CUDA.
+
+    Args:
+        workers: number of processes (default: one per core that this process may use).
+
+    Raises:
+        UsageError: workers is below 1.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        super().__init__(workers)
+        self._jobs = Path()  # folder of job files, each read once by a worker
+        self._pool: ProcessPoolExecutor | None = None
+        self._shares: Any = ()  # by worker, its piece's number plus the share done; then _COMPILES
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> LocalEngine:
+        """Start the workers."""
+        self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
+        context = multiprocessing.get_context("spawn")
+        taken = None
+        with contextlib.suppress(OSError):  # a full disk: progress is by whole pieces
+            self._shares, taken = context.RawArray("d", self.workers + 1), context.Value("i", 0)
+        self._pool = ProcessPoolExecutor(
+            self.workers,
+            context,
+            initializer=_prepare_worker,
+            initargs=(self._jobs, self._shares, taken),
+        )
+        return self
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        """Stop the workers; after an error kill them, as their pieces run again."""
+        if self._pool is None:
+            return
+        if kind is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
+        shutil.rmtree(self._jobs, ignore_errors=True)
+
+    def map(
+        self,
+        job: Job[Piece, Result],
+        pieces: Iterable[Piece],
+        on_share: OnShare | None = None,
+    ) -> Iterator[Result]:
+        """Run a job on every piece; see `Engine.map`."""
+        if self._pool is None:
+            raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
+        job_file = self._written(job)
+        waiting = enumerate(pieces)
+        running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine, and in the map
+        try:
+            while True:
+                room = self.workers * _PIECES_PER_WORKER - len(running)
+                for own, piece in itertools.islice(waiting, room):
+                    number = next(self._numbers)
+                    with _clean_environment():  # a worker is started when the first piece needs it
+                        running[self._pool.submit(_do, job_file, number, piece)] = number, own
+                if not running:
+                    return
+                pause = _POLL if on_share else None
+                done, _ = wait(running, timeout=pause, return_when=FIRST_COMPLETED)
+                if self._shares and self._shares[-1]:
+                    self._shares[-1] = 0.0
+                    self.on_compile()
+                if on_share:
+                    self._tell(on_share, dict(running.values()))
+                for future in done:
+                    _, own = running.pop(future)
+                    result = future.result()
+                    if on_share:
+                        on_share(own, 1.0)
+                    yield result
+        except BrokenProcessPool as e:
+            raise WorkerError(
+                "A worker process died, most likely because it ran out of memory. Run the same "
+                "command again with fewer <.workers>; finished shards are kept."
+            ) from e
+
+    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:
+        """Run a job that nobody waits for; see `Engine.run_aside`."""
+        if self._pool is not None and self.workers > 1:
+            with _clean_environment():
+                self._pool.submit(_do, self._written(job), next(self._numbers), piece)
+
+    def _written(self, job: Job[Any, Any]) -> Path:
+        """The file of a job, from which each worker reads it once."""
+        name, data = packed(job)
+        write_bytes(self._jobs / name, data)
+        return self._jobs / name
+
+    def _tell(self, on_share: OnShare, numbers: dict[int, int]) -> None:
+        """Pass on what is done of pieces in progress, by their numbers in the engine."""
+        for value in self._shares:
+            if int(value) in numbers:
+                on_share(numbers[int(value)], value % 1)
+
+
+_number = 0  # in a worker, of its piece
+_shares: Any = None  # in a worker, shared by all; None if nothing is shared
+_HEARD = contextlib.ExitStack()  # in a worker, to its end
+
+
+def _do(job_file: Path, number: int, piece: Any) -> Any:
+    """In a worker: open the job unless it is open, then run the piece."""
+    global _number  # noqa: PLW0603
+    try:
+        _take_buffers()
+        _notice_compiling()
+        work = opened(job_file.name, job_file.read_bytes)
+        _number = number
+        drawn()
+        return work(piece)
+    except Exception as e:  # not every library's error can travel to the other process
+        raise_machine_fault(e)
+        raise
+
+
+@functools.cache
+def _notice_compiling() -> None:
+    """In a worker: say when a kernel is compiled."""
+    if _shares is not None:
+        compiles = functools.partial(_shares.__setitem__, -1, _COMPILES)
+        _HEARD.enter_context(noticed_by(compiles))
+
+
+@functools.cache
+def _take_buffers() -> None:
+    """In a worker with limited memory (`ulimit -v`): take what SciPy's linear algebra needs.
+
+    Without memory for its buffer SciPy's OpenBLAS tries again without end.
+
+    Raises:
+        OSError: there is no such memory.
+    """
+    with contextlib.suppress(ImportError):  # Windows, or no SciPy
+        import resource
+
+        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            import numpy as np
+            from scipy.linalg.blas import dgemm
+
+            mmap.mmap(-1, _BUFFERS).close()
+            dgemm(1.0, np.ones((200, 200)), np.ones((200, 200)))
+
+
+def _share(shares: Any, place: int, done: float) -> None:
+    """In a worker: write the number of its piece and the share of it that is done."""
+    shares[place] = _number + min(max(done, 0.0), _ALMOST)
+
+
+def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL.
+
+    Args:
+        jobs: folder of job files, removed when the parent is gone.
+        shares: shared by all workers; each writes to a place of its own.
+        taken: number of places that are taken; None if nothing is shared.
+    """
+    global _shares  # noqa: PLW0603
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if taken is not None:
+        _shares = shares
+        with taken.get_lock():
+            place = taken.value
+            taken.value += 1
+        heard_by(functools.partial(_share, shares, place))
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            shutil.rmtree(jobs, ignore_errors=True)
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _clean_environment() -> Iterator[None]:
+    """Give child processes one compute thread, and keep them from running the caller's script."""
+    main = sys.modules["__main__"]
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        with _defer_ctrl_c():
+            yield
+    finally:
+        sys.modules["__main__"] = main
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _defer_ctrl_c() -> Iterator[None]:
+    """Start children with SIGINT blocked, and defer a SIGINT of this process until then.
+
+    Blocking is not enough to defer it: another thread would receive it, and this one would raise.
+    """
+    held: list[int] = []
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if ours else None
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if ours:
+            signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        if held:
+            signal.raise_signal(signal.SIGINT)

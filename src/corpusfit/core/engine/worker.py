@@ -1,0 +1,91 @@
+"""The code inside a worker of any engine: its environment, and the job that it keeps open."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from corpusfit.core.engine.contract import Job
+from corpusfit.core.errors import tokenizing
+
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""One compute thread, so that results do not depend on the engine; set before imports."""
+
+_PREPARED = 2**-20
+"""Share of a piece that is prepared and no more; `Pace` takes the time from then."""
+
+_share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
+_open: tuple[str, Callable[[Any], Any]] | None = None
+
+
+def packed(job: Job[Any, Any]) -> tuple[str, bytes]:
+    """A job's name, the same for equal jobs, and the bytes that travel to each worker once."""
+    data = pickle.dumps(job)
+    return hashlib.blake2b(data, digest_size=16).hexdigest(), data
+
+
+def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
+    """The function of the named job, which is fetched and started unless it is open.
+
+    A worker keeps one job open; two jobs in alternation would be opened anew each time.
+
+    Args:
+        name: name of the job, from `packed`.
+        fetch: returns the bytes of `packed`, which come from the parent process.
+    """
+    global _open  # noqa: PLW0603
+    if _open is None or _open[0] != name:
+        _open = None  # free the last job's model before the next one is loaded
+        job = pickle.loads(fetch())  # noqa: S301
+        _open = (name, guarded(job.start()))
+    return _open[1]
+
+
+def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A job's function that raises `ModelError` where the library of tokenizers panics."""
+
+    def run(piece: Any) -> Any:
+        with tokenizing(alone=False):
+            return work(piece)
+
+    return run
+
+
+def report(share: float) -> None:
+    """In a worker: say what share of the piece in progress is done, at any time, at no cost.
+
+    A share of 0 says that the piece is prepared and its work begins now.
+    """
+    _share(max(share, _PREPARED))
+
+
+def drawn() -> None:
+    """In a worker: a piece was drawn, and is to be prepared."""
+    _share(0.0)
+
+
+def heard_by(share: Callable[[float], None]) -> None:
+    """In a worker: let the engine hear what `report` is told."""
+    global _share  # noqa: PLW0603
+    _share = share
+
+
+def counting(total: float) -> Callable[[float], None]:
+    """In a worker: a callback that gets parts of a total as they are done; reports the share."""
+    done = 0.0
+
+    def add(more: float) -> None:
+        nonlocal done
+        done += more
+        report(done / total)
+
+    return add

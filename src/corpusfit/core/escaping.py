@@ -1,0 +1,40 @@
+"""Text of others made safe to show: on a terminal, on a page, in a table, in a spreadsheet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS = (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))
+_SURROGATES = range(0xD800, 0xE000)  # halves of a character, which no terminal can be given
+_VISIBLE = {mark: f"⟨U+{mark:04X}⟩" for mark in (*_BIDIRECTIONAL, *_CONTROLS, *_SURROGATES)}
+
+
+def harmless(text: str) -> str:
+    """The text with control characters, bidirectional controls and surrogates by code point.
+
+    Tabs and ends of lines stay. `reporting/page.py` escapes HTML.
+    Reference: Boucher and Anderson (2021), Trojan Source; Unicode Standard Annex 9; ECMA-48.
+    """
+    return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def in_sheet(value: Any) -> Any:
+    """A value for CSV: an apostrophe precedes text that a spreadsheet would take for a formula.
+
+    Text is `harmless`, as some readers end a row at a carriage return. Numbers as text, also
+    several with spaces between, stay as they are.
+    Reference: OWASP, CSV Injection.
+    """
+    if not isinstance(value, str):
+        return value
+    text = harmless(value)
+    acts = text.startswith(("=", "+", "-", "@", "\t")) and not _are_numbers(text)
+    return f"'{text}" if acts else text
+
+
+def _are_numbers(text: str) -> bool:
+    try:
+        return bool([float(word) for word in text.split()])
+    except ValueError:
+        return False

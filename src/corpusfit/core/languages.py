@@ -1,0 +1,206 @@
+"""Languages: how a code is read, how a text's words are counted, which BLEU suits it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+from zipfile import BadZipFile
+
+from corpusfit.core.errors import (
+    StorageError,
+    UsageError,
+    bad_setting,
+    importing,
+    raise_machine_fault,
+)
+
+EXTRA = "languages"
+"""The extra that identifies languages."""
+
+_CHARACTERS = 1000
+_TAG = re.compile(r"(?:__|>>|<2)?([A-Za-z]{2,3})(?:[-_.@][A-Za-z0-9-]{1,8})*(?:__|<<|>)?")
+_NO_LANGUAGE = frozenset(("und", "mis", "mul", "zxx"))
+_TWO_LETTERS = {"in": "id", "iw": "he", "ji": "yi", "jw": "jv", "mo": "ro", "nb": "no", "sh": "sr",
+                "tl": "fil", "tw": "ak", "tgl": "fil", "bih": "bho", "bh": "bho"}  # fmt: skip
+_THREE_LETTERS = """
+aaraa abkab adpdz afraf akaak albsq alssq amham araar arbar argan armhy asmas avaav aveae
+aymay ayray azeaz azjaz bakba bambm baqeu belbe benbn bisbi bodbo bosbs brebr bulbg burmy
+catca cescs chach chece chizh chucu chvcv cmnzh cnrsr corkw cosco crecr cwdcr cymcy czecs
+danda deude divdv drhmn drwfa dutnl dzodz ekket ellel engen epoeo eskik estet euseu eweee
+faofo fasfa fatak fijfj finfi frafr frefr fryfy fucff fulff gazom geoka gerde glagd glega
+glggl glvgv greel grngn guggn gujgu hatht hauha hbssr hebhe herhz hinhi hmoho hrvhr hunhu
+hyehy iboig iceis idoio iiiii ikeiu ikuiu ileie inaia indid ipkik islis itait javjv jpnja
+kalkl kankn kasks katka kaukr kazkk khkmn khmkm kikki kinrw kirky kmrku knckr kngkg komkv
+konkg korko kpvkv kuakj kurku laolo latla lavlv limli linln litlt ltzlb lublu luglg lvslv
+macmk mahmh malml maomi marmr mayms mkdmk mlgmg mltmt molro monmn mrimi msams myamy nauna
+navnv nblnr ndend ndong nepne nldnl nnonn nobno norno npine nyany ocioc ojgoj ojioj orior
+ormom oryor ossos panpa pbups perfa pesfa plipi pltmg polpl porpt prsfa pusps quequ quzqu
+rohrm ronro rumro runrn rusru sagsg sansa sccsr scrhr sinsi slksk slosk slvsl smese smosm
+snasn sndsd somso sotst spaes sqisq srcsc srdsc srpsr sswss sunsu swasw swcsw swesv swhsw
+tahty tamta tattt telte tgktg thath tibbo tirti tnffa tonto tsntn tsots tuktk turtr twiak
+uigug ukruk urdur uzbuz uznuz venve vievi volvo welcy wlnwa wolwo xhoxh yddyi yidyi yoryo
+zhaza zhozh zsmms zulzu zybza
+"""
+_SHORTEST = {pair[:3]: pair[3:] for pair in _THREE_LETTERS.split()} | _TWO_LETTERS
+"""Other codes of a language: those with three letters, former ones, a macrolanguage's usual one."""
+
+_KNOWN = frozenset(_SHORTEST.values())
+
+
+@cache
+def code_of(tag: str, setting: str = "language") -> str:
+    """The shortest ISO 639 code of a language.
+
+    Bokmål counts as Norwegian, and Mandarin as Chinese. Script, region and variants are left out.
+
+    Reference: ISO 639-1, 639-2 and 639-3; RFC 5646 for the shortest code and the parts of a tag;
+    CLDR for macrolanguages.
+
+    Args:
+        tag: a code of two or three letters in any case, alone or with subtags: `de`, `deu`,
+            `pt-BR`, `zh_Hans_CN`, and as models name it, `eng_Latn`, `en_XX`, `__en__`, `>>deu<<`.
+        setting: name of the setting, for the error.
+
+    Raises:
+        UsageError: it is no such tag, or the code does not exist. A code of three letters without
+            one of two is checked only where `langcodes` is installed.
+    """
+    found = _TAG.fullmatch(tag.strip())
+    code = found[1].lower() if found else ""
+    code = _SHORTEST.get(code, code)
+    exists = code in _KNOWN or (len(code) == 3 and code not in _NO_LANGUAGE)
+    if exists and code not in _KNOWN and find_spec("langcodes"):
+        import langcodes
+
+        exists = langcodes.tag_is_valid(code)
+    if not exists:
+        cure = "For instance de or deu for German, en or en-GB for English, zh-Hans for Chinese."
+        raise bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", tag, cure)
+    return code
+
+
+def can_identify() -> bool:
+    """Whether the library that `identifier` needs is installed."""
+    return find_spec("py3langid") is not None
+
+
+def identifier() -> Callable[[str], str]:
+    """A function from a text to the code of its language, or `""` for a text without one.
+
+    It uses only the first 1,000 characters, and knows about 140 languages. A few words are too
+    short for a reliable answer.
+
+    Reference: Lui and Baldwin (2012), langid.py.
+
+    Raises:
+        MissingDependencyError: the extra `languages` is not installed.
+    """
+    model = _model()
+
+    def identify(text: str) -> str:
+        beginning = text[:_CHARACTERS]
+        if not any(map(str.isalpha, beginning)):
+            return ""
+        try:
+            return code_of(model.classify(beginning)[0])
+        except UsageError:  # zxx: no language
+            return ""
+
+    return identify
+
+
+@cache
+def _model() -> Any:
+    """The model, opened once per process."""
+    with importing("Language identification", EXTRA):
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    try:
+        return LanguageIdentifier.from_model_file(MODEL_FILE)
+    except (OSError, BadZipFile) as e:  # zipfile calls a file that cannot be read no zip file
+        raise_machine_fault(e, f"Cannot read {MODEL_FILE}")
+        raise StorageError(
+            f"Cannot read {MODEL_FILE}: {e}. Check the disk, or install it again: "
+            "pip install --force-reinstall py3langid"
+        ) from e
+
+
+_WORD = re.compile(r"[^\W_]\S*")
+_RARE = re.compile("[^\0-\u0dff\u1d00-\u2e7f]")
+"""Finds, in one fast pass, every letter of a script without spaces, and others."""
+
+
+@cache
+def _letters() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Patterns of the letters of `IDEOGRAPHIC` and of `UNSPACED` scripts; marks are no letters."""
+    from corpusfit.kernels.characters import IDEOGRAPHIC, LAST, UNSPACED  # numpy loads late
+
+    letters = [c for c in map(chr, range(0x80, LAST)) if unicodedata.category(c)[0] == "L"]
+    ideographic, unspaced = (
+        "".join(c for c in letters if unicodedata.name(c, "").startswith(names))
+        for names in (IDEOGRAPHIC, UNSPACED)
+    )
+    return re.compile(f"[{ideographic}{chr(LAST)}-{chr(0x3FFFF)}]"), re.compile(f"[{unspaced}]")
+
+
+def count_words(text: str) -> int:
+    """The number of a text's words, by one measure for scripts with and without spaces.
+
+    Words stand between white space. In scripts without spaces two characters of Chinese or
+    Japanese count as a word, and three letters of Thai, Lao, Khmer, Burmese and the like, rounded
+    up: about as many words as a translation has.
+    """
+    if not _RARE.search(text):
+        return len(text.split())
+    ideographic, unspaced = _letters()
+    rest, ideographs = ideographic.subn(" ", text)
+    rest, letters = unspaced.subn(" ", rest)
+    if not ideographs + letters:
+        return len(text.split())
+    return len(_WORD.findall(rest)) - (-ideographs // 2) - (-letters // 3)
+
+
+_TOKENIZERS = {
+    **dict.fromkeys(("zh", "yue", "wuu", "hak", "nan", "gan", "hsn", "lzh"), "zh"),
+    **dict.fromkeys(("ja", "ko", "th", "lo", "km", "my", "shn", "bo", "dz", "ii"), "char"),
+}
+_SAMPLE = 1000
+USUAL = "13a"
+"""The tokenizer of sacreBLEU for languages with spaces."""
+
+
+def bleu_tokenizer(language: str, references: Iterable[str]) -> str:
+    """The tokenizer of sacreBLEU for a target language: `zh`, `char` or `13a`.
+
+    That of sacreBLEU for Chinese, and characters for other languages without spaces and Korean,
+    because their own tokenizers need further libraries. If the name is of none of these, the
+    references decide: where most letters are of such a script, 13a would count a sentence as a
+    word.
+
+    Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores.
+
+    Args:
+        language: a language code, or any name of a side, such as `translation`.
+        references: the target texts.
+    """
+    try:
+        named = _TOKENIZERS.get(code_of(language))
+    except UsageError:
+        named = None
+    if named:
+        return named
+    from corpusfit.kernels.characters import UNSPACED
+
+    scripts: Counter[str] = Counter()
+    for text, _ in zip(references, range(_SAMPLE), strict=False):
+        scripts.update(unicodedata.name(c, "").partition(" ")[0] for c in text if c.isalpha())
+    han, kana = scripts["CJK"], scripts["HIRAGANA"] + scripts["KATAKANA"]
+    unspaced = (script for script in scripts if f"{script} ".startswith(UNSPACED))
+    others = sum(scripts[script] for script in (*unspaced, "HANGUL", "TIBETAN", "YI", "BOPOMOFO"))
+    if 2 * (han + kana + others) <= scripts.total():
+        return USUAL
+    return "zh" if han > 10 * kana and han > others else "char"

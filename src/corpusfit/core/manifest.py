@@ -1,0 +1,344 @@
+"""Output folders: the identity of a run, what a folder contains, and its manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from corpusfit.core.artifacts import is_local, no_collection, sweep, write_bytes
+from corpusfit.core.errors import (
+    ChangedInputError,
+    InputError,
+    OutputFolderError,
+    raise_machine_fault,
+)
+from corpusfit.core.settings import with_new_names
+from corpusfit.core.types import Source
+
+FORMAT = 1
+_LIBRARIES = (
+    *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),
+    *("tokenizers", "accelerate", "peft"),
+    *("sentencex", "py3langid", "langcodes"),
+)
+
+
+def digest(thing: Any) -> str:
+    """Hex digest of plain nested values; equal values have equal digests."""
+    text = json.dumps(thing, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that can change a number."""
+    return {"python": platform.python_version(), "machine": platform.machine(), **_installed()}
+
+
+@cache
+def _installed() -> dict[str, str]:
+    found = {}
+    for name in ("corpusfit", *_LIBRARIES):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+@cache
+def commit() -> str:
+    """Commit of the checkout that this code runs from; empty if it is installed."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.check_output(command, text=True).strip()  # noqa: S603
+    return ""
+
+
+def source_as_dict(source: Source) -> dict[str, Any]:
+    """A source as the manifest has it: without its cells, which can be found again."""
+    return {name: getattr(source, name) for name in _STORED}
+
+
+_STORED = tuple(f.name for f in dataclasses.fields(Source) if f.name != "cells")
+
+
+def source_identity(sources: Sequence[Source]) -> dict[str, str]:
+    """Content fingerprint by source name."""
+    return {s.name: s.fingerprint for s in sources}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object that a run wrote; raises `InputError` if the file holds anything else."""
+    with undamaged(path):
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+    return found
+
+
+_DAMAGE = (
+    *(AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError),
+    NotImplementedError,  # Arrow's, of a type that has no numbers
+)
+
+
+@contextlib.contextmanager
+def undamaged(*places: Path) -> Iterator[None]:
+    """Read what a run wrote.
+
+    Args:
+        places: files or folders that are read.
+
+    Raises:
+        InputError: they are damaged, or not what this version of corpusfit writes.
+        StorageError: the disk or the store fails.
+    """
+    try:
+        yield
+    except _DAMAGE as e:
+        named, why = ", ".join(map(str, places)), str(e).partition("\n")[0]
+        raise_machine_fault(e, f"Cannot read {named}")
+        raise InputError(
+            f"{named} is incomplete, damaged, or not from this version of corpusfit "
+            f"({type(e).__name__}: {why}). Repeat the command that wrote it, with another <.out>."
+        ) from e
+
+
+@dataclass(frozen=True, repr=False)
+class Finished:
+    """A finished run of a command.
+
+    Attributes:
+        path: its folder.
+        manifest: the content of `manifest.json`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def __fspath__(self) -> str:
+        """The folder, so that a finished run can be given wherever a folder can."""
+        return str(self.path)
+
+
+class OutFolder:
+    """A folder that one command writes to, and resumes in.
+
+    Args:
+        path: the folder, on this machine or in a store; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.work = path / ".corpusfit"
+        self.report = path / "report.html"
+
+    def claim(self) -> None:
+        """Check that the command can write to the folder.
+
+        Raises:
+            OutputFolderError: the folder holds something that corpusfit did not write, or a link.
+        """
+        self.refuse_links()
+        if (self.work / "run.json").exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
+            raise OutputFolderError(
+                f"<.out> must be a new or empty folder, or one that corpusfit wrote; {self.path} "
+                "holds something else. Choose another <.out>."
+            )
+
+    def refuse_links(self) -> None:
+        """Check that nothing in the folder leads out of it.
+
+        Raises:
+            OutputFolderError: an entry of it or of `.corpusfit` is a link, by which the command
+                would write or delete elsewhere.
+        """
+        for folder in filter(is_local, (self.path, self.work)):
+            for entry in folder.iterdir() if folder.is_dir() else ():
+                if entry.is_symlink():
+                    raise OutputFolderError(
+                        f"{entry} is a link, by which files elsewhere could be changed. Move what "
+                        "it points to into its place, or use another folder."
+                    )
+
+    def identity(self) -> dict[str, Any]:
+        """The identity that `begin` wrote; empty if no run began."""
+        begun = self.work / "run.json"
+        return read_object(begun) if begun.exists() else {}
+
+    def command(self) -> str:
+        """The command that wrote the folder, if its identity names one; else ""."""
+        return str(self.identity().get("command") or "")
+
+    def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Begin or resume a run in this folder.
+
+        Args:
+            identity: nested plain values; a run is resumed only with the same ones.
+            overwrite: delete an earlier corpusfit run that differs.
+
+        Raises:
+            ChangedInputError: the folder holds a run with another identity; names what differs.
+            OutputFolderError: the folder holds what another command wrote.
+        """
+        if self.differs(identity, overwrite=overwrite):
+            self._clear()
+        self._write_identity(identity)
+
+    def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
+        """Whether `begin` would delete an earlier run; raises as `begin` does, writes nothing."""
+        begun = self.work / "run.json"
+        if not begun.exists():
+            return False
+        try:
+            before = with_new_names(read_object(begun))
+        except InputError as e:
+            if overwrite:
+                return True
+            raise OutputFolderError(f"{e} Or pass <.overwrite=true> to replace the run.") from e
+        wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
+        if before.get("command") != wanted.get("command"):
+            raise OutputFolderError(
+                f"<.out> must be a new or empty folder; {self.path} holds what another command "
+                "wrote. Choose another <.out>."
+            )
+        differing = _differences(before, wanted)
+        if differing and not overwrite and self._has_work():
+            raise ChangedInputError(
+                f"<.out={self.path}> holds a run with other inputs or settings: "
+                f"{'; '.join(differing[:5])}. {self._cure(differing)}"
+            )
+        return bool(differing)
+
+    def _cure(self, differing: list[str]) -> str:
+        """What the user can do about a run that differs."""
+        return "Choose another <.out>, or pass <.overwrite=true> to replace the run."
+
+    def _has_work(self) -> bool:
+        """Whether the run has results; without any, it can begin again with other settings."""
+        return True
+
+    @no_collection()
+    def _write_identity(self, identity: Mapping[str, Any]) -> None:
+        data = json.dumps(_stated(identity), default=str)
+        write_bytes(self.work / "run.json", data.encode())
+
+    def _clear(self) -> None:
+        """Delete an earlier run: completion marks first, then the files they mark."""
+        self.reopen()
+
+    def will_write(self, names: Sequence[str]) -> None:
+        """Note file names that depend on the inputs, before the files are written."""
+        write_bytes(self.work / "files.json", json.dumps(list(names)).encode())
+
+    def remove_written(self) -> None:
+        """Delete the files that `will_write` noted, and none of the user's."""
+        listed = self.work / "files.json"
+        names = json.loads(listed.read_text("utf-8")) if listed.exists() else ()
+        for name in filter(_is_plain, names):
+            (self.path / name).unlink(missing_ok=True)
+        listed.unlink(missing_ok=True)
+
+    def reopen(self) -> None:
+        """Delete the completion mark and the report."""
+        for stale in (self.path / "manifest.json", self.report):
+            stale.unlink(missing_ok=True)
+
+    def finished(self) -> dict[str, Any] | None:
+        """The manifest, if the run is complete; one that is damaged marks no complete run."""
+        path = self.path / "manifest.json"
+        with contextlib.suppress(InputError):
+            return read_object(path) if path.exists() else None
+        return None
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest, which marks the run as finished; deletes an older report."""
+        sweep(self.path)
+        self.report.unlink(missing_ok=True)
+        data = _indented(manifest)
+        write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
+
+
+@no_collection()
+def _indented(manifest: Mapping[str, Any]) -> str:
+    """The manifest as indented JSON; a list of many sources has one on a line."""
+    long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}
+    text = json.dumps(
+        {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
+    )
+    for name, items in long.items():
+        lines = map(json.JSONEncoder(ensure_ascii=False, default=str).encode, items)
+        key = f"\n  {json.dumps(name)}: ["
+        text = text.replace(f"{key}]", key + "\n    " + ",\n    ".join(lines) + "\n  ]", 1)
+    return text
+
+
+_LONG = 1000
+
+
+def _is_plain(name: object) -> bool:
+    """Whether it is the name of a file, not a path that leads out of the folder."""
+    return isinstance(name, str) and Path(name).name == name != ".."
+
+
+def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity as it is stored."""
+    return {"format": FORMAT, **identity}
+
+
+def _differences(before: Any, now: Any, path: str = "") -> list[str]:
+    """The differences between two nested values, in words."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        if path in _FILES:
+            return _changed_files(_FILES[path], before, now)
+        found = []
+        for key in sorted({*before, *now}):
+            found += _differences(before.get(key), now.get(key), f"{path}.{key}".strip("."))
+        return found
+    if before == now:
+        return []
+    if all(_DIGEST.fullmatch(str(value)) or value is None for value in (before, now)):
+        return [f"{path} has changed"]
+    was, here = ("not set" if value is None else repr(value) for value in (before, now))
+    return [f"{path} was {was}, is {here}"]
+
+
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
+_FILES = {
+    **{role: role for role in ("target", "corpus", "data", "task", "replay")},
+    "files": "method",
+}
+"""Entries of an identity that map files to fingerprints, and their names in messages."""
+
+
+def _changed_files(role: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The differences between two maps of files to fingerprints, in words."""
+    gone, new = (sorted(one.keys() - other.keys()) for one, other in ((before, now), (now, before)))
+    same = sorted(before.keys() & now.keys())
+    found = [f"{role} file {name} has changed" for name in same if before[name] != now[name]]
+    if gone and new:
+        return [*found, f"{role} was {_few(gone)}, is {_few(new)}"]
+    found += [f"{role} file {name} is only in that run" for name in gone]
+    return found + [f"{role} file {name} is not in that run" for name in new]
+
+
+def _few(names: list[str]) -> str:
+    """The first names of a list."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")

@@ -1,0 +1,181 @@
+"""What an option is: its type, default, bounds, help and word stand once, at a field of a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from corpusfit.core.errors import bad_setting
+
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "None": "left out",
+}
+"""Names of the types for the user."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What `Annotated` says of a field of a plan, besides its type.
+
+    Attributes:
+        help: what the option is: a noun phrase or an imperative that stands alone; other settings
+            are named by marks such as `<choose.fraction>` (`errors.spelled`).
+        word: word on the command line (`--word`) and in Python (`word=`); without one, `--set`, a
+            plan and `settings` set the option.
+        default: the default in words, where the value does not tell it.
+        more: what `docs/settings.md` says besides.
+        metavar: placeholder of the value in `--help` (default: by the type).
+        allowed: the words that are allowed; empty for any.
+        cure: sentence for the error of a value that is not allowed.
+        above: number that is too low, as all below it.
+        least: lowest number.
+        below: number that is too high, as all above it.
+        most: highest number.
+        items: type of the items of a text that lists them, separated by commas.
+    """
+
+    help: str
+    word: str = ""
+    default: str = ""
+    more: str = ""
+    metavar: str = ""
+    allowed: tuple[str, ...] = ()
+    cure: str = ""
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+    items: type | None = None
+
+    def holds(self, number: float) -> bool:
+        """Whether a number is finite and within the bounds."""
+        return math.isfinite(number) and not (
+            (self.above is not None and number <= self.above)
+            or (self.least is not None and number < self.least)
+            or (self.below is not None and number >= self.below)
+            or (self.most is not None and number > self.most)
+        )
+
+    @property
+    def range(self) -> str:
+        """The numbers that are allowed, in words."""
+        low = self.least if self.above is None else self.above
+        high = self.most if self.below is None else self.below
+        if low is None:
+            return "a finite number"
+        if high is None:
+            return f"{low:g} or more" if self.above is None else f"above {low:g}"
+        if high > 2**30:
+            return f"{low:g} or more, and below 2^{math.log2(high):g}"
+        if self.above is not None and self.below is not None:
+            return f"between {low:g} and {high:g}"
+        begin, end = "[("[self.above is not None], "])"[self.below is not None]
+        return f"in {begin}{low:g}, {high:g}{end}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field of a plan with its option.
+
+    Attributes:
+        path: its place in the plan, such as `choose.fraction`.
+        types: names of its types, as in `KINDS`.
+        default: its default.
+        option: what its annotation says.
+    """
+
+    path: str
+    types: tuple[str, ...]
+    default: Any
+    option: Option
+
+    def typed(self, value: Any) -> Any:
+        """A value of the setting's types; an int becomes a float.
+
+        Raises:
+            UsageError: the value has another type.
+        """
+        return typed(f"<{self.path}>", " | ".join(self.types), value)
+
+    def check(self, value: Any) -> None:
+        """Raise `UsageError` for a number outside the bounds or a word that is not allowed."""
+        option, plain = self.option, isinstance(value, bool) or value is None
+        if plain or value == self.default:
+            return
+        words = ", ".join(option.allowed)
+        if not isinstance(value, str):
+            if not option.holds(value):
+                allowed = f"{option.range}, or {words}" if words else option.range
+                raise bad_setting(f"<{self.path}>", allowed, value, option.cure)
+        elif option.allowed and value not in option.allowed:
+            near = difflib.get_close_matches(value, option.allowed, n=1)
+            cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
+            allowed = f"{option.range}, or {words}" if "float" in self.types else f"one of {words}"
+            raise bad_setting(f"<{self.path}>", allowed, value, cure)
+
+    @property
+    def metavar(self) -> str | None:
+        """The placeholder of its value in `--help`; None for a flag."""
+        if "bool" in self.types:
+            return None
+        numbers = {"float": "NUMBER", "int": "N"}
+        found = [numbers[kind] for kind in self.types if kind in numbers]
+        return self.option.metavar or (found or [f"[{'|'.join(self.option.allowed)}]"])[0]
+
+    @property
+    def shown_default(self) -> str:
+        """The default for the user."""
+        if isinstance(self.default, float):
+            return self.option.default or f"{self.default:g}"
+        return self.option.default or str(self.default)
+
+
+def settings_of(group: type) -> Mapping[str, Setting]:
+    """The settings of a group of a plan by their names, or of a plan by their paths."""
+    own: Any = group
+    return _settings_of(own)
+
+
+@cache
+def _settings_of(group: type) -> Mapping[str, Setting]:
+    hints = get_type_hints(group, include_extras=True)
+    name = getattr(group, "group", "")
+    found: dict[str, Setting] = {}
+    for field in dataclasses.fields(group):
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            inner = settings_of(hint) if isinstance(hint, type) else {}
+            found |= {setting.path: setting for setting in inner.values()}
+            continue
+        if get_origin(hint) is not Annotated:
+            continue
+        kind, option = get_args(hint)[:2]
+        several = get_args(kind) if get_origin(kind) is UnionType else (kind,)
+        types = tuple("None" if t is NoneType else t.__name__ for t in several)
+        path = f"{name}.{field.name}" if name else field.name
+        found[field.name] = Setting(path, types, field.default, option)
+    return found
+
+
+def typed(setting: str, annotation: str, value: Any) -> Any:
+    """The value as the annotated type; an int becomes a float.
+
+    Raises:
+        UsageError: the value has another type.
+    """
+    names = annotation.replace(" ", "").split("|")
+    if "float" in names and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value).__name__ not in names and not (value is None and "None" in names):
+        raise bad_setting(setting, " or ".join(KINDS.get(name, name) for name in names), value)
+    return value

@@ -1,0 +1,707 @@
+"""The plan of a selection: every setting with its default and its check, by stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.languages import code_of
+from corpusfit.core.options import Option
+from corpusfit.core.settings import SEED, Group, Settings
+
+UNITS = ("window", "sentence", "paragraph", "fixed", "document")
+POLICIES = ("top", "continuous", "resample")
+QUOTAS = ("target", "even", "corpus")
+FRACTION_OF = ("words", "segments")
+DEDUPS = ("exact", "near", "none")
+PRECISIONS = ("auto", "bf16", "fp32")
+_DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
+DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_FRACTION = 0.2
+FIRST, SECOND = "first", "second"
+TXT = ("blocks", "lines", "file")
+"""What a document of a `.txt` file is."""
+
+AUTO = "auto"
+"""The fraction that held-out bits decide."""
+
+Device = Annotated[str, Option("Device to run on: `auto`, `cpu` or `cuda`", allowed=DEVICES)]
+Separator = Annotated[
+    str,
+    Option(
+        "Character between the values of CSV files",
+        default="`,`, of `.tsv` files a tab; another one if only that divides the header",
+    ),
+]
+Normalise = Annotated[
+    str,
+    Option(
+        "Normalise the punctuation of aligned pairs as Moses does, by the languages of their "
+        "sides, such as `de-en`",
+        "normalise",
+        default="off",
+        metavar="FROM-TO",
+    ),
+]
+Quote = Annotated[
+    str,
+    Option(
+        "Quote character of CSV files; empty for none",
+        default='`"`, of values between tabs only where the file has quoted values',
+    ),
+]
+Escape = Annotated[
+    str,
+    Option(
+        "Character that escapes a quote in CSV files; the quote itself if it is doubled",
+        default="as the file has it: a backslash, or the quote itself",
+    ),
+]
+Columns = Annotated[
+    str,
+    Option(
+        "Names of the columns of CSV files without a header, separated by commas",
+        default="the first row",
+    ),
+]
+Query = Annotated[
+    str,
+    Option(
+        "What to read of an SQLite database: a table, or a SELECT statement",
+        default="its only table",
+    ),
+]
+_AMOUNT = "set by <choose.fraction>"
+
+
+_AS_BEFORE = (("side", AUTO), ("side", FIRST))
+
+
+@dataclass(frozen=True)
+class ReadPlan(Group, group="read"):
+    """How rows become documents."""
+
+    text_field: Annotated[
+        str,
+        Option(
+            "Field or column with the text or with a chat's messages, or a template of fields such "
+            "as '{title}\\n{body}'",
+            "text_field",
+            metavar="NAME",
+        ),
+    ] = "text"
+    id_field: Annotated[
+        str, Option("Field or column with the input's own id, which may be missing")
+    ] = "id"
+    txt: Annotated[
+        str,
+        Option(
+            "Documents of `.txt` files: `blocks` between blank lines, `lines`, or each `file`",
+            allowed=TXT,
+        ),
+    ] = "blocks"
+    separator: Separator = ""
+    quote: Quote = '"'
+    escape: Escape = ""
+    columns: Columns = ""
+    query: Query = ""
+    strict: Annotated[bool, Option("Stop at the first row that cannot be used", "strict")] = False
+    shard_mb: Annotated[float, Option("Size of a shard in MiB of uncompressed rows", above=0)] = 4.0
+    max_row_mb: Annotated[
+        float, Option("Largest row in MiB; larger rows are rejected", above=0)
+    ] = 32.0
+    max_ratio: Annotated[
+        float,
+        Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
+    ] = 2000.0
+
+    side: Annotated[
+        str,
+        Option(
+            "Side of aligned pairs to score or to read as text: `first`, `second`, or its name, "
+            "such as `en`",
+            "side",
+            default="the side in the language of other plain text; else in that of an English "
+            "embedder; else the first",
+        ),
+    ] = AUTO
+    normalise: Normalise = ""
+    max_words: Annotated[
+        int,
+        Option(
+            "Most words of a side of an aligned pair, at white space, or two characters of Chinese "
+            "or Japanese, three letters of Thai and the like; longer pairs are rejected; 0 is any "
+            "number",
+            "max_words",
+            least=0,
+        ),
+    ] = 0
+    max_length_ratio: Annotated[
+        float,
+        Option(
+            "Highest ratio of the numbers of words of both sides of an aligned pair; other pairs "
+            "are rejected; 0 is any ratio",
+            "max_length_ratio",
+            least=0,
+        ),
+    ] = 0.0
+
+    def decisive(self) -> dict[str, Any]:
+        """The settings that decide the rows; those that are newer than digests only where set."""
+        start, newer = ReadPlan(), ("separator", "quote", "columns", "query")
+        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
+        return {k: v for k, v in self.identity().items() if k not in same}
+
+    def identity(self) -> dict[str, Any]:
+        """All settings but `strict`, newer ones only where set: older runs lack them."""
+        start, newer = ReadPlan(), ("normalise", "max_words", "max_length_ratio", "escape")
+        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
+        return {k: v for k, v in self.stated().items() if k not in {"strict", *same}}
+
+    def stated(self) -> dict[str, Any]:
+        """All settings, with the side of pairs only if it is the second: older runs lack it."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if (k, v) not in _AS_BEFORE}
+
+    def sides(self) -> tuple[ReadPlan, ReadPlan]:
+        """The plans by which the first and the second side of aligned pairs are the texts."""
+        return dataclasses.replace(self, side=FIRST), dataclasses.replace(self, side=SECOND)
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
+        check_languages("<read.normalise>", self.normalise)
+        if 0 < self.max_length_ratio < 1:
+            allowed = "0, or 1 or more: the longer side over the shorter"
+            raise bad_setting("<read.max_length_ratio>", allowed, self.max_length_ratio)
+        for name in ("separator", "quote", "escape"):
+            check_mark(f"<read.{name}>", getattr(self, name))
+
+
+def check_direction(setting: str, direction: str) -> None:
+    """Raise `UsageError` unless two sides are named, or none."""
+    if direction and not _DIRECTION.fullmatch(direction):
+        cure = "Write a script or region after an underscore, as in pt_BR-en."
+        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction, cure)
+
+
+def check_languages(setting: str, direction: str) -> None:
+    """Raise `UsageError` unless two languages are named, or none."""
+    check_direction(setting, direction)
+    for language in filter(None, direction.split("-")):
+        code_of(language, setting)
+
+
+def check_mark(setting: str, mark: str) -> None:
+    """Raise `UsageError` unless a mark of CSV files is empty or one ASCII character."""
+    if mark and (len(mark) > 1 or not mark.isascii() or mark in "\r\n\0"):
+        raise bad_setting(setting, "one ASCII character", mark, "For example ';' or '|'.")
+
+
+@dataclass(frozen=True)
+class CutPlan(Group, group="cut"):
+    """How documents become units and segments (TADPOLE, section 3.2 and appendix D)."""
+
+    unit: Annotated[
+        str,
+        Option(
+            "Unit of text: `window`, `sentence`, `paragraph`, `fixed` or `document`",
+            "unit",
+            more="`window` packs sentences up to <cut.pieces>, `fixed` ignores sentences",
+            metavar="UNIT",
+            allowed=UNITS,
+        ),
+    ] = "window"
+    pieces: Annotated[
+        int, Option("Most estimated word pieces in a unit, except in a `document`", above=0)
+    ] = 256
+    gamma: Annotated[int, Option("Consecutive units in a segment", above=0)] = 15
+
+
+@dataclass(frozen=True)
+class EmbedPlan(Group, group="embed"):
+    """How units become vectors."""
+
+    embedder: Annotated[
+        str,
+        Option(
+            "Model for embeddings: `minilm`, `static` (fast, in the package), `static:MODEL` "
+            "(distilled from it), a model folder, a Hugging Face hub id, or `auto`: minilm if "
+            "installed, and for a large corpus static",
+            "embedder",
+            metavar="MODEL",
+        ),
+    ] = AUTO
+    pooling: Annotated[
+        str,
+        Option(
+            "Embedding of a unit: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`",
+            allowed=("mean", "cls"),
+        ),
+    ] = "mean"
+    unit_length: Annotated[
+        bool,
+        Option(
+            "Scale a transformer's embeddings to length 1; without it, longer texts have shorter "
+            "vectors, which detectors mistake for content"
+        ),
+    ] = True
+    precision: Annotated[
+        str,
+        Option(
+            "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"
+    device: Device = "auto"
+    batch_tokens: Annotated[
+        int,
+        Option(
+            "Most tokens in a batch, padding included; 0 is 1,024 on a CPU and 32,768 on a GPU",
+            least=0,
+        ),
+    ] = 0
+
+
+@dataclass(frozen=True)
+class FitPlan(Group, group="fit"):
+    """The texts that a method is fitted on."""
+
+    background: Annotated[int, Option("Units in the random sample of the corpus", above=0)] = 10_000
+    max_target: Annotated[
+        int, Option("Most target units; a larger target is sampled; 0 takes all", least=0)
+    ] = 20_000
+    normalise: Annotated[
+        bool, Option("Undo a task's own tokenisation and entity marks in the target")
+    ] = True
+    shares: Annotated[
+        str,
+        Option(
+            "Weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`, each named by its path "
+            "below their common folder",
+            default="by number of texts",
+        ),
+    ] = ""
+    target_field: Annotated[
+        str,
+        Option(
+            "Field or column with the text of the target",
+            "target_field",
+            default="that of <read.text_field>",
+            metavar="NAME",
+        ),
+    ] = ""
+
+    def identity(self) -> dict[str, Any]:
+        """All settings; `target_field` only where it is set, because older runs lack it."""
+        found = dataclasses.asdict(self)
+        if not self.target_field:
+            del found["target_field"]
+        return found
+
+    def _check_together(self) -> None:
+        self.share_of()
+
+    def share_of(self) -> dict[str, float]:
+        """The shares by the targets' names; empty without the setting.
+
+        Raises:
+            UsageError: the setting is not `name:share,…` with shares above 0.
+        """
+        found: dict[str, float] = {}
+        for part in filter(None, self.shares.split(",")):
+            name, _, share = part.strip().rpartition(":")
+            try:
+                found[name] = float(share)
+            except ValueError:
+                found[name] = 0.0
+            if not name or not 0 < found[name] < math.inf:
+                allowed = "NAME:SHARE pairs separated by commas, with shares above 0"
+                cure = "For example <fit.shares=a.jsonl:0.7,b.jsonl:0.3>."
+                raise bad_setting("<fit.shares>", allowed, self.shares, cure)
+        return found
+
+
+@dataclass(frozen=True)
+class MethodPlan(Group, group="method"):
+    """The scoring method and its own settings (`scoring/contract.py`)."""
+
+    name: Annotated[
+        str,
+        Option(
+            "Scoring method, one of `corpusfit methods`; `auto` uses the method whose selection "
+            "from a sample best predicts held-out target text",
+            "method",
+            metavar="NAME",
+        ),
+    ] = AUTO
+    options: Annotated[
+        Mapping[str, Any], Option("Settings of the method, by name", default="none")
+    ] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise `UsageError` for settings without a method; the method checks its own."""
+        if self.name == AUTO and self.options:
+            allowed = "the name of a method where its settings are given"
+            cure, given = "For example <method.name=knn> <method.k=10>.", ", ".join(self.options)
+            raise bad_setting("<method.name>", allowed, f"auto with {given}", cure)
+
+
+@dataclass(frozen=True)
+class AutoPlan(Group, group="auto"):
+    """The limits of `--method auto`."""
+
+    budget: Annotated[
+        str,
+        Option(
+            "Highest cost of scoring 1 GB of text with <method.name=auto>: a time (90s, 20min, "
+            "2h), or money at a price per hour of this machine (0.50@1.20)",
+            "budget",
+            default="no limit",
+            more="1 GB is 10^9 characters; `0.50@1.20` is 0.50 per GB, where an hour of the "
+            "machine costs 1.20",
+            metavar="COST",
+        ),
+    ] = ""
+
+    def _check_together(self) -> None:
+        if self.budget:
+            self.seconds()
+
+    def seconds(self) -> float:
+        """Highest seconds per GB of text; infinite without a budget.
+
+        Raises:
+            UsageError: the budget is neither a time nor money at a price per hour.
+        """
+        if not self.budget:
+            return math.inf
+        time = re.fullmatch(rf"{_NUMBER} ?(s|min|h)", self.budget)
+        money = re.fullmatch(rf"{_NUMBER}@{_NUMBER}", self.budget)
+        seconds = 0.0
+        if time:
+            seconds = float(time[1]) * _SECONDS[time[2]]
+        elif money and float(money[2]) > 0:
+            seconds = float(money[1]) / float(money[2]) * _SECONDS["h"]
+        if not 0 < seconds < math.inf:
+            allowed = "a time above 0 such as 90s, 20min or 2h, or money such as 0.50@1.20"
+            cure = "For example <auto.budget=20min>: at most 20 minutes per GB of text."
+            raise bad_setting("<auto.budget>", allowed, self.budget, cure)
+        return seconds
+
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class StageText:
+    """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`.
+
+    Attributes:
+        name: a method, or an embedder.
+        embedder: the embedder of a method on embeddings; "" is the run's.
+        share: share of all segments of the corpus that the stage passes on; None if not given.
+    """
+
+    name: str
+    embedder: str = ""
+    share: float | None = None
+
+    @classmethod
+    def of(cls, text: str) -> StageText:
+        """Parse one; a last part that is not a number belongs to the name, as in `pyod:ECOD`."""
+        rest, _, last = text.strip().rpartition(":")
+        try:
+            share = float(last) if rest else None
+        except ValueError:
+            share = None
+        name, _, embedder = (rest if share is not None else text).partition("@")
+        return cls(name.strip(), embedder.strip(), share)
+
+    def __str__(self) -> str:
+        """The form that `of` parses."""
+        embedder = f"@{self.embedder}" if self.embedder else ""
+        return f"{self.name}{embedder}" + ("" if self.share is None else f":{self.share!r}")
+
+
+@dataclass(frozen=True)
+class CascadePlan(Group, group="cascade"):
+    """Methods that score one after the other, each the segments that the one before passes on."""
+
+    stages: Annotated[
+        str,
+        Option(
+            "Stages joined by >, cheapest first, such as 'dsir>static>minilm'; each scores what "
+            "the stage before passes on. A stage is `NAME[@EMBEDDER][:SHARE]`, where SHARE is the "
+            "share of the whole corpus that the stage passes on",
+            "cascade",
+            default="none",
+            metavar="STAGES",
+        ),
+    ] = ""
+    recall: Annotated[
+        float | None,
+        Option(
+            "Share, above 0 and at most 1, of the segments that the last stage alone would select "
+            "and that <cascade.stages> must also select; sets the stages' shares from a sample",
+            "recall",
+            default="0.95 if <cascade.stages> gives no shares",
+            above=0,
+            most=1,
+        ),
+    ] = None
+    confidence: Annotated[
+        float, Option("Confidence level of the interval of the estimated recall", above=0, below=1)
+    ] = 0.95
+    sample: Annotated[
+        int,
+        Option(
+            "Segments that every stage scores, one half to set the shares and one half to "
+            "estimate the recall; at most half the corpus",
+            least=20,
+        ),
+    ] = 2_000
+
+    def _check_together(self) -> None:
+        if self.recall is not None and not self.stages:
+            cure = f"For example {_STAGES} <cascade.recall={self.recall}>."
+            raise bad_setting("<cascade.recall>", "given with <cascade.stages>", self.recall, cure)
+        if self.stages:
+            self.stage_texts()
+
+    def stage_texts(self) -> tuple[StageText, ...]:
+        """The stages, in order; their names are not checked.
+
+        Raises:
+            UsageError: there are fewer than two, a name is missing, or a share is not allowed.
+        """
+        stages = tuple(StageText.of(part) for part in self.stages.split(">"))
+        if len(stages) < 2 or not all(stage.name for stage in stages):
+            allowed = "two or more stages NAME[@EMBEDDER][:SHARE] joined by >"
+            cure = f"For example {_STAGES}, or {_SHARES}."
+            raise bad_setting("<cascade.stages>", allowed, self.stages, cure)
+        *earlier, last = stages
+        if last.share is not None:
+            raise bad_setting(
+                "The last stage of <cascade.stages>",
+                "given without a share: nothing comes after it",
+                str(last),
+                f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
+                "<choose.fraction>.",
+            )
+        shares = [stage.share for stage in earlier]
+        known = [share for share in shares if share is not None]
+        if known and self.recall is not None:
+            allowed = "left out where <cascade.stages> gives shares"
+            cure = "Leave out <cascade.recall>, or the shares."
+            raise bad_setting("<cascade.recall>", allowed, self.recall, cure)
+        if 0 < len(known) < len(shares):
+            allowed = "given with a share for every stage but the last, or with no shares"
+            raise bad_setting("<cascade.stages>", allowed, self.stages, f"For example {_SHARES}.")
+        for stage, before in zip(earlier, [1.0, *known], strict=False):
+            if stage.share is not None and not 0 < stage.share <= before:
+                most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
+                raise bad_setting(
+                    f"The share of {stage.name} in <cascade.stages>",
+                    f"above 0 and at most {most} (it is of the whole corpus)",
+                    stage.share,
+                    f"For example {_SHARES}.",
+                )
+        return stages
+
+
+_STAGES = "<cascade.stages='dsir>minilm'>"
+_SHARES = "<cascade.stages='dsir:0.3>static:0.12>minilm'>"
+
+
+@dataclass(frozen=True)
+class ChoosePlan(Group, group="choose"):
+    """The segments to select, and their weights.
+
+    At most one of fraction, segments, tokens and threshold may be given. The default fraction is
+    that of TADPOLE, Figure 5.
+    """
+
+    policy: Annotated[
+        str,
+        Option(
+            "Selection policy: `top` (highest scores), `continuous` (every segment, weighted by "
+            "lambda, a relevance weight from 0 to 1) or `resample` (segments drawn in proportion "
+            "to lambda)",
+            "weights",
+            metavar="POLICY",
+            allowed=POLICIES,
+        ),
+    ] = "top"
+    fraction: Annotated[
+        float | str | None,
+        Option(
+            "Share of the text to select, above 0 and at most 1, or `auto`: the smallest share not "
+            "distinguishable from the best by held-out bits",
+            "fraction",
+            default=f"{DEFAULT_FRACTION}, or 1 with <choose.policy=continuous>",
+            allowed=(AUTO,),
+            cure="A share, not per cent: for 5 %, <choose.fraction=0.05>.",
+            above=0,
+            most=1,
+        ),
+    ] = None
+    fraction_of: Annotated[
+        str,
+        Option(
+            "What <choose.fraction> is a share of: `words` (estimated word pieces; the last "
+            "segment may go over) or `segments`, however long each is",
+            "fraction_of",
+            metavar="WHAT",
+            allowed=FRACTION_OF,
+        ),
+    ] = "words"
+    segments: Annotated[
+        int | None, Option("Number of segments to select", "segments", default=_AMOUNT, above=0)
+    ] = None
+    tokens: Annotated[
+        int | None,
+        Option("Most word pieces to select, estimated", "tokens", default=_AMOUNT, above=0),
+    ] = None
+    threshold: Annotated[
+        float | None, Option("Lowest score to select", "threshold", default=_AMOUNT)
+    ] = None
+    c: Annotated[float, Option("Steepness C of lambda", least=0)] = 1.0
+    alpha: Annotated[
+        float, Option("Midpoint of lambda, in standard deviations of the anomaly score")
+    ] = 0.0
+    balance: Annotated[
+        str,
+        Option(
+            "Select a quota from each cluster of <choose.clusters>; <choose.quota=target>, even or "
+            "corpus says which quota",
+            "balance",
+            default="no balancing",
+            more="With lambda, the quota is a cluster's share of the weight",
+            metavar="cluster",
+            allowed=("cluster",),
+        ),
+    ] = ""
+    clusters: Annotated[
+        str,
+        Option(
+            "Folder written by `corpusfit clusters`, for <choose.balance>",
+            "clusters",
+            default="none",
+            metavar="FOLDER",
+        ),
+    ] = ""
+    quota: Annotated[
+        str,
+        Option(
+            "Quota of a cluster: `target` (its share of the target's texts), `even` (equal for all "
+            "clusters) or `corpus` (its share of the corpus); a small cluster's unfilled quota "
+            "goes to the others",
+            allowed=QUOTAS,
+        ),
+    ] = "target"
+    dedup: Annotated[
+        str,
+        Option(
+            "Rows to leave out as copies: `exact` (with the text of another row), `near` (also "
+            "those with about 0.8 of their 5-grams in common with another) or `none`; of copies "
+            "the row with the highest score is kept, of those the first",
+            "dedup",
+            metavar="COPIES",
+            allowed=DEDUPS,
+        ),
+    ] = "exact"
+
+    def identity(self) -> dict[str, Any]:
+        """All settings, but what older runs did without saying: count segments, keep copies."""
+        found = dataclasses.asdict(self)
+        for name, before in (("fraction_of", "segments"), ("dedup", "none")):
+            if found[name] == before:
+                del found[name]
+        return found
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.policy == "lambda":
+            cure = "lambda is for corpusfit adapt; here use continuous."
+            raise bad_setting("<choose.policy>", f"one of {', '.join(POLICIES)}", "lambda", cure)
+        super().check()
+
+    @property
+    def share(self) -> float:
+        """The fraction as a number; the default where none is given, or not decided yet."""
+        if isinstance(self.fraction, float):
+            return self.fraction
+        return 1.0 if self.policy == "continuous" else DEFAULT_FRACTION
+
+    @property
+    def counts_segments(self) -> bool:
+        """Whether the amount is a number of segments, not of word pieces."""
+        of_words = self.fraction_of == "words" and self.segments is None
+        return self.tokens is None and not of_words
+
+    def _check_together(self) -> None:
+        amounts = ("fraction", "segments", "tokens", "threshold")
+        named = [f"<choose.{a}>" for a in amounts if getattr(self, a) is not None]
+        if len(named) > 1:
+            raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
+        if self.fraction == AUTO and (self.policy != "top" or self.balance):
+            allowed = "a number with <choose.policy> or <choose.balance>"
+            cure = "auto is for the segments with the highest scores."
+            raise bad_setting("<choose.fraction>", allowed, self.fraction, cure)
+        if self.threshold is not None and (self.policy == "resample" or self.balance):
+            other = "<choose.balance>" if self.balance else "<choose.policy=resample>"
+            cure = "Set the amount by <choose.fraction>, <choose.segments> or <choose.tokens>."
+            raise bad_setting("<choose.threshold>", f"left out with {other}", self.threshold, cure)
+        if self.balance and not self.clusters:
+            allowed = "the folder of a `corpusfit clusters` run with <choose.balance=cluster>"
+            cure = "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER"
+            raise bad_setting("<choose.clusters>", allowed, "nothing", cure)
+        if self.clusters and not self.balance:
+            cure = "Add <choose.balance=cluster>, or leave out <choose.clusters>."
+            allowed = "given with <choose.balance=cluster>"
+            raise bad_setting("<choose.clusters>", allowed, self.clusters, cure)
+
+
+@dataclass(frozen=True)
+class Plan(Settings):
+    """Every setting of a selection that can change its result."""
+
+    read: ReadPlan = ReadPlan()
+    cut: CutPlan = CutPlan()
+    embed: EmbedPlan = EmbedPlan()
+    fit: FitPlan = FitPlan()
+    method: MethodPlan = MethodPlan()
+    auto: AutoPlan = AutoPlan()
+    cascade: CascadePlan = CascadePlan()
+    choose: ChoosePlan = ChoosePlan()
+    seed: Annotated[int, SEED] = 0
+
+    @property
+    def target_read(self) -> ReadPlan:
+        """How rows of the target become texts."""
+        return dataclasses.replace(
+            self.read, text_field=self.fit.target_field or self.read.text_field
+        )
+
+    def _check_together(self) -> None:
+        budget, stages, choose = self.auto.budget, self.cascade.stages, self.choose
+        if budget and stages:
+            allowed = "left out with <cascade.stages>, which names the methods"
+            cure = "Leave out <cascade.stages>, and <method.name=auto> chooses within the budget."
+            raise bad_setting("<auto.budget>", allowed, budget, cure)
+        if budget and self.method.name != AUTO:
+            came = f"{budget} with <method.name={self.method.name}>"
+            cure = "Leave out <auto.budget>, or <method.name>."
+            raise bad_setting("<auto.budget>", "left out unless <method.name> is auto", came, cure)
+        why = "with <cascade.stages>, as the stages' scores cannot be compared"
+        if stages and choose.fraction == AUTO:
+            cure = "For a tenth of the corpus: <choose.fraction=0.1>."
+            raise bad_setting("<choose.fraction>", f"a number {why}", choose.fraction, cure)
+        if stages and choose.policy != "top":
+            cure = "Leave out <cascade.stages> to score the whole corpus by one method."
+            raise bad_setting("<choose.policy>", f"top {why}", choose.policy, cure)

@@ -1,0 +1,290 @@
+"""Settings in groups, from TOML, JSON or `a.b=c` overrides, checked against their types."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
+from corpusfit.core.options import Option, settings_of
+
+RENAMED = {"pile": "corpus", "tune": "finetune", "weigh": "weights"}
+"""Groups of settings and keys of recipes with a new name: new names by old ones."""
+
+
+SEED = Option("Random seed", "seed", least=0, below=2**63)
+"""The option `seed` of every plan."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of one kind: a subclass has plain values, each `Annotated` with its `Option`.
+
+    Attributes:
+        group: name of the group in a plan, such as `choose`.
+    """
+
+    group: ClassVar[str]
+
+    def __init_subclass__(cls, group: str) -> None:
+        cls.group = group
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        for name, setting in settings_of(type(self)).items():
+            setting.check(getattr(self, name))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for values that exclude each other, or have a form of their own."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Groups of settings: a subclass has `Group`s as fields, and `seed`.
+
+    A group has plain values only, so that a plan can be TOML, JSON or a command line.
+    """
+
+    def check(self) -> Self:
+        """The plan itself, after every group is checked.
+
+        Raises:
+            UsageError: names the setting, what is allowed, what came, and the cure.
+        """
+        for name in self._groups():
+            getattr(self, name).check()
+        settings_of(type(self))["seed"].check(self.as_dict()["seed"])
+        self._check_together()
+        return self
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for settings of several groups that exclude each other."""
+
+    def _groups(self) -> list[str]:
+        """The names of the groups."""
+        return [field.name for field in dataclasses.fields(self) if field.name != "seed"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain nested values, ready for JSON or TOML."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A plan from stored values, also with old names; other settings keep their defaults."""
+        return cls().with_values(with_new_names(values)).check()
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """A plan from a TOML file; raises as `with_toml` does."""
+        return cls().with_toml(path).check()
+
+    def with_values(self, values: Mapping[str, Any], table: str = "") -> Self:
+        """This plan with nested values; other settings stay. For `table` see `with_value`."""
+        plan = self
+        for path, value in _leaves(values):
+            plan = plan.with_value(path, value, table)
+        return plan
+
+    def with_toml(self, path: Path) -> Self:
+        """This plan with the settings of a TOML file.
+
+        Raises:
+            UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
+        """
+        return self.with_values(_read_toml("<.plan>", path))
+
+    def with_overrides(self, overrides: Iterable[str]) -> Self:
+        """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
+        plan = self
+        for item in overrides:
+            path, sign, raw = item.partition("=")
+            if not sign:
+                raise bad_setting("<.settings>", "KEY=VALUE", item, "For example <cut.gamma=5>.")
+            try:
+                value = tomllib.loads(f"v = {raw}")["v"]
+            except tomllib.TOMLDecodeError:
+                value = raw
+            plan = plan.with_value(path.strip(), value)
+        return plan
+
+    def overrides(self, *, all_of_them: bool = False) -> list[str]:
+        """The settings that differ from their defaults, in the form of `with_overrides`.
+
+        Args:
+            all_of_them: also the settings that have their defaults.
+        """
+        plain = {} if all_of_them else dict(_leaves(type(self)().as_dict()))
+        return [
+            f"{path}={_as_toml(value)}"
+            for path, value in _leaves(self.as_dict())
+            if path not in plain or plain[path] != value
+        ]
+
+    def with_value(self, path: str, value: Any, table: str = "") -> Self:
+        """This plan with one setting changed; a group's `options` hold other names.
+
+        Args:
+            path: the setting.
+            value: its value.
+            table: the table of a recipe that holds the setting, such as `adapt.`, for errors.
+
+        Raises:
+            UsageError: the setting does not exist, or the value has another type.
+        """
+        group_name, _, name = path.partition(".")
+        if path == "seed":
+            return self._changed("seed", settings_of(type(self))["seed"].typed(value))
+        if group_name not in self._groups():
+            raise unknown(path, [*self._groups(), "seed"], of_plan=True, table=table)
+        group = getattr(self, group_name)
+        known = settings_of(type(group))
+        if not name:
+            first = next(iter(known))
+            cure = f"For example <{path}.{first}={getattr(group, first)}>."
+            raise bad_setting(f"{table}{path}", f"a group of {', '.join(known)}", value, cure)
+        if "options" in known and name not in known:
+            name = name.removeprefix("options.")
+            changed = dataclasses.replace(group, options={**group.options, name: value})
+        elif name in known:
+            changed = dataclasses.replace(group, **{name: known[name].typed(value)})
+        else:
+            raise unknown(path, [f"{group_name}.{other}" for other in known], table=table)
+        return self._changed(group_name, changed)
+
+    def _changed(self, name: str, value: Any) -> Self:
+        return dataclasses.replace(self, **{name: value})
+
+
+def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored groups of settings with the names that they have now."""
+    return {RENAMED.get(name, name): value for name, value in values.items()}
+
+
+def positive(setting: str, value: float) -> None:
+    """Raise `UsageError` unless a value is above 0 and finite."""
+    if not 0 < value < math.inf:
+        raise bad_setting(setting, "above 0", value)
+
+
+def whole_number(setting: str, value: int, most: int) -> None:
+    """Raise `UsageError` unless a number is from 1 to `most`."""
+    if not 1 <= value <= most:
+        raise bad_setting(setting, f"from 1 to {most:,}", value)
+
+
+def seed_below(setting: str, value: int, power: int = 63) -> None:
+    """Raise `UsageError` unless a seed is from 0 to below a power of 2."""
+    if not 0 <= value < 2**power:
+        raise bad_setting(setting, f"0 or more, and below 2^{power}", value)
+
+
+def one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise `UsageError` unless a word is allowed; the message leaves out the empty word."""
+    if value not in allowed:
+        raise bad_setting(setting, f"one of {', '.join(filter(None, allowed))}", value)
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+def _as_toml(value: Any) -> str:
+    """A plain value in TOML."""
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def paths_in(file: Path) -> set[str]:
+    """The settings of a TOML file; none if it cannot be read."""
+    try:
+        return {path for path, _ in _leaves(_read_toml("--plan", file))}
+    except UsageError:
+        return set()
+
+
+def _read_toml(what: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise_machine_fault(e, f"Cannot read {path}")
+        raise UsageError(f"{what} must be a readable TOML file; {path}: {e}.") from e
+
+
+def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
+    """The error for a setting that does not exist: its new name, or a similar one.
+
+    Args:
+        path: the setting.
+        allowed: the settings that exist, or with `of_plan` their sections.
+        of_plan: whether `path` is a setting of a plan in a section that does not exist.
+        table: the table of a recipe that holds the plan, such as `adapt.`.
+    """
+    group, dot, name = path.partition(".")
+    if RENAMED.get(group) in allowed:
+        new = f"{table}{RENAMED[group]}{dot}{name}"
+        return UsageError(f"{table}{path} has a new name: write {new}.")
+    similar = difflib.get_close_matches(group if of_plan else path, allowed, n=1)
+    if of_plan:
+        end = f"{dot}{name}" if similar != ["seed"] else ""
+        guess = f"Perhaps {table}{similar[0]}{end}? " if similar else ""
+        where = f"The table [{table[:-1]}]" if table else "<.settings> (or the plan)"
+        sections = ", ".join(allowed[:-1])
+        return UsageError(
+            f"{where} must name a setting in one of the sections {sections}, or seed; got "
+            f"{table + path!r}. {guess}docs/settings.md lists all settings."
+        )
+    cure = f"Perhaps {table}{similar[0]}?" if similar else ""
+    names = ", ".join(f"{table}{name}" for name in allowed)
+    return bad_setting("A setting", f"one of {names}", f"{table}{path}", cure)
+
+
+def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
+    """The values of a recipe's TOML file, with environment variables expanded.
+
+    Raises:
+        UsageError: the file cannot be read or is not TOML, a variable is not set, or a setting is
+            not known.
+    """
+    values: dict[str, Any] = _expanded(_read_toml("The recipe", path))
+    names = list(known)
+    for key in values.keys() - set(names):
+        raise unknown(key, names)
+    return values
+
+
+def _expanded(value: Any) -> Any:
+    """Nested values of a recipe with environment variables expanded.
+
+    Raises:
+        UsageError: a variable is not set, or stands in an address.
+    """
+    if isinstance(value, Mapping):
+        return {k: _expanded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_expanded(v) for v in value]
+    if not isinstance(value, str):
+        return value
+    for name in re.findall(r"\$\{(\w+)\}", value):
+        if name not in os.environ:
+            cure = f"For example, run first: export {name}=/data"
+            allowed = "a variable of the environment that is set"
+            raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
+        if "://" in value.partition(f"${{{name}}}")[0]:  # a token could be sent to anyone
+            cure = f"Put the whole address into the variable: {name}=s3://bucket/data."
+            allowed = "before any address, so that no recipe sends a variable away"
+            raise bad_setting(f"${{{name}}} in the recipe", allowed, value, cure)
+        value = value.replace(f"${{{name}}}", os.environ[name])
+    return value

@@ -1,0 +1,331 @@
+"""Records and columnar tables that the stages hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+T = TypeVar("T", int, NDArray[np.int64])
+
+Texts: TypeAlias = pa.LargeStringArray
+"""n texts as one Arrow array: bytes and offsets, no Python objects."""
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""n embeddings, shape [n, d]."""
+
+Reads = Literal["text", "embedding", "both"]
+"""What a method reads: the texts of units (`Texts`), their embeddings (`Vectors`), or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """n units, as texts and as embeddings."""
+
+    texts: Texts
+    vectors: Vectors
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, places: NDArray[np.int64]) -> Paired:
+        """The units at some places, int64 [k]."""
+        return Paired(taken(self.texts, places), self.vectors[places])
+
+
+Corpus: TypeAlias = Iterable[tuple[int, Any]]
+"""Every shard's number with its units, as the method reads them; can be iterated repeatedly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a stored file, [begin, end)."""
+
+    url: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Byte ranges of the m shards of a plain file of JSON lines.
+
+    Attributes:
+        begins: int64 [m + 1], the byte where each shard's first row begins, and the file's size.
+        rows: int64 [m], the number of each shard's first row.
+    """
+
+    begins: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input: a file, a Hugging Face dataset split, or spooled standard input.
+
+    Attributes:
+        name: path relative to the common folder of the inputs, with `/`; names it in every output.
+        url: local path, fsspec URL, or `hub:` and a dataset id.
+        format: name of its format, a file of `text/formats/`.
+        compression: `""`, `gz`, `zst`, `bz2` or `xz`.
+        size: stored bytes, for progress; 0 if unknown.
+        fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).
+        cells: byte ranges of its shards, if workers can read them directly.
+        translation: for `moses` the path or URL of the other file; for `columns` the names of the
+            two columns, joined by a comma, or empty for the first two.
+    """
+
+    name: str
+    url: str
+    format: str
+    compression: str
+    size: int
+    fingerprint: str
+    cells: Cells | None = field(default=None, compare=False, repr=False)
+    translation: str = ""
+
+
+FILE_BITS = 40
+"""Low bits of a row's number in a shard; the high bits count sources from the shard's first."""
+
+
+def in_file(rows: T) -> T:
+    """The rows in their own source, of rows of a shard: a number, or int64 [n]."""
+    return rows & ((1 << FILE_BITS) - 1)
+
+
+def file_of(rows: T) -> T:
+    """How many sources after its shard's first each row stands: a number, or int64 [n]."""
+    return rows >> FILE_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Consecutive rows of one source, or several small sources: what a worker processes at a time.
+
+    Shards are cut by content, so that their numbers do not depend on the number of workers. In a
+    shard of several sources the number of a row also holds its source (`in_file`, `file_of`).
+
+    Attributes:
+        index: number in the whole corpus, from 0, in reading order.
+        source: number of its source.
+        format: the source's format, which says how `data` is parsed.
+        first_row: number of its first row within the source, from 0.
+        first_byte: byte where that row begins in the unpacked source.
+        data: the raw rows, in the form of the format's module.
+        rejects: rows found unusable while cutting (too long, truncated archive).
+        position: stored bytes of the source read so far, for progress.
+        span: byte range of the raw rows, if they are not in `data`.
+        parts: the sources of a shard of several, all of its format; None for one source.
+    """
+
+    index: int
+    source: int
+    format: str
+    first_row: int
+    first_byte: int
+    data: bytes
+    rejects: tuple[Reject, ...]
+    position: int
+    span: Span | None = None
+    parts: Parts | None = None
+
+    @property
+    def files(self) -> int:
+        """Number of sources from its first to its last; empty ones between them count."""
+        return self.parts.sources[-1] - self.source + 1 if self.parts else 1
+
+
+class Parts(NamedTuple):
+    """The k small sources of a shard of several: whole stored files, or the shards they would be.
+
+    Attributes:
+        sources: their numbers, ascending.
+        sizes: bytes of their raw rows.
+        urls: the file of each, if a worker reads it; else empty.
+        shards: the shard of each, if not; else None.
+    """
+
+    sources: list[int]
+    sizes: list[int]
+    urls: list[str]
+    shards: list[Shard | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One usable row.
+
+    `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
+    the side of an aligned pair that is not the text (None for other rows), `value` the id field as
+    it is, also where it is a fraction or a list, which are no ids; `fields` the row's fields that a
+    template or a chat makes the text of, by name.
+    """
+
+    row: int
+    byte: int
+    text: str
+    id: str | int | None
+    translation: str | None = None
+    value: object = field(default=None, compare=False)
+    fields: dict[str, Any] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The n usable rows of one or more shards as columns, in reading order.
+
+    Attributes:
+        row: int64 [n], the row in its shard.
+        texts: [n], never empty.
+    """
+
+    row: NDArray[np.int64]
+    texts: Texts
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that is not used, and why."""
+
+    row: int
+    byte: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of one shard, in reading order; n of them.
+
+    Attributes:
+        row: int64 [n], the document's row in its shard.
+        start: int64 [n], first character in the document's text.
+        end: int64 [n], one past the last character.
+        pieces: int32 [n], estimated word pieces.
+    """
+
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    pieces: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The segments of one shard, in reading order; m of them over n units.
+
+    Attributes:
+        row: int64 [m], the document's row in its shard.
+        segment: int32 [m], number within the document, from 0.
+        start: int64 [m], first character in the document's text.
+        end: int64 [m], one past the last character.
+        units: int32 [m], number of units.
+        tokens: int64 [m], estimated word pieces.
+        first_unit: int64 [m], its first unit's place in the shard's `Units`.
+    """
+
+    row: NDArray[np.int64]
+    segment: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    units: NDArray[np.int32]
+    tokens: NDArray[np.int64]
+    first_unit: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def text_array(texts: Sequence[str]) -> Texts:
+    """Strings as one Arrow array [n], without `pa.array`, which imports pandas if installed."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)])
+    buffers = pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))
+    return pa.LargeStringArray.from_buffers(len(encoded), *buffers)
+
+
+def texts_between(through: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
+    """The n texts of some bytes as one Arrow array; text i is `data[through[i] : through[i + 1]]`.
+
+    Args:
+        through: int64 [n + 1].
+        data: uint8, UTF-8.
+    """
+    held = pa.py_buffer(through), pa.py_buffer(data)
+    return pa.LargeStringArray.from_buffers(len(through) - 1, *held)
+
+
+def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:
+    """The texts at some places, int64 [k], as one Arrow array [k]."""
+    at = np.ascontiguousarray(places, np.int64)
+    return texts.take(pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)]))
+
+
+def taken_of(batch: Any, places: NDArray[np.int64]) -> Any:
+    """The units of a batch at some places, in the batch's form."""
+    if isinstance(batch, Paired):
+        return batch.take(places)
+    return batch[places] if isinstance(batch, np.ndarray) else taken(batch, places)
+
+
+def read_as(batch: Any, reads: Reads) -> Any:
+    """The part of a batch that a method reads; a batch that is not `Paired` is that part."""
+    if not isinstance(batch, Paired) or reads == "both":
+        return batch
+    return batch.texts if reads == "text" else batch.vectors
+
+
+def as_texts(texts: Any, name: str = "texts") -> Texts:
+    """Any n strings as one Arrow array [n]: a sequence, a column of pandas, any Arrow strings.
+
+    Raises:
+        TypeError: they are not strings, or one is missing; the message names them by `name`.
+    """
+    if type(texts) is pa.LargeStringArray and not texts.null_count:
+        return texts
+    if isinstance(texts, pa.Array | pa.ChunkedArray):
+        if texts.null_count or not _holds_strings(texts.type):
+            raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
+        found = texts.cast(pa.large_string())  # first, because short offsets end at 2 GB
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
+    if whole or not hasattr(texts, "__len__"):
+        came = f"got a {type(texts).__name__}"
+        raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {came}")
+    for at, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be strings; number {at} is a {type(text).__name__}")
+    return text_array(list(texts))
+
+
+def _holds_strings(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes and the n + 1 offsets of n texts; text i is `data[offsets[i] : offsets[i + 1]]`.
+
+    The bytes are always read-only: a kernel would be compiled twice for both kinds of arrays.
+
+    Of `Texts` nothing is copied: Arrow's own layout is what the kernels read. Other strings become
+    such an array first (`as_texts`, with its errors).
+    """
+    held = as_texts(texts)
+    _, offsets, data = held.buffers()
+    n = len(held)
+    if offsets is None or n == 0:
+        return np.frombuffer(b"", np.uint8), np.zeros(n + 1, np.int64)
+    places = np.frombuffer(offsets, np.int64)[held.offset : held.offset + n + 1]
+    held_bytes = np.frombuffer(data or b"", np.uint8)
+    held_bytes.flags.writeable = False
+    return held_bytes, places

@@ -1,1 +1,0 @@
-"""The input formats, one file each; see `corpus/contract.py`."""

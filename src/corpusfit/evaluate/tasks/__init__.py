@@ -1,1 +1,0 @@
-"""One kind of task per file; `evaluate/registry.py` finds them."""

@@ -1,0 +1,255 @@
+"""Back-translation: texts translated into another language and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.engine import Progress
+from corpusfit.core.plan import CutPlan
+from corpusfit.core.types import Documents, text_array
+from corpusfit.embed.batches import token_batches
+from corpusfit.embed.folders import Setting
+from corpusfit.embed.hardware import resolve_device
+from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.evaluation.seq2seq import open_translator
+from corpusfit.kernels.chance import place_keys, uniform, value_keys
+from corpusfit.text.units import cut_units
+
+if TYPE_CHECKING:
+    import torch
+
+TEMPERATURE = 0.9
+"""Sampling temperature (Xie et al. 2019); 0 takes the most likely token."""
+
+_THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
+_BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens per batch
+_LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _MORE
+
+
+@dataclass(frozen=True, eq=False)
+class BackTranslator:
+    """Two sequence-to-sequence models: one translates into another language, one back.
+
+    Tokens are sampled, because beam search gives one cautious translation. A token's random number
+    depends on the seed, its text, its copy and its position alone, so a translation does not depend
+    on the batch, except for rounding. Safetensors only, no code from the model's folder. A
+    multilingual model takes its languages from its folder (`forced_bos_token_id` in
+    generation_config.json, `src_lang` in tokenizer_config.json, `prefix` in config.json). Markers
+    in a text may get lost.
+
+    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix
+    (back-translation; random sampling at temperature 0.9); TADPOLE, section 4.1.
+
+    Attributes:
+        there: model that translates into the other language.
+        back: model that translates back.
+    """
+
+    there: _Translator
+    back: _Translator
+
+    @classmethod
+    def load(
+        cls,
+        mt: str,
+        mt_back: str,
+        *,
+        temperature: float = TEMPERATURE,
+        device: str = "auto",
+        budget: int = 0,
+    ) -> BackTranslator:
+        """Open both models.
+
+        Args:
+            mt: folder or hub id of the model that translates into the other language.
+            mt_back: folder or hub id of the model that translates back.
+            temperature: sampling temperature, 0 or more; see `TEMPERATURE`.
+            device: `auto`, `cpu` or `cuda`.
+            budget: tokens per batch, padding included; 0 for the device's default.
+
+        Raises:
+            UsageError: a name is neither a folder nor a hub id.
+            ModelError: a model cannot be loaded, or does not translate; the message names the
+                setting.
+            MissingDependencyError: torch or transformers is not installed.
+        """
+        return cls(
+            _Translator.load("<augment.mt>", mt, device, temperature, budget),
+            _Translator.load("<augment.mt_back>", mt_back, device, temperature, budget),
+        )
+
+    def translate(
+        self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
+    ) -> list[str]:
+        """Back-translate texts.
+
+        Args:
+            texts: n texts.
+            copies: translations per text; they differ by the sampled tokens.
+            seed: random seed.
+            first: number of the first text if these are part of a longer list; a text's random
+                numbers depend on its number.
+            progress: progress, in sentences.
+
+        Returns:
+            n * copies texts; copy j of text i is at i * copies + j. Sentences without a letter, and
+            sentences with an empty translation, are not changed.
+        """
+        found = [text for text in texts for _ in range(copies)]
+        before, n = first * copies, len(found)
+        for translator, stream in ((self.there, _THERE), (self.back, _BACK)):
+            keys = place_keys(seed, stream, before + n)[before:]
+            found = translator.translate(found, keys, progress)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Translator:
+    """A translation model; `longest` counts special tokens, `prefix` precedes each sentence."""
+
+    model: Any
+    tokenizer: Any
+    longest: int
+    prefix: str
+    temperature: float
+    budget: int
+
+    @classmethod
+    def load(
+        cls, flag: str, name: str, device: str, temperature: float, budget: int
+    ) -> _Translator:
+        """Open the model that a setting names."""
+        setting = Setting(
+            flag=flag,
+            allowed="a model folder or a Hugging Face hub id",
+            otherwise="use <augment.kind=tfidf>",
+            extra="train",
+        )
+        device = resolve_device(device, "finetune")
+        model, tokenizer = open_translator(setting, name)
+        config = model.config
+        return cls(
+            model.to(device).eval(),
+            tokenizer,
+            min(position_limit(model), tokenizer.model_max_length),
+            getattr(config, "prefix", None) or "",
+            temperature,
+            budget or _BUDGET[device],
+        )
+
+    def translate(
+        self, texts: list[str], keys: NDArray[np.uint64], progress: Progress
+    ) -> list[str]:
+        """Translate n texts, sentence by sentence, with their random keys, uint64 [n]."""
+        sentences = [self._sentences(text) for text in texts]
+        flat = [sentence for own in sentences for sentence in own]
+        sentence_keys = [
+            place_keys(int(key), 0, len(own)) for key, own in zip(keys, sentences, strict=True)
+        ]
+        each = np.concatenate([np.empty(0, np.uint64), *sentence_keys])
+        translated = self._all(flat, each, progress)
+        joined, at = [], 0
+        for own in sentences:
+            joined.append("".join(translated[at : at + len(own)]))
+            at += len(own)
+        return joined
+
+    def _sentences(self, text: str) -> list[str]:
+        """A text's sentences with trailing white space; sentences that are too long are split."""
+        if not text:
+            return []
+        one = Documents(np.zeros(1, np.int64), text_array([text]))
+        cut = cut_units(one, CutPlan(unit="sentence", pieces=self.longest))[1].to_pylist()
+        return [part for sentence in cut for part in self._fitting(sentence)]
+
+    def _fitting(self, text: str) -> list[str]:
+        """Split a text until each piece fits the model, at a space near the middle if possible."""
+        if len(text) < 2 or len(self._ids([text])[0]) <= self.longest:
+            return [text]
+        half = len(text) // 2
+        middle = text.rfind(" ", 1, half) + 1 or half
+        return self._fitting(text[:middle]) + self._fitting(text[middle:])
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        """Token ids, special tokens included."""
+        prefixed = [self.prefix + text.strip() for text in texts]
+        coded = self.tokenizer(prefixed, return_attention_mask=False, verbose=False)
+        ids: list[list[int]] = coded["input_ids"]
+        return ids
+
+    def _all(self, texts: list[str], keys: NDArray[np.uint64], progress: Progress) -> list[str]:
+        """Translate pieces, keeping their white space; pieces without a letter are not changed."""
+        translated = list(texts)
+        places = [i for i, text in enumerate(texts) if any(map(str.isalnum, text))]
+        if not places:
+            return translated
+        ids = self._ids([texts[i] for i in places])
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        progress.begin("translate", len(ids), "sentences")
+        for batch in token_batches(lengths, self.budget):
+            rows = [ids[i] for i in batch]
+            of = [places[i] for i in batch]
+            for i, new in zip(of, self._batch(rows, keys[of]), strict=True):
+                bare = texts[i].strip()
+                translated[i] = texts[i].replace(bare, new.strip() or bare, 1)
+            progress.advance(len(batch), len(batch))
+        progress.end()
+        return translated
+
+    def _batch(self, rows: list[list[int]], keys: NDArray[np.uint64]) -> list[str]:
+        import torch
+        from transformers import LogitsProcessorList
+
+        lengths = [len(row) for row in rows]
+        ids = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row, dtype=torch.long) for row in rows],
+            batch_first=True,
+            padding_value=self.tokenizer.pad_token_id,
+        ).to(self.model.device)
+        real = torch.tensor(lengths, device=ids.device)[:, None]
+        mask = torch.arange(ids.shape[1], device=ids.device) < real
+        most = [min(_LONGER * n + _MORE, self.longest - 1) for n in lengths]
+        draw = LogitsProcessorList(
+            [TokenSampler(keys, self.temperature)] if self.temperature else []
+        )
+        with torch.inference_mode(), quiet():
+            generated = self.model.generate(
+                input_ids=ids,
+                attention_mask=mask.long(),
+                do_sample=False,
+                num_beams=1,
+                num_return_sequences=1,
+                max_new_tokens=max(most) + 1,  # some models force the end token there
+                logits_processor=draw,
+            )
+        new = [row[1 : 1 + n] for row, n in zip(generated.tolist(), most, strict=True)]
+        decoded: list[str] = self.tokenizer.batch_decode(new, skip_special_tokens=True)
+        return decoded
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSampler:
+    """Logits processor that samples a token with each row's own random number.
+
+    Attributes:
+        keys: uint64 [rows], random key of each row.
+        temperature: sampling temperature, above 0.
+    """
+
+    keys: NDArray[np.uint64]
+    temperature: float
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Scores [rows, vocabulary] given tokens [rows, n]: 0 for the sampled token, else -inf."""
+        import torch
+
+        number = uniform(value_keys(input_ids.shape[1], 0, self.keys))
+        through = torch.softmax(scores.double() / self.temperature, -1).cumsum(-1)
+        drawn = torch.from_numpy(number).to(scores.device)[:, None] * through[:, -1:]
+        token = torch.searchsorted(through, drawn, right=True)
+        return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)

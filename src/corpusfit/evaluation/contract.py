@@ -1,0 +1,299 @@
+"""The contract of kinds of tasks: labels, head, encoding, loss, answers, metrics, defaults."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.embed.hardware import Hardware
+from corpusfit.evaluation.augment import split_words
+from corpusfit.evaluation.first_token import FirstToken
+from corpusfit.evaluation.formats.labelled import Labelled
+from corpusfit.evaluation.metrics import METRICS, from_counts
+from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
+from corpusfit.evaluation.tables import POINTS
+from corpusfit.evaluation.task import Examples, Task
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    import torch
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
+"""A model that answers n examples: their answers, and the number of truncated examples; it calls
+the second argument with the number of examples answered since the last call, perhaps a fraction."""
+Splits = dict[str, Labelled]
+"""The examples of `train`, `dev` and `test`, or of those that a task has."""
+
+
+class TaskType(ABC):
+    """Everything that is a kind's own. It has no state; defaults suit one label per text.
+
+    To add a kind, add one file to `evaluation/tasks/`, named like the kind, with one `TaskType`.
+    The command line, recipes, reports and contract tests find it there.
+
+    An example has pieces (one text, or the words of a sentence), each with a label and an answer;
+    an answer is a number, or an array for each piece.
+    """
+
+    forms: ClassVar[tuple[str, ...]] = ("rows",)
+    """The formats that it reads (of `splits.FORMS`)."""
+    usual: ClassVar[bool] = False
+    """Whether `task.kind = "auto"` is this kind where no kind claims the labels."""
+    wants: ClassVar[str] = "a string, a whole number or a boolean"
+    """What `parse` accepts, in words."""
+    head: ClassVar[str] = "AutoModelForSequenceClassification"
+    """The transformers auto class that opens a model with its head."""
+    predictor: ClassVar[type[Predictor]] = FirstToken
+    """How logits are computed at `places`."""
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    """Metrics, all stored; of every metric higher is better, so an error is negated."""
+    unit: ClassVar[str] = POINTS
+    """What a score is shown in: points (hundredths), or the unit of a negated error."""
+    default_metric: ClassVar[str]
+    """The default of `--metric`."""
+    group: ClassVar[str] = ""
+    """The plan's group by which a model answers dev and test as it is; none: it is fine-tuned."""
+    uses_train: ClassVar[bool] = True
+    """Whether a seed decides, with train, on the answers; otherwise a task needs only test."""
+    doing: ClassVar[str] = "fine-tune"
+    """What a model does, for the progress of a command."""
+    truncation: ClassVar[str] = ""
+    """What happens to texts that are too long, for a warning, where a model answers as it is."""
+    one_class: ClassVar[bool] = False
+    """Whether a text has one class, so that a logistic regression can answer (`frozen`)."""
+    also_shown: ClassVar[tuple[str, ...]] = ()
+    """Metrics that tables show beside the one that is compared."""
+    finetuning: ClassVar[FinetunePlan] = FinetunePlan(
+        epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0
+    )
+    """Defaults of the fine-tuning: for texts those of TADPOLE, section 4."""
+    with_adapter: ClassVar[Mapping[str, Any]] = {}
+    """Fields of `finetuning` that differ where an adapter is trained."""
+    augmentations: ClassVar[tuple[str, ...]] = ("tfidf", "backtranslate")
+    """Allowed values of `--augment`: those that keep the label."""
+
+    @property
+    def kind(self) -> str:
+        """Its name: that of its file."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def learns(self) -> bool:
+        """Whether a model is fine-tuned."""
+        return not self.group
+
+    @property
+    def parallel(self) -> bool:
+        """Whether an example is a text with its translation."""
+        return self.forms == ("pairs",)
+
+    def read(self, place: str, plan: TaskPlan) -> Task | None:
+        """The task that a place names where another library reads it; None: it is in files.
+
+        Raises:
+            InputError: the library cannot read it.
+        """
+        return None
+
+    def claims(self, labels: Sequence[object]) -> bool:
+        """Whether the values of a label field can only be of this kind; none is missing."""
+        return False
+
+    def parse(self, value: object) -> list[Any] | None:
+        """The labels of an example from its label field; None if it has no usable one.
+
+        Args:
+            value: as the format has it: a string, a number, a boolean, a list, or None.
+        """
+        return [str(value)] if isinstance(value, str | int) and str(value).strip() else None
+
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """The splits with labels in one form, and notes for the user on what was converted.
+
+        Args:
+            splits: the splits, with labels as `parse` or a format gives them.
+            names: what the plan calls the numbers of labels, from 0; empty if it does not.
+
+        Raises:
+            InputError: the labels have no one form.
+            UsageError: the names do not fit.
+        """
+        return splits, []
+
+    def labels(self, splits: Splits) -> tuple[tuple[str, ...], int]:
+        """The names of all labels, those of train first, and the number of outputs of the head.
+
+        Raises:
+            InputError: nothing can be learned from the labels of train.
+        """
+        of = {split: labelled.different() for split, labelled in splits.items()}
+        learned = self.learned(of["train"], len(splits["train"]))
+        others = set.union(*of.values()) - set(learned)
+        return (*learned, *in_order(others)), len(learned)
+
+    def learned(self, labels: set[str], examples: int) -> list[str]:
+        """The labels of train in order.
+
+        Args:
+            labels: the different labels of train.
+            examples: number of training examples.
+
+        Raises:
+            InputError: nothing can be learned from them.
+        """
+        return in_order(labels)
+
+    def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
+        """The labels in the order of their numbers, where the plan decides on it.
+
+        Raises:
+            UsageError: the plan's metric or positive label does not fit the labels.
+        """
+        if plan.positive:
+            allowed = f"left out for {self.kind}"
+            raise bad_setting("<task.positive>", allowed, plan.positive)
+        return labels
+
+    def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Its metrics that a task with these labels has."""
+        return self.metrics
+
+    def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[float]:
+        """The labels of an example as they are stored: label numbers, or values.
+
+        Args:
+            own: labels of the example, from `parse` or a format.
+            number: the number of every label.
+        """
+        return [number[label] for label in own]
+
+    def places(
+        self,
+        words: Sequence[str],
+        offsets: Sequence[tuple[int, int]],
+        tokens: int,
+        special: SpecialTokens,
+    ) -> NDArray[np.int64]:
+        """int64 [pieces]: the token that predicts each piece, or `encoding.NOWHERE`.
+
+        Default: a text is predicted at its first token, or at its last if the tokenizer has no
+        token before a text (Devlin et al. 2019, section 4.1).
+
+        Args:
+            words: pieces of an example, joined by spaces.
+            offsets: begin and end of each token in the joined text; special tokens have none.
+            tokens: number of tokens with special ones.
+            special: the special tokens.
+        """
+        return np.array([0 if special.prefix else tokens - 1], np.int64)
+
+    def targets(self, labels: Sequence[float]) -> NDArray[Any]:
+        """[pieces, …]: the labels of one example in the form of the loss."""
+        return np.asarray(labels, np.int64)
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor, task: Task) -> torch.Tensor:
+        """The mean loss of m pieces.
+
+        Args:
+            logits: float32 [m, outputs].
+            targets: [m, …], as `targets` made them.
+            task: the task, with its training examples.
+        """
+        import torch
+
+        return torch.nn.functional.cross_entropy(logits, targets)
+
+    def answers(self, logits: torch.Tensor, task: Task) -> NDArray[Any]:
+        """[m, …]: the answers to m pieces from their logits, float [m, outputs].
+
+        A piece without a token is answered by 0, the first label.
+        """
+        likeliest: NDArray[Any] = logits.argmax(-1).cpu().numpy().astype(np.int32)
+        return likeliest
+
+    def open_model(
+        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
+    ) -> Answering:
+        """Open the model of a plan, to answer as it is; only of a kind with a `group`.
+
+        Args:
+            task: the task, with its training examples.
+            plan: the model, and the settings of `group`.
+            seed: random seed.
+            hardware: device and precision.
+
+        Raises:
+            UsageError: the model is neither a folder nor a hub id, or a setting does not fit.
+            ModelError: the model cannot be loaded, or cannot answer.
+        """
+        raise NotImplementedError(f"{self.kind} is learned")
+
+    @abstractmethod
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Sums of each example, from which all metrics follow.
+
+        Resampling draws and swaps whole examples, so their sums are the units of significance.
+
+        Args:
+            labels: names of the labels.
+            examples: n examples.
+            answers: [pieces, …], examples end to end.
+
+        Returns:
+            int64 or float64 [n, 3, k]: of gold and answer together, of the answer alone, and of
+            gold alone.
+        """
+
+    def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
+        """A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...]."""
+        return from_counts(name, summed)
+
+    def measure(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> dict[str, float]:
+        """Every metric by name; arguments and errors are those of `tally`."""
+        summed = self.tally(labels, examples, answers).sum(0)
+        return {name: float(self.score(name, summed)) for name in self.metrics_of(labels)}
+
+    def constant(self, task: Task) -> dict[str, float]:
+        """Every metric on test of the same answer to every text; none where that says nothing."""
+        return {}
+
+    def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
+        """By metric, the published signature of how it is computed; none for most kinds."""
+        return {}
+
+    def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
+        """By metric, p-values of paired tests that are the kind's own; none for most kinds.
+
+        Args:
+            ours: [n, 3, k], the tally of a model.
+            base: [n, 3, k], the tally of the model that it is compared with.
+        """
+        return {}
+
+    def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
+        """Every piece of every example, split: words that `tfidf` may replace at odd positions.
+
+        Raises:
+            UsageError: no word may be replaced.
+        """
+        return [[split_words(text) for text in pieces] for pieces in examples.pieces]
+
+
+def in_order(labels: Collection[str]) -> list[str]:
+    """Sorted by value if all labels are numbers, otherwise as strings."""
+    if all(map(_NUMBER.fullmatch, labels)):
+        return sorted(labels, key=lambda label: (float(label), label))
+    return sorted(labels)

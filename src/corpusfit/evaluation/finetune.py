@@ -1,0 +1,266 @@
+"""Fine-tune a model on a task with one seed: train, pick the epoch on dev, predict test once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import TrainingError
+from corpusfit.embed.batches import token_batches
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
+from corpusfit.evaluation.encoding import NOWHERE, Batch, Encoded, encode, packed_rows, to_batch
+from corpusfit.evaluation.network import HeadedModel, open_with_head
+from corpusfit.evaluation.outcome import Outcome
+from corpusfit.evaluation.plan import EvaluatePlan, settled
+from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.task import Examples, Task
+from corpusfit.evaluation.vocabulary import TaskVocabulary
+from corpusfit.kernels.chance import place_keys
+from corpusfit.training.adapters import trainable_parameters
+from corpusfit.training.failures import naming_memory_errors
+from corpusfit.training.memory import kept_memory
+from corpusfit.training.plan import TrainPlan
+from corpusfit.training.schedule import Updates, rate_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+_ORDER, _DROPOUT = range(2)  # streams of random numbers
+_EVALUATED_AT_ONCE = 4_096  # tokens
+_TRAINING = 3  # passes through the model, forward and backward, as many as to evaluate
+
+
+def finetune(
+    task: Task,
+    plan: EvaluatePlan,
+    seed: int,
+    extra: Examples | None = None,
+    *,
+    on_share: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Fine-tune and evaluate a model with one seed.
+
+    The result is a function of model, task, plan and seed. There are no checkpoints, because a
+    fine-tuning takes minutes; the weights of the best epoch are kept in memory.
+
+    Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2.
+
+    Args:
+        task: train, dev and test examples.
+        plan: settings; defaults depend on the kind of task and the model.
+        seed: random seed of the new head, the order of the examples and dropout.
+        extra: augmented training examples, added to the training split.
+        on_share: called with the share of the work that is done after each batch; early stopping
+            ends below 1.
+
+    Raises:
+        UsageError: the model is neither a folder nor a hub id, or the device is not available.
+        ModelError: the model cannot be loaded, or its architecture has no head for the task.
+        TrainingError: the loss is not finite, or memory ran out.
+    """
+    began, processor = time.perf_counter(), time.process_time()
+    hardware = resolve(plan.finetune, "finetune")
+    headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
+    plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
+    out_of_memory = TrainingError(
+        f"Out of memory with batches of {plan.finetune.batch} texts of up to "
+        f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or <finetune.length>."
+    )
+    with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
+        tuning = _FineTuning(task, plan, seed, headed, hardware, on_share)
+        tuning.run(extra)
+        scores, predicted = tuning.evaluate()
+    return Outcome(
+        size=len(task.train),
+        seed=seed,
+        scores=scores,
+        predicted=predicted,
+        history=tuning.history,
+        best=tuning.best.epoch,
+        tune={**dataclasses.asdict(plan.finetune), **hardware._asdict(), "adapter": headed.adapter},
+        truncated=tuning.truncated,
+        seconds=round(time.perf_counter() - began, 3),
+        cpu_seconds=round(time.process_time() - processor, 3),
+        examples_per_second=round(tuning.learned / max(tuning.spent, 1e-9), 3),
+    )
+
+
+@dataclass
+class _Best:
+    """The best epoch so far: number, metric and predictions on dev, decay factor, weights."""
+
+    epoch: int = 0
+    score: float = -math.inf
+    answers: NDArray[Any] = dataclasses.field(default_factory=lambda: np.empty(0))
+    decay_factor: float = 1.0
+    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+
+
+class _FineTuning:
+    """State of a running fine-tuning."""
+
+    def __init__(
+        self,
+        task: Task,
+        plan: EvaluatePlan,
+        seed: int,
+        headed: HeadedModel,
+        hardware: Hardware,
+        on_share: Callable[[float], None] | None = None,
+    ) -> None:
+        self.on_share = on_share
+        self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
+        self.type, self.network = load(task.kind), headed.network
+        self.model = headed.network.predictor.model
+        self.at_once = max(_EVALUATED_AT_ONCE, BATCH_TOKENS[hardware.device])
+        self.history: list[dict[str, Any]] = []
+        self.truncated: dict[str, int] = {}
+        self.best = _Best()
+        self.learned, self.spent = 0, 0.0
+        self.passed, self.passes = 0, 1
+
+    def run(self, extra: Examples | None) -> None:
+        """Train until the last epoch or early stopping on dev, and load the best weights.
+
+        Args:
+            extra: augmented training examples.
+        """
+        settings = self.plan.finetune
+        assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
+        examples = self.task.train if extra is None else self.task.train.followed_by(extra)
+        train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
+        self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
+        self.parameters = trainable_parameters(self.model)
+        steps = settings.epochs * math.ceil(len(train) / settings.batch)
+        self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
+        train_plan = TrainPlan(
+            steps=steps,
+            rate=settings.rate,
+            warmup=settings.warmup or 0.0,
+            decay=settings.decay,
+            clip=settings.clip,
+        )
+        updates = Updates(self.parameters, train_plan)
+        self._did(0)
+        for epoch in range(1, settings.epochs + 1):
+            loss = self._epoch(epoch, train, train_plan, updates)
+            answers = self._answers(dev)
+            found = self.type.measure(self.task.labels, self.task.dev, answers)
+            score = found[self.plan.task.metric]
+            self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
+            if score > self.best.score:
+                weights = {n: p.detach().clone() for n, p in self.parameters.items()}
+                self.best = _Best(epoch, score, answers, self.words.decay_factor, weights)
+            elif settings.patience and epoch - self.best.epoch >= settings.patience:
+                break
+        self.words.decay_factor = self.best.decay_factor
+        for name, parameter in self.parameters.items():
+            parameter.data.copy_(self.best.weights[name])
+
+    def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[Any]]]:
+        """Every metric and the predictions of the best weights, by split."""
+        test = self._answers(self._encoded("test", self.task.test))
+        both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
+        measure = self.type.measure
+        scores = {name: measure(self.task.labels, own, answers) for name, own, answers in both}
+        return scores, {name: answers.tolist() for name, _, answers in both}
+
+    def _did(self, examples: int) -> None:
+        """Report that so many examples went through the model once."""
+        self.passed += examples
+        if self.on_share is not None:
+            self.on_share(self.passed / self.passes)
+
+    def _encoded(self, name: str, examples: Examples) -> Encoded:
+        assert self.plan.finetune.length is not None  # noqa: S101
+        tokenizer, special = self.headed.tokenizer, self.headed.special
+        found = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
+        own = len(getattr(self.task, name))  # without augmented examples
+        self.truncated[name] = int(found.truncated[:own].sum())
+        return found
+
+    def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
+        """Train one epoch; returns the mean loss."""
+        batch, n = self.plan.finetune.batch or 1, len(train)
+        began = time.perf_counter()
+        self.model.train()
+        order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
+        total: Any = 0.0
+        labelled = 0
+        for number, first in enumerate(range(0, n, batch)):
+            step = (epoch - 1) * math.ceil(n / batch) + number
+            found = self._batch(train, order[first : first + batch], self.headed.widest)
+            self._did(_TRAINING * len(order[first : first + batch]))
+            if not len(found.targets):
+                continue  # no word of the batch has a token
+            key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
+            loss = updates.make(step, key, partial(self._gradient, found), self._diverged)
+            total += loss * len(found.targets)
+            labelled += len(found.targets)
+            self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
+        self.learned += n
+        self.spent += time.perf_counter() - began
+        return float(total) / max(1, labelled)
+
+    def _diverged(self, steps: int) -> TrainingError:
+        return TrainingError(
+            f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set <finetune.rate> "
+            f"below {self.plan.finetune.rate:g}."
+        )
+
+    def _gradient(self, batch: Batch) -> torch.Tensor:
+        """Compute the gradient of a batch; returns its loss."""
+        import torch
+
+        with self.network.scope():
+            logits = self._logits(batch)
+        loss = self.type.loss(logits.float(), batch.targets.to(logits.device), self.task)
+        torch.autograd.backward(loss)
+        return loss.detach()
+
+    def _logits(self, batch: Batch) -> torch.Tensor:
+        """Float [m, C]: logits of every piece that has a token."""
+        device = self.model.device
+        ids, chunk, at = (t.to(device) for t in (batch.ids, batch.chunk, batch.at))
+        network = self.network
+        return network.predictor.logits(network.call, network.inputs(ids, chunk), at)
+
+    def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
+        """A batch of examples, packed if the model supports packing.
+
+        A row has at most `widest` tokens; 0 suits examples of similar length.
+        """
+        lengths = encoded.lengths[numbers]
+        rows = [[i] for i in range(len(numbers))]
+        if self.network.packing is not None:
+            rows = packed_rows(lengths, widest)
+        return to_batch(encoded, numbers, rows, self.words)
+
+    def _answers(self, encoded: Encoded) -> NDArray[Any]:
+        """[pieces of all examples, …]: the type's answers."""
+        import torch
+
+        self.model.eval()
+        counts = np.fromiter(map(len, encoded.places), np.int64, len(encoded))
+        begins = np.cumsum(counts) - counts
+        found: NDArray[Any] | None = None
+        with torch.no_grad(), self.network.scope(), self.words.whole():
+            for numbers in token_batches(encoded.lengths, self.at_once):
+                logits = self._logits(self._batch(encoded, numbers))
+                answers = self.type.answers(logits, self.task)
+                if found is None:
+                    found = np.zeros((counts.sum(), *answers.shape[1:]), answers.dtype)
+                there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
+                found[np.concatenate(there)] = answers
+                self._did(len(numbers))
+        assert found is not None  # noqa: S101
+        return found

@@ -1,0 +1,125 @@
+"""Read texts with their translations: Moses files, TSV columns, rows with two fields."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from corpusfit import text as corpus
+from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document
+from corpusfit.evaluation.formats.labelled import Labelled
+from corpusfit.evaluation.formats.rows import BROKEN, read_rows
+from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.text.pairs import punctuation
+from corpusfit.text.unpack import unpacked_name
+
+_LABEL, _TRANSLATION = TaskPlan().label_field, "translation"
+
+
+def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
+    """The texts of a split, each with its translation as the label; a note counts the rejects.
+
+    Args:
+        places: two line-aligned files, `pair:…` as for a corpus, a `.tsv`, or a file of rows.
+        split: name of the split, for messages.
+        plan: the languages, the fields of rows (`text`, `translation` by default), and whether
+            the punctuation of both sides is normalised.
+
+    Raises:
+        UsageError: two files, and the languages do not name their endings.
+        InputError: a file cannot be read, or line-aligned files differ in length.
+        EmptyInputError: no row has text on both sides.
+    """
+    named = pair_input(places, plan.direction)
+    if not named:
+        field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
+        rows = read_rows(places, replace(plan, label_field=field), split)
+        found = rows.labelled(_parse, "a translation, a string that is not blank")
+        if not plan.normalise:
+            return found
+        first, second = map(punctuation, plan.normalise.split("-"))
+        pieces = [[first(text) for text in own] for own in found.pieces]
+        return replace(
+            found, pieces=pieces, labels=[[second(x) for x in own] for own in found.labels]
+        )
+    read = ReadPlan(normalise=plan.normalise)
+    sources = corpus.find([named], read, spool=Path(), role="task")
+    texts: list[list[str]] = []
+    translations: list[list[str]] = []
+    rejects: Counter[str] = Counter()
+    for shard in corpus.shards(sources, read):
+        for row in corpus.rows(shard, read):
+            if isinstance(row, Document):
+                texts.append([row.text.strip()])
+                translations.append([str(row.translation).strip()])
+            elif row.reason.startswith(BROKEN):
+                raise InputError(f"{sources[0].url} cannot be read completely: {row.reason}.")
+            else:
+                rejects[corpus.kind(row.reason)] += 1
+    if not texts:
+        raise EmptyInputError(
+            f"The {split} split of <.task> must hold pairs with text on both sides; {named} has "
+            "none. Check the files and <task.direction>."
+        )
+    if not rejects:
+        return Labelled(texts, translations)
+    causes = ", ".join(f"{n:,} {reason}" for reason, n in rejects.most_common())
+    total = rejects.total() + len(texts)
+    return Labelled(
+        texts,
+        translations,
+        (f"{rejects.total():,} of {total:,} pairs of {split} were left out: {causes}.",),
+    )
+
+
+def both_sides(places: Sequence[str], split: str) -> list[str]:
+    """The texts of a split and their translations, in any direction; raises as the reader does."""
+    named = "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
+    found = read_translations(places, split, TaskPlan(direction=named))
+    return [text for own in (*found.pieces, *found.labels) for text in own]
+
+
+def pair_input(places: Sequence[str], direction: str) -> str:
+    """The places of a split as `pair:…`, source first; empty for a file of rows.
+
+    Raises:
+        UsageError: two files, and `direction` does not name their endings.
+    """
+    if corpus.is_pair(places[0]):
+        return places[0]
+    if len(places) == 1:
+        if not unpacked_name(places[0].lower())[0].endswith(".tsv"):
+            return ""
+        return f"pair:{places[0]}" + (f":{direction.replace('-', ',')}" if direction else "")
+    # A direction has one hyphen, so that of an ending is an underscore there: pt_BR-en.
+    by_language = {ending(Path(place)).replace("-", "_"): place for place in places}
+    first, second = sorted(by_language)
+    allowed = f"{first}-{second} or {second}-{first} for these files"
+    if sorted(direction.split("-")) != [first, second]:
+        cure = f"For example <task.direction={first}-{second}>, source language first."
+        raise bad_setting("<task.direction>", allowed, direction or "nothing", cure)
+    return "pair:{},{}".format(*(by_language[name] for name in direction.split("-")))
+
+
+def languages_of(places: Sequence[str], plan: TaskPlan) -> tuple[str, str]:
+    """The names of both sides, source first: languages, columns, or `text` and `translation`."""
+    if plan.direction:
+        source, target = plan.direction.split("-")
+        return source, target
+    named = pair_input(places, "")
+    if not named:
+        return "text", _TRANSLATION
+    return corpus.sides(corpus.find([named], ReadPlan(), spool=Path(), role="task"))
+
+
+def ending(path: Path) -> str:
+    """The last ending of a file's name without its compression, such as `de`."""
+    return unpacked_name(path.name)[0].rpartition(".")[2]
+
+
+def _parse(value: object) -> list[str] | None:
+    return [value.strip()] if isinstance(value, str) and value.strip() else None

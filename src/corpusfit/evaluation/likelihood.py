@@ -1,0 +1,220 @@
+"""A causal model, and the likelihood of tokens under it.
+
+What: log-likelihoods of the last tokens of sequences: windows of a long text, or a prompt with its
+continuation.
+Why: the sequences are those of EleutherAI's lm-evaluation-harness, so the figures are, too.
+Trade-off: sequences that begin alike are each computed whole.
+
+Reference: Gao et al. (2021), A framework for few-shot language model evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import ModelError, TrainingError
+from corpusfit.embed.batches import token_batches
+from corpusfit.embed.folders import ADAPTER, find, transformer_folder
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit
+from corpusfit.training.adapters import model_under, open_adapted
+from corpusfit.training.batches import PADDING
+from corpusfit.training.crossentropy import cross_entropies
+from corpusfit.training.failures import naming_memory_errors
+from corpusfit.training.models import MODEL, missing_weights, reads_ahead
+from corpusfit.training.objectives import Network
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
+
+_SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
+_AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
+
+_UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
+
+TokenSequence = tuple[list[int], int]
+"""Token ids, of which a number at the end is predicted from all before them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """A causal model that is ready to be asked.
+
+    Attributes:
+        network: the model; each sequence has its own row.
+        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
+        special: its special tokens.
+        start: the tokens before a text: those of the tokenizer, or else the one that begins texts,
+            or else the one that ends them.
+        context: most tokens that the model reads at once.
+    """
+
+    network: Network
+    tokenizer: Any
+    special: SpecialTokens
+    start: tuple[int, ...]
+    context: int
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text, without special tokens."""
+        return [e.ids for e in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+    def windows(self, tokens: list[int]) -> Iterator[TokenSequence]:
+        """The sequences that predict each token of a text once.
+
+        Windows follow on each other; the last one reaches back to be full, and predicts only what
+        is new. The first predicts the first token from `start`.
+        """
+        whole = [*self.start, *tokens]
+        first = min(len(whole), self.context + 1)
+        if tokens:
+            yield whole[:first], first - len(self.start)
+        for begin in range(first, len(whole), self.context):
+            end = min(begin + self.context, len(whole))
+            yield whole[max(0, end - self.context - 1) : end], end - begin
+
+    def log_likelihoods(
+        self,
+        sequences: Sequence[TokenSequence],
+        on_done: Callable[[NDArray[np.int64]], None] | None = None,
+    ) -> NDArray[np.float64]:
+        """The log-likelihood of the predicted tokens of each of n sequences, in nats.
+
+        Args:
+            sequences: sequences of at most `context` + 1 tokens.
+            on_done: called with the numbers of the sequences of each finished batch.
+
+        Returns:
+            float64 [n]. How sequences share batches changes them by rounding only.
+
+        Raises:
+            TrainingError: memory ran out.
+        """
+        import torch
+
+        network, model = self.network, self.network.predictor.model
+        lengths = np.array([len(ids) - 1 for ids, _ in sequences], np.int64)
+        budget = min(_AT_ONCE, BATCH_TOKENS[model.device.type])
+        found = np.zeros(len(sequences))
+        out_of_memory = TrainingError(
+            f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
+            "<likelihood.context>."
+        )
+        for numbers in token_batches(lengths, budget):
+            width = int(lengths[numbers[0]])
+            ids = np.full((len(numbers), width), self.special.pad, np.int64)
+            chunk = np.full(ids.shape, PADDING, np.int64)
+            at, wanted = [], []
+            for row, number in enumerate(numbers.tolist()):
+                sequence, predicted = sequences[number]
+                end = len(sequence) - 1
+                ids[row, :end], chunk[row, :end] = sequence[:-1], 0
+                at.append(np.arange(end - predicted, end) + row * width)
+                wanted.append(sequence[-predicted:])
+            with torch.no_grad(), network.scope(), naming_memory_errors(out_of_memory):
+                tensors = (torch.from_numpy(x).to(model.device) for x in (ids, chunk))
+                places, labels = (
+                    torch.from_numpy(np.concatenate(x)).to(model.device) for x in (at, wanted)
+                )
+                inputs = network.inputs(*tensors)
+                logits = network.predictor.logits(network.call, inputs, places)
+                losses = cross_entropies(logits, labels).double().cpu().numpy()
+            counts = [len(own) for own in wanted]
+            found[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
+            if on_done is not None:
+                on_done(numbers)
+        return found
+
+
+def open_decoder(name: str, hardware: Hardware, context: int | None, most: int = 0) -> Decoder:
+    """Open a causal model: a folder, an adapter's folder, or a hub id.
+
+    Args:
+        name: the model.
+        hardware: device and precision.
+        context: most tokens at once; None for the model's limit.
+        most: most tokens at once where `context` is None; 0 for any number.
+
+    Raises:
+        UsageError: the name is neither a folder nor a hub id.
+        ModelError: the model cannot be loaded, or is not causal.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    model, tokenizer = open_causal(name, hardware)
+    special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
+    ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    start = special.prefix or tuple(end for end in ends if end is not None)[:1]
+    if not start:
+        raise ModelError(
+            f"<model.name>: the tokenizer of {name} has no token that begins or ends a text, so "
+            "the first token of a text has no likelihood. Set its bos_token or eos_token."
+        )
+    stated = getattr(model.config, "max_position_embeddings", None)
+    limit = position_limit(model) if stated else _UNLIMITED
+    context = min(context or most or limit, limit)
+    predictor = Predictor(model)
+    network = Network(predictor, model, None, hardware.precision == "bf16")
+    return Decoder(network, backend_tokenizer(tokenizer, name), special, start, context)
+
+
+def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
+    """The causal model of transformers on its device, and its tokenizer; raises `open_decoder`'s.
+
+    Args:
+        name: a folder, an adapter's folder, or a hub id.
+        hardware: device and attention.
+    """
+    place = find(name, setting=_SETTING)
+    if not (place / ADAPTER).is_file():
+        place = transformer_folder(place, _SETTING)
+    model = open_adapted(place, _Causal(name, hardware.attention))
+    with loading(f"<model.name>: the tokenizer of {name}"):
+        tokenizer = load_tokenizer(model_under(place), f"<model.name>: {name}")
+    return model.to(hardware.device), tokenizer
+
+
+@dataclass
+class _Causal:
+    """An auto class for `open_adapted` that opens a causal language model."""
+
+    name: str
+    attention: str
+
+    def from_pretrained(self, folder: Any, **options: Any) -> Any:
+        """Open the model; raises `ModelError` if it is not causal or not complete."""
+        import transformers
+
+        config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+        if config.is_encoder_decoder:
+            raise self._unfit("it is an encoder-decoder")
+        opening = transformers.AutoModelForCausalLM.from_pretrained
+        options["output_loading_info"] = True
+        try:
+            model, info = opening(folder, attn_implementation=self.attention, **options)
+        except ValueError as e:
+            if "Unrecognized configuration class" in str(e):
+                raise self._unfit("its architecture predicts no next token") from e
+            if "scaled_dot_product_attention" not in str(e):
+                raise
+            model, info = opening(folder, attn_implementation="eager", **options)
+        model.eval()
+        if reads_ahead(model):
+            raise self._unfit("its attention is not causal")
+        lacking = [n for own in missing_weights(model, info["missing_keys"]) for n in own]
+        if lacking:
+            raise ModelError(
+                f"<model.name>: {self.name} lacks weights of a {type(model).__name__}: "
+                f"{lacking[0]} is missing. Name a folder with the complete model."
+            )
+        return model
+
+    def _unfit(self, why: str) -> ModelError:
+        return ModelError(
+            f"<model.name>: {self.name} has no likelihood of text: {why}. Name a causal language "
+            "model, such as gpt2, or leave out <task.kind> to fine-tune this one on a labelled "
+            "task."
+        )

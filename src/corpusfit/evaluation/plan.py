@@ -1,0 +1,331 @@
+"""The plan of an evaluation: every setting with its default and its check, in groups."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.options import Option
+from corpusfit.core.plan import (
+    Columns,
+    Device,
+    Escape,
+    Normalise,
+    Query,
+    Quote,
+    Separator,
+    check_direction,
+    check_languages,
+    check_mark,
+)
+from corpusfit.core.settings import SEED, Group, Settings, one_of
+from corpusfit.evaluation.likelihood_plan import LikelihoodPlan
+from corpusfit.evaluation.registry import load, metrics, names
+from corpusfit.training.decode_plan import DecodePlan
+from corpusfit.training.plan import ADAPTERS, Clip, Precision, WeightDecay
+
+KINDS = names()
+AUGMENTS = ("tfidf", "backtranslate")
+
+
+@dataclass(frozen=True)
+class HeadPlan(Group, group="model"):
+    """The model to fine-tune."""
+
+    name: Annotated[
+        str,
+        Option(
+            "Model to fine-tune: a model folder, an adapter's folder, a Hugging Face hub id or "
+            "`minilm`",
+            "model",
+            default="none; required",
+            metavar="MODEL",
+        ),
+    ] = ""
+    adapter: Annotated[
+        str,
+        Option(
+            "Adapter to train with the head, in place of all weights",
+            "adapter",
+            default="none",
+            more="An adapter's folder trains its own adapter",
+            allowed=ADAPTERS,
+        ),
+    ] = ""
+    reduction: Annotated[
+        int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
+    ] = 2
+    rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
+    frozen: Annotated[
+        bool,
+        Option(
+            "Leave the model as it is, and classify its embeddings by logistic regression",
+            "frozen",
+        ),
+    ] = False
+
+    def _check_together(self) -> None:
+        if self.frozen and self.adapter:
+            allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
+            raise bad_setting("<model.adapter>", allowed, self.adapter, cure)
+
+
+@dataclass(frozen=True)
+class TaskPlan(Group, group="task"):
+    """The task and its metric."""
+
+    kind: Annotated[
+        str,
+        Option(
+            "Kind of task: `classification` of texts, `few_shot` classification without training, "
+            "`language_modelling` (bits per byte of plain text), `lm_eval` (a task of "
+            "lm-evaluation-harness), `multilabel` classification, `regression`, `tagging` of "
+            "words, `translation`, or `auto` (by format and labels)",
+            "kind",
+            metavar="KIND",
+            allowed=("auto", *KINDS),
+        ),
+    ] = "auto"
+    metric: Annotated[
+        str,
+        Option(
+            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall`, "
+            "`binary_f1` (of one of two labels) or `spearman`; all of the kind of task are stored",
+            "metric",
+            default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
+            "numbers, bleu of translations, neg_bits_per_byte of plain text",
+            more="Chooses the best epoch, too",
+            metavar="NAME",
+        ),
+    ] = "auto"
+    positive: Annotated[
+        str,
+        Option(
+            "Of two labels the one that `binary_f1`, `binary_precision` and `binary_recall` are of",
+            default="the second in order, as of 0 and 1, neg and pos, no and yes",
+            metavar="LABEL",
+        ),
+    ] = ""
+    text_field: Annotated[
+        str, Option("Field or column with the text", "text_field", metavar="NAME")
+    ] = "text"
+    label_field: Annotated[str, Option("Field with the label", "label_field", metavar="NAME")] = (
+        "label"
+    )
+    label_names: Annotated[
+        str,
+        Option(
+            "Names of the numbers of tags, or of the classes of a multi-label task, from 0, "
+            "separated by commas",
+            default="those of the Hugging Face dataset",
+        ),
+    ] = ""
+    direction: Annotated[
+        str,
+        Option(
+            "Languages of a translation task, source first, such as `de-en`",
+            "direction",
+            default="by the names in pair:…",
+            more="They are the endings of its files, or the columns of its .tsv",
+            metavar="FROM-TO",
+        ),
+    ] = ""
+    normalise: Normalise = ""
+    separator: Separator = ""
+    quote: Quote = '"'
+    escape: Escape = ""
+    columns: Columns = ""
+    query: Query = ""
+    dev_share: Annotated[
+        float,
+        Option(
+            "Share of the training examples that becomes dev if the task has none", above=0, below=1
+        ),
+    ] = 0.1
+    test_share: Annotated[
+        float,
+        Option(
+            "Share of the training examples that becomes test if the task has none",
+            above=0,
+            below=1,
+        ),
+    ] = 0.2
+    dev_size: Annotated[
+        int, Option("Number of dev examples to use, drawn by the seed; 0 uses all", least=0)
+    ] = 0
+    test_size: Annotated[
+        int, Option("Number of test examples to use, drawn by the seed; 0 uses all", least=0)
+    ] = 0
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
+        for name in ("separator", "quote", "escape"):
+            check_mark(f"<task.{name}>", getattr(self, name))
+        check_direction("<task.direction>", self.direction)
+        check_languages("<task.normalise>", self.normalise)
+        check_metric("<task.metric>", self.metric, self.kind)
+
+
+@dataclass(frozen=True)
+class FinetunePlan(Group, group="finetune"):
+    """The fine-tuning; `settled` sets what is left out, by the kind of task.
+
+    Reference: TADPOLE, section 4, for texts; mDAPT, section 4.1, for tagging.
+    """
+
+    epochs: Annotated[
+        int | None,
+        Option(
+            "Highest number of passes over the training examples",
+            "epochs",
+            default="5 for texts, 100 for tagging, 30 for tagging with an adapter",
+            above=0,
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        Option(
+            "Highest learning rate",
+            "rate",
+            default="3e-5 for texts, 2e-5 for tagging, 1e-4 for tagging with an adapter",
+            more="Of AdamW; it falls linearly to 0",
+            above=0,
+        ),
+    ] = None
+    batch: Annotated[
+        int | None,
+        Option("Examples per step", "batch", default="8 for texts, 32 for tagging", above=0),
+    ] = None
+    length: Annotated[
+        int | None,
+        Option(
+            "Most tokens per example; longer ones are truncated",
+            "length",
+            default="the model's limit, and at most 128 for tagging",
+            more="Special tokens included",
+            least=8,
+        ),
+    ] = None
+    warmup: Annotated[
+        float | None,
+        Option(
+            "Share of the steps over which the learning rate rises",
+            default="0.1 for texts, 0 for tagging",
+            least=0,
+            most=1,
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        Option(
+            "Number of epochs without a better dev score after which to stop; 0 never stops early",
+            default="0 for texts, 25 for tagging, 0 for tagging with an adapter",
+            least=0,
+        ),
+    ] = None
+    decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
+    device: Device = "auto"
+
+
+@dataclass(frozen=True)
+class AugmentPlan(Group, group="augment"):
+    """The augmentation of training examples with the same label (Xie et al. 2019)."""
+
+    kind: Annotated[
+        str,
+        Option(
+            "Augmentation of the training examples",
+            "augment",
+            default="none",
+            more="`tfidf` replaces uninformative words",
+            allowed=AUGMENTS,
+        ),
+    ] = ""
+    copies: Annotated[int, Option("Number of augmented copies of each example", above=0)] = 1
+    share: Annotated[
+        float, Option("Mean share of a text's words that `tfidf` replaces", above=0, below=1)
+    ] = 0.3
+    mt: Annotated[
+        str,
+        Option(
+            "Model that translates to another language, for <augment.kind=backtranslate>",
+            "mt",
+            default="none",
+            metavar="MODEL",
+        ),
+    ] = ""
+    mt_back: Annotated[
+        str,
+        Option(
+            "Model that translates back to the source language, for <augment.kind=backtranslate>",
+            "mt_back",
+            default="none",
+            metavar="MODEL",
+        ),
+    ] = ""
+
+    def _check_together(self) -> None:
+        models = bool(self.mt) + bool(self.mt_back)
+        if models != (2 if self.kind == "backtranslate" else 0):
+            allowed = "both given with <augment.kind=backtranslate>, and left out without it"
+            named = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
+            came = " ".join(f"<augment.{name}={value}>" for name, value in named if value)
+            cure = (
+                "For example <augment.kind=backtranslate> <augment.mt=EN_DE> "
+                "<augment.mt_back=DE_EN>."
+            )
+            raise bad_setting("<augment.mt> and <augment.mt_back>", allowed, came, cure)
+
+
+@dataclass(frozen=True)
+class EvaluatePlan(Settings):
+    """Every setting of an evaluation that can change its scores, except the number of seeds."""
+
+    model: HeadPlan = HeadPlan()
+    task: TaskPlan = TaskPlan()
+    finetune: FinetunePlan = FinetunePlan()
+    augment: AugmentPlan = AugmentPlan()
+    decode: DecodePlan = field(default_factory=DecodePlan)
+    likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
+    seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
+
+    def _check_together(self) -> None:
+        for name in ("epochs", "rate", "batch", "warmup", "patience"):
+            value = getattr(self.finetune, name)
+            if self.model.frozen and value is not None:
+                allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
+                raise bad_setting(f"<finetune.{name}>", allowed, value, cure)
+
+
+def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
+    """Raise `UsageError` unless a metric is `auto` or one of a kind of task (`auto`: any)."""
+    if metric != "auto":
+        one_of(setting, metric, ("auto", *metrics(kind)))
+
+
+def metric_of(plan: TaskPlan, kind: str) -> str:
+    """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
+    check_metric("<task.metric>", plan.metric, kind)
+    return load(kind).default_metric if plan.metric == "auto" else plan.metric
+
+
+def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
+    """The plan with every setting that was left out set by the kind of task.
+
+    Args:
+        plan: the plan of the user.
+        kind: kind of the task.
+        adapter: whether an adapter is trained in place of the model.
+        longest: most tokens that the model takes.
+    """
+    task_type = load(kind)
+    start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
+    given = {name: value for name, value in vars(plan.finetune).items() if value is not None}
+    finetune = dataclasses.replace(start, **given)
+    finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
+    task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
+    return dataclasses.replace(plan, finetune=finetune, task=task)

@@ -1,0 +1,1 @@
+"""One kind of task per file; `evaluation/registry.py` finds them."""

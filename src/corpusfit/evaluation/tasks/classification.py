@@ -1,0 +1,70 @@
+"""Classification: one class of a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.evaluation.contract import TaskType, in_order
+from corpusfit.evaluation.metrics import BINARY, METRICS, tallies
+from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.evaluation.task import Examples, Task
+
+
+class Classification(TaskType):
+    """One class of a text, with cross-entropy; metrics are those of scikit-learn.
+
+    Reference: TADPOLE, section 4.
+    """
+
+    forms = ("rows", "rct")
+    usual = True
+    metrics = (*METRICS, *BINARY)
+    default_metric = "macro_f1"
+    one_class = True
+
+    def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
+        """Of two labels the positive one second, so that `BINARY` is of the second."""
+        if not plan.positive and plan.metric not in BINARY:
+            return labels
+        if len(labels) != 2:
+            setting, came = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
+            allowed = f"a metric of all classes, as the task has {len(labels):,} labels and not two"
+            if not came:
+                allowed, came = f"left out, as the task has {len(labels):,} labels", plan.positive
+            cure = f"The labels are {', '.join(labels[:8])}{', …' * (len(labels) > 8)}."
+            raise bad_setting(f"<task.{setting}>", allowed, came, cure)
+        if plan.positive and plan.positive not in labels:
+            raise bad_setting("<task.positive>", " or ".join(labels), plan.positive)
+        return labels[::-1] if plan.positive == labels[0] else labels
+
+    def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """All; those of two classes only where there are two."""
+        return self.metrics if len(labels) == 2 else METRICS
+
+    def learned(self, labels: set[str], examples: int) -> list[str]:
+        """The classes of train."""
+        if len(labels) < 2:
+            raise InputError(
+                f"<.task> must have two or more labels in train; all {examples:,} examples have "
+                f"the label {next(iter(labels))!r}. Check <task.label_field>."
+            )
+        return in_order(labels)
+
+    def constant(self, task: Task) -> dict[str, float]:
+        """The metrics of the most frequent class of train; of several, the first."""
+        answer = np.bincount(task.train.flat).argmax()
+        answers = np.full(len(task.test), answer, np.int32)
+        return self.measure(task.labels, task.test, answers)
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Counts of texts (column 0) and of the texts of each class."""
+        gold, owner = examples.flat, np.arange(len(examples))
+        right = gold == answers
+        counted = [(owner[right], gold[right]), (owner, answers), (owner, gold)]
+        return tallies(right, examples.lengths, counted, len(labels))

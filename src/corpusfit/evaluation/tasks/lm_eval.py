@@ -1,0 +1,167 @@
+"""Tasks of lm-evaluation-harness, by name or as a YAML file, answered by a causal model as it is.
+
+What: lm-eval reads the task, writes the prompts and scores each example; the model is opened here.
+Why: hundreds of published tasks, each with the figures that others report, and for the difference
+of two models the paired test and interval of every other kind.
+Trade-off: only metrics that are means over examples, as only those can be resampled; lm-eval's own
+means of groups, which may weight subtasks alike, are not repeated: every example counts once.
+
+Reference: Gao et al. (2021), A framework for few-shot language model evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.artifacts import user_path
+from corpusfit.core.errors import CorpusfitError, InputError, TrainingError, bad_setting
+from corpusfit.embed.hardware import Hardware
+from corpusfit.evaluation.contract import Answering, TaskType
+from corpusfit.evaluation.likelihood import open_causal
+from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
+from corpusfit.evaluation.task import Examples, Task
+from corpusfit.text.files import first_line
+from corpusfit.training.failures import naming_memory_errors
+
+_BATCH = 8
+_OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller <likelihood.context>.")
+
+_Key = tuple[str, int]
+"""A task of lm-eval, of several in a group, and the number of an example in it."""
+
+
+class LmEval(TaskType):
+    """A task that lm-eval reads and scores.
+
+    An example is what the model is asked, with its `_Key` and the right answer, as JSON. An answer
+    has the value of each of `metrics`, None where the task lacks it.
+    """
+
+    forms = ()
+    group = "likelihood"
+    uses_train = False
+    doing = "answer"
+    metrics = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
+    default_metric = "acc"
+    augmentations = ()
+
+    def read(self, place: str, plan: TaskPlan) -> Task:
+        """The examples of a task by name, or of a YAML file; lm-eval downloads what it names.
+
+        Raises:
+            UsageError: lm-eval is not installed, or the task has no such metric.
+            InputError: lm-eval cannot load the task.
+        """
+        file = user_path(place).absolute()
+        name, place = (file.stem, str(file)) if file.is_file() else (place, place)
+        try:
+            asked = _evaluated(place, "dummy")
+        except CorpusfitError:
+            raise
+        except Exception as e:
+            raise InputError(
+                f"<.task={place}> must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
+                f"them), or a YAML file. lm-eval says: {type(e).__name__}: {first_line(e)}."
+            ) from e
+        has = [m for m in self.metrics if all(m in sample for sample in asked.values())]
+        wanted = metric_of(plan, self.kind)
+        if wanted not in has:
+            own = ", ".join(next(iter(asked.values()))["metrics"])
+            cure = f"{name} has {own}."
+            raise bad_setting("<task.metric>", " or ".join(has) or "of another task", wanted, cure)
+        pieces = [[_as_text(key, sample)] for key, sample in asked.items()]
+        test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
+        return Task(name, self.kind, (), 0, none, none, test, place=place)
+
+    def open_model(
+        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
+    ) -> Answering:
+        """Answer by lm-eval's own HFLM, around the model that is opened as for other kinds."""
+        model, tokenizer = open_causal(plan.model.name, hardware)
+
+        def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
+            from lm_eval.models.huggingface import HFLM
+
+            opened = HFLM(
+                model,
+                tokenizer=tokenizer,
+                max_length=plan.likelihood.context,
+                device=hardware.device,
+                batch_size=_BATCH,
+                mixed_precision_dtype="bfloat16" if hardware.precision == "bf16" else None,
+            )
+            keys = [_key(text) for text in examples.texts()]
+            with naming_memory_errors(_OUT_OF_MEMORY):
+                found = _evaluated(task.place, opened, keys)
+            on_done(len(examples))
+            values = [[found[key].get(metric) for metric in self.metrics] for key in keys]
+            return [[None if v is None else float(v) for v in own] for own in values], 0
+
+        return answer
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """float64 [n, 3, metrics]: the value, nothing, and whether the task has the metric."""
+        values = np.asarray(answers, np.float64)
+        has = np.isfinite(values)
+        return np.stack([np.where(has, values, 0.0), np.zeros(values.shape), has], 1)
+
+    def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
+        """The mean of a metric, of sums [..., 3, metrics]; NaN where the task lacks it."""
+        value, _, count = np.moveaxis(summed[..., self.metrics.index(name)], -1, 0)
+        missing = np.full(value.shape, np.nan)
+        return np.asarray(np.divide(value, count, out=missing, where=count > 0), np.float64)
+
+
+def _evaluated(
+    place: str, model: Any, keys: list[_Key] | None = None
+) -> dict[_Key, Mapping[str, Any]]:
+    """What lm-eval logs of each example, by the first of its task's filters.
+
+    Args:
+        place: name of a task, or path of a YAML file.
+        model: as lm-eval takes it; `dummy` answers at random.
+        keys: the examples (default: all).
+    """
+    try:
+        import lm_eval
+        from lm_eval.tasks import TaskManager
+    except ImportError as e:
+        allowed, cure = "another kind without lm-eval", "Install it with `pip install lm-eval`."
+        raise bad_setting("<task.kind>", allowed, "lm_eval", cure) from e
+    file = Path(place)
+    own = {"include_path": str(file.parent), "include_defaults": False} if file.is_file() else {}
+    asked: dict[str, list[int]] = {}
+    for name, number in sorted(keys or ()):
+        asked.setdefault(name, []).append(number)
+    manager = TaskManager(**own)
+    loaded = manager.load([place])["tasks"]
+    logged = lm_eval.simple_evaluate(
+        model,
+        tasks=[task for name, task in loaded.items() if not asked or name in asked],
+        samples=asked or None,
+        task_manager=manager,
+        bootstrap_iters=0,
+    )["samples"]
+    found: dict[_Key, Mapping[str, Any]] = {}
+    for name, samples in logged.items():
+        for sample in samples:
+            found.setdefault((name, sample["doc_id"]), sample)
+    return found
+
+
+def _as_text(key: _Key, sample: Mapping[str, Any]) -> str:
+    facts = {"example": key, "asked": sample["arguments"], "target": sample["target"]}
+    return json.dumps(facts, ensure_ascii=False, default=str)
+
+
+def _key(text: str) -> _Key:
+    name, number = json.loads(text)["example"]
+    return name, number

@@ -1,0 +1,162 @@
+"""Multi-label classification: any number of labels of a text."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.evaluation.metrics import from_counts, tallies
+from corpusfit.evaluation.task import Examples, Task
+
+if TYPE_CHECKING:
+    import torch
+
+
+_SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
+"""What says whether an example has a class, by the value in a multi-hot list."""
+
+
+class Multilabel(TaskType):
+    """Any number of labels of a text, each with a binary cross-entropy and the threshold 1/2.
+
+    Labels are stored and answered as one 0 or 1 for each label of the task. Metrics are those of
+    scikit-learn for indicator matrices: accuracy asks for the exact set, and macro averages are
+    over all labels of the task, with 0 for one that neither occurs nor is predicted.
+
+    Reference: Tsoumakas and Katakis (2007), Multi-Label Classification: An Overview.
+    """
+
+    wants = "a list of labels, also as a JSON string"
+    default_metric = "micro_f1"
+
+    def claims(self, labels: Sequence[object]) -> bool:
+        """Whether all are lists, perhaps as text."""
+        return all(
+            isinstance(value, list) or (isinstance(value, str) and _is_written(value))
+            for value in labels
+        )
+
+    def parse(self, value: object) -> list[Any] | None:
+        """The items of a list, of its text, or a single one; a list may be empty."""
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            text = value.strip()
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                try:  # as pandas writes a list to CSV
+                    value = ast.literal_eval(text)
+                except (ValueError, SyntaxError, MemoryError, RecursionError):
+                    return None
+        items = value if isinstance(value, list) else [value]
+        usable = all(item in (0.0, 1.0) or super(Multilabel, self).parse(item) for item in items)
+        return items if usable else None
+
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """The labels of each example, each once; those of multi-hot lists by their places.
+
+        Lists of train that are all of one length, two or more, and hold nothing but 0 and 1, or
+        false and true, are multi-hot: as class numbers, every example would have the same classes.
+        """
+        train = splits["train"].labels
+        length = len(train[0]) if train else 0
+        hot = length > 1 and all(len(row) == length and _SWITCH.keys() >= {*row} for row in train)
+        if hot and names and len(names) != length:
+            allowed = f"{length} names, as the labels are lists of {length}"
+            raise bad_setting("<task.label_names>", allowed, ",".join(names))
+        places = names or list(map(str, range(length)))
+        changed = {}
+        for split, labelled in splits.items():
+            rows = []
+            for row in labelled.labels:
+                if hot and (len(row) != length or not _SWITCH.keys() >= {*row}):
+                    raise InputError(
+                        f"<.task> must have lists of {length} labels that are 0 or 1, as all of "
+                        f"train are; {split} has {row[:8]}. Check <task.label_field>."
+                    )
+                if hot:
+                    own = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
+                else:
+                    own = [_name(label, names) for label in _once(row, split)]
+                rows.append(list(dict.fromkeys(own)))
+            changed[split] = dataclasses.replace(labelled, labels=rows)
+        if hot:
+            called = ", ".join(places[:8]) + (", …" if length > 8 else "")
+            return changed, [f"Labels are 0 or 1 for each of {length} classes: {called}."]
+        numbered = any(isinstance(label, int) for row in train for label in row)
+        return changed, ["Labels are lists of the numbers of classes."] if numbered else []
+
+    def learned(self, labels: set[str], examples: int) -> list[str]:
+        """The labels of train."""
+        if not labels:
+            raise InputError(
+                f"<.task> must have labels in train; the lists of all {examples:,} examples are "
+                "empty. Check <task.label_field>."
+            )
+        return in_order(labels)
+
+    def numbers(self, own: Sequence[str], number: Mapping[str, int]) -> list[float]:
+        """For each label of the task, whether the example has it."""
+        return [int(label in own) for label in number]
+
+    def targets(self, labels: Sequence[float]) -> NDArray[np.float32]:
+        """float32 [1, labels]."""
+        return np.asarray([labels], np.float32)
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor, task: Task) -> torch.Tensor:
+        """Binary cross-entropy, the mean over texts and the labels of train."""
+        import torch
+
+        own = targets[:, : logits.shape[1]]
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, own)
+
+    def answers(self, logits: torch.Tensor, task: Task) -> NDArray[np.int32]:
+        """int32 [m, labels]; labels that train lacks are never predicted."""
+        found = np.zeros((len(logits), len(task.labels)), np.int32)
+        found[:, : logits.shape[1]] = (logits > 0).cpu().numpy()
+        return found
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Counts of texts (column 0) and of the texts with each label."""
+        gold = examples.flat.reshape(len(examples), len(labels))
+        counted = [np.nonzero(items) for items in (gold & answers, answers, gold)]
+        return tallies((gold == answers).all(1), examples.lengths, counted, len(labels))
+
+    def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
+        """A metric of counts."""
+        return from_counts(name, summed, absent=True)
+
+
+def _is_written(value: str) -> bool:
+    """Whether it is the text of a list, as in CSV."""
+    text = value.strip()
+    return text.startswith("[") and text.endswith("]")
+
+
+def _once(row: Sequence[Any], split: str) -> Sequence[Any]:
+    """A list of labels, unless it can be none: of booleans, or with a number twice."""
+    numbers = [label for label in row if not isinstance(label, str)]
+    if len({*numbers}) < len(numbers) or any(isinstance(n, bool | float) for n in numbers):
+        raise InputError(
+            "<.task> must have lists of labels, or lists of one length that are 0 or 1 for every "
+            f"class; {split} has {row[:8]}. Check <task.label_field>, or write the names of each "
+            "example's labels."
+        )
+    return row
+
+
+def _name(label: str | int, names: Sequence[str]) -> str:
+    if names and isinstance(label, int):
+        if not 0 <= label < len(names):
+            raise bad_setting("<task.label_names>", f"names up to number {label}", ",".join(names))
+        return names[label]
+    return str(label)

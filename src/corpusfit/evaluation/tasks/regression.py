@@ -1,0 +1,127 @@
+"""Regression: a number for a text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import InputError
+from corpusfit.evaluation.contract import Splits, TaskType
+from corpusfit.evaluation.task import Examples, Task
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Regression(TaskType):
+    """A number for a text, with the mean squared error, as in semantic textual similarity.
+
+    The head learns standard scores (mean 0, deviation 1 in train), so any unit will do; answers are
+    in the unit of the labels. The error is negated, as in scikit-learn, so that higher is better.
+
+    Spearman's correlation is Pearson's of the ranks in the whole split. Resampling keeps these
+    ranks, so its intervals of `spearman` are approximate; all other metrics are exact in resamples.
+
+    Reference: Cer et al. (2017), SemEval-2017 Task 1, section 4 (Pearson); Devlin et al. (2019).
+    """
+
+    wants = "a number"
+    metrics = ("pearson", "spearman", "neg_mse")
+    default_metric = "pearson"
+
+    def claims(self, labels: Sequence[object]) -> bool:
+        """Whether all are numbers and one has a decimal point."""
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels)
+        return numbers and any(isinstance(v, float) for v in labels)
+
+    def parse(self, value: object) -> list[float] | None:
+        """The number, also from a string; None for infinite ones, which no model can learn."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            return None
+        return [number] if math.isfinite(number) else None
+
+    def labels(self, splits: Splits) -> tuple[tuple[str, ...], int]:
+        """No names, and one output."""
+        if len(splits["train"].different()) < 2:
+            raise InputError(
+                f"<.task> must have different numbers in train; all {len(splits['train']):,} "
+                "examples have the same. Check <task.label_field>."
+            )
+        return (), 1
+
+    def numbers(self, own: Sequence[float], number: Mapping[str, int]) -> list[float]:
+        """The number itself."""
+        return list(own)
+
+    def targets(self, labels: Sequence[float]) -> NDArray[np.float64]:
+        """float64 [1]."""
+        return np.asarray(labels, np.float64)
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor, task: Task) -> torch.Tensor:
+        """Mean squared error of standard scores."""
+        import torch
+
+        mean, deviation = _scale(task)
+        wanted = ((targets - mean) / deviation).to(logits.dtype)
+        return torch.nn.functional.mse_loss(logits[:, 0], wanted)
+
+    def answers(self, logits: torch.Tensor, task: Task) -> NDArray[np.float64]:
+        """float64 [m], in the unit of the labels."""
+        mean, deviation = _scale(task)
+        found: NDArray[np.float64] = logits[:, 0].double().cpu().numpy() * deviation + mean
+        return found
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """float64 [n, 3, 5]: see `score`; numbers less the mean of gold, for accurate sums."""
+        gold = examples.flat
+        values = (gold - gold.mean(), answers - gold.mean())
+        found = np.zeros((len(gold), 3, 5))
+        found[:, 0, 4], found[:, 2, 4] = (answers - gold) ** 2, 1
+        for column, (x, y) in enumerate((values, tuple(map(_ranks, values)))):
+            found[:, 0, 2 * column] = x * y
+            for row, v in ((1, y), (2, x)):
+                found[:, row, 2 * column], found[:, row, 2 * column + 1] = v, v * v
+        return found
+
+    def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
+        """A correlation, 0 for constant numbers, or the negated mean squared error.
+
+        Args:
+            name: one of `metrics`.
+            summed: [..., 3, 5]; columns 0 and 1 of rows 1 (answers) and 2 (gold) are sums and sums
+                of squares, column 0 of row 0 that of products; columns 2 and 3 are the same of
+                ranks; column 4 has the squared error in row 0 and the number of examples in row 2.
+        """
+        n = summed[..., 2, 4]
+        first = 2 * (name == "spearman")
+        both, answer, gold = (summed[..., row, first] for row in range(3))
+        squares = [summed[..., row, first + 1] for row in (1, 2)]
+        if name == "neg_mse":
+            return np.asarray(-summed[..., 0, 4] / n, np.float64)
+        spread = [n * s - v * v for s, v in zip(squares, (answer, gold), strict=True)]
+        spread = [np.where(v > 1e-12 * n * s, v, 0) for v, s in zip(spread, squares, strict=True)]
+        product = np.sqrt(spread[0] * spread[1])
+        found = (n * both - answer * gold) / np.where(product > 0, product, 1)
+        return np.asarray(np.where(product > 0, np.clip(found, -1, 1), 0.0), np.float64)
+
+
+def _scale(task: Task) -> tuple[float, float]:
+    """Mean and standard deviation of the training examples' numbers; 1 if they are equal."""
+    values = task.train.flat
+    return float(values.mean()), float(values.std()) or 1.0
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from the middle one, the mean rank for ties."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place] - (len(values) + 1) / 2

@@ -1,0 +1,149 @@
+"""Tagging: entities in sentences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import InputError, UsageError
+from corpusfit.evaluation.augment import LETTER
+from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.evaluation.encoding import NOWHERE
+from corpusfit.evaluation.formats.tags import as_bio, begins, scheme, strays
+from corpusfit.evaluation.metrics import tallies
+from corpusfit.evaluation.plan import FinetunePlan
+from corpusfit.evaluation.task import Examples
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.special_tokens import SpecialTokens
+
+_OUTSIDE = "O"
+
+
+class Tagging(TaskType):
+    """A tag for each word of a sentence, with cross-entropy; metrics are those of seqeval.
+
+    Reference: mDAPT, section 4.1.
+    """
+
+    forms = ("conll", "conllu", "xlsx", "brat", "tokens")
+    usual = True
+    head = "AutoModelForTokenClassification"
+    predictor = Predictor
+    default_metric = "micro_f1"
+    finetuning = FinetunePlan(epochs=100, rate=2e-5, batch=32, length=128, warmup=0.0, patience=25)
+    with_adapter = {"epochs": 30, "rate": 1e-4, "patience": 0}  # noqa: RUF012
+    augmentations = ("tfidf",)  # translation loses the words of the tags
+
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """Tags in BIO."""
+        written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
+        changed = {
+            split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
+            for split, labelled in splits.items()
+        }
+        if written != "bio":
+            name = "IOB1" if written == "iob1" else "BIOES"
+            note = f"Entities were tagged as {name} and are now as BIO; they are the same ones."
+            return changed, [note]
+        odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
+        return changed, [
+            f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they "
+            f"are the same ones ({n:,})."
+            for split, n in odd.items()
+            if n
+        ]
+
+    def learned(self, labels: set[str], examples: int) -> list[str]:
+        """O, and the other tags of train."""
+        if not labels - {_OUTSIDE}:
+            raise InputError(
+                "<.task> must have entities in train; every word of train is tagged O. Check the "
+                "tags of the train split."
+            )
+        return [_OUTSIDE, *in_order(labels - {_OUTSIDE})]
+
+    def places(
+        self,
+        words: Sequence[str],
+        offsets: Sequence[tuple[int, int]],
+        tokens: int,
+        special: SpecialTokens,
+    ) -> NDArray[np.int64]:
+        """The first token that ends inside each word (Devlin et al. 2019, section 5.3).
+
+        A token may begin with the space before a word.
+        """
+        sizes = np.fromiter(map(len, words), np.int64, len(words))
+        ends = np.cumsum(sizes + 1) - 1
+        begins = ends - sizes
+        stops = np.array([end for _, end in offsets], np.int64)
+        place = np.searchsorted(stops, begins, side="right")
+        starts = np.array([*(begin for begin, _ in offsets), np.iinfo(np.int64).max], np.int64)
+        inside = starts[place] < ends
+        return np.where(inside, place + len(special.prefix), NOWHERE)
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Counts of words (column 0) and of the spans of each entity type, by name.
+
+        Reference: seqeval in its default mode, that of conlleval.
+        """
+        gold, owner = examples.flat, np.repeat(np.arange(len(examples)), examples.lengths)
+        rules = _Rules(labels)
+        true, found = (rules.spans(numbers, owner) for numbers in (gold, answers))
+        right = true[np.isin(true @ rules.key(len(gold)), found @ rules.key(len(gold)))]
+        counted = [(owner[s[:, 1]], s[:, 0]) for s in (right, found, true)]
+        return tallies(gold == answers, examples.lengths, counted, rules.types)
+
+    def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
+        """Words tagged O may be replaced."""
+        if _OUTSIDE not in labels:
+            raise UsageError(
+                "<augment.kind=tfidf> replaces words labelled O; this task has no label O. Leave "
+                "out <augment.kind>."
+            )
+        outside = labels.index(_OUTSIDE)
+        return [
+            [
+                ["", word, ""] if label == outside and LETTER.search(word) else [word]
+                for word, label in zip(pieces, own, strict=True)
+            ]
+            for pieces, own in zip(examples.pieces, examples.labels, strict=True)
+        ]
+
+
+class _Rules:
+    """conlleval's rules for where spans begin and end, tabulated for each pair of labels."""
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        tags = (*labels, _OUTSIDE)  # the last one separates examples
+        of_tag = [tag[1:].split("-", maxsplit=1)[-1] or "_" for tag in tags]
+        outside = np.array([tag[0] == _OUTSIDE for tag in tags])
+        types = sorted({name for name, out in zip(of_tag, outside, strict=True) if not out})
+        self.types = len(types)
+        self._type = np.array([types.index(name) if name in types else -1 for name in of_tag])
+        starts = np.array([[begins(before, tag) for tag in tags] for before in tags])
+        self._begins = starts & ~outside
+        self._ends = (starts | outside) & ~outside[:, None]
+
+    def spans(self, numbers: NDArray[np.int32], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64 [m, 3]: type, first piece and last piece of each span, in order."""
+        border = len(self._type) - 1
+        line = np.full(len(numbers) + (int(owner[-1]) + 1 if len(owner) else 0), border)
+        line[np.arange(len(numbers)) + owner] = numbers
+        before = np.concatenate([[border], line[:-1]]) if len(line) else line
+        begins = np.flatnonzero(self._begins[before, line])
+        ends = np.flatnonzero(self._ends[before, line])
+        first = begins[np.searchsorted(begins, ends) - 1]
+        piece = np.cumsum(line != border) - 1
+        last = ends - 1
+        return np.stack([self._type[before[ends]], piece[first], piece[last]], 1)
+
+    def key(self, pieces: int) -> NDArray[np.int64]:
+        """int64 [3], factors that turn a span into a unique number."""
+        return np.array([pieces * pieces, pieces, 1], np.int64)

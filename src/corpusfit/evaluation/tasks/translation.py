@@ -1,0 +1,209 @@
+"""Translation: a text in another language, found by beam search with a model as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import TrainingError, importing
+from corpusfit.core.languages import USUAL, bleu_tokenizer
+from corpusfit.embed.hardware import Hardware
+from corpusfit.evaluation.contract import Answering, TaskType
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.resampling import Metric
+from corpusfit.evaluation.seq2seq import SETTING, open_translator
+from corpusfit.evaluation.task import Examples, Task
+from corpusfit.training.failures import naming_memory_errors
+from corpusfit.training.translating import translate
+
+_ORDERS, _CHARACTERS, _WORDS = 4, 6, 2
+_BETA = 2**2
+_BLEU = slice(0, _ORDERS)
+_LENGTH = _ORDERS
+_CHRF = {
+    "chrf": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS),
+    "chrf++": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS + _WORDS),
+}
+_SEED, _SHUFFLES, _RESAMPLES = 12_345, 10_000, 1_000
+_BLOCK = 500
+
+
+class Translation(TaskType):
+    """Translations of texts, scored by sacreBLEU's BLEU, chrF and chrF++.
+
+    A model is not fine-tuned: it translates dev and test by beam search. An answer is a string, and
+    so is the label, the reference. `labels` of a task are its languages, source first,
+    and the tokenizer of BLEU if it is not 13a.
+
+    Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores; Popovic (2015, 2017) for
+    chrF and chrF++; Koehn (2004) and Riezler and Maxwell (2005) for the paired tests.
+    """
+
+    forms = ("pairs",)
+    usual = True
+    group = "decode"
+    uses_train = False
+    doing = "translate"
+    truncation = "Texts longer than the model's limit are translated in part"
+    wants = "a string that is not blank"
+    metrics = ("bleu", "chrf", "chrf++")
+    default_metric = "bleu"
+    also_shown = ("chrf",)
+    augmentations = ()
+
+    def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
+        """The reference itself."""
+        return list(own)
+
+    def open_model(
+        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
+    ) -> Answering:
+        """Translate by beam search; nothing is drawn."""
+        model, tokenizer = open_translator(SETTING, plan.model.name, hardware.precision)
+        model.to(hardware.device)
+        out_of_memory = TrainingError(
+            f"Out of memory with {plan.decode.beam} beams. Set a smaller <decode.beam>."
+        )
+
+        def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
+            with naming_memory_errors(out_of_memory):
+                found = translate(model, tokenizer, examples.texts(), plan.decode, on_done=on_done)
+            return list(found.texts), found.truncated
+
+        return answer
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Counts of sacreBLEU for each sentence.
+
+        Returns:
+            int64 [n, 3, 13]: n-grams of 1 to 4 words (matches, those of the translation, nothing),
+            lengths in words (0, translation, reference), and n-grams of 1 to 6 characters and of 1
+            and 2 words (matches, translation, reference).
+        """
+        bleu, chrf = _bleu(labels), _chrf(_WORDS)
+        found = np.zeros((len(examples), 3, _CHRF["chrf++"].stop), np.int64)
+        if not len(examples):
+            return found
+        references = [[str(own[0]) for own in examples.labels]]
+        answered = [str(answer) for answer in answers]
+        words = np.array(bleu._extract_corpus_statistics(answered, references), np.int64)
+        found[:, 0, _BLEU], found[:, 1, _BLEU] = words[:, 2 : 2 + _ORDERS], words[:, 2 + _ORDERS :]
+        found[:, 1, _LENGTH], found[:, 2, _LENGTH] = words[:, 0], words[:, 1]
+        grams = np.array(chrf._extract_corpus_statistics(answered, references), np.int64)
+        for row, place in ((0, 2), (1, 0), (2, 1)):
+            found[:, row, _CHRF["chrf++"]] = grams[:, place::3]
+        return found
+
+    def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
+        """BLEU, chrF or chrF++ in [0, 1], from sums of `tally`."""
+        summed = np.asarray(summed, np.float64)
+        return _bleu_of(summed) if name == "bleu" else _chrf_of(summed[..., _CHRF[name]])
+
+    def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
+        """The signatures of sacreBLEU, of the metrics, for one reference."""
+        metrics = (_bleu(labels), _chrf(0), _chrf(_WORDS))
+        for metric in metrics:
+            metric.num_refs = 1
+        return {n: str(m.get_signature()) for n, m in zip(self.metrics, metrics, strict=True)}
+
+    def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
+        """The paired bootstrap and approximate randomisation of sacreBLEU, with its seed.
+
+        Reference: `sacrebleu.significance` (its defaults: 1,000 resamples, 10,000 shuffles).
+        """
+        bootstrap = _resampled(len(ours))
+        return {
+            name: {
+                "p_bootstrap": _p_bootstrap(ours, base, bootstrap, _metric(self, name)),
+                "p_randomisation": _p_randomisation(ours, base, _metric(self, name)),
+            }
+            for name in self.metrics
+        }
+
+
+def _metric(task_type: Translation, name: str) -> Metric:
+    return lambda summed: task_type.score(name, summed)
+
+
+def _bleu(labels: tuple[str, ...]) -> Any:
+    """The BLEU of sacreBLEU, with the tokenizer of the target language."""
+    with importing("A translation task", "train"):
+        from sacrebleu.metrics import BLEU
+    named = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
+    return BLEU(tokenize=named[0], force=True)
+
+
+def _chrf(words: int) -> Any:
+    with importing("A translation task", "train"):
+        from sacrebleu.metrics import CHRF
+    return CHRF(word_order=words)
+
+
+def _bleu_of(summed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """BLEU of sums [..., 3, k], with exponential smoothing of precisions without a match."""
+    correct, total = summed[..., 0, _BLEU], summed[..., 1, _BLEU]
+    length, wanted = summed[..., 1, _LENGTH], summed[..., 2, _LENGTH]
+    missed = (correct == 0) & (total > 0)
+    smooth = 2.0 ** np.cumsum(missed, -1)
+    counts = np.where(missed, 1 / smooth, correct)
+    precision = counts / np.where(total > 0, total, 1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(precision).mean(-1)
+    brevity = np.minimum(0.0, 1 - wanted / np.where(length > 0, length, 1))
+    any_match = (correct > 0).any(-1) & (length > 0)
+    return np.asarray(np.where(any_match, np.exp(logs + brevity), 0.0), np.float64)
+
+
+def _chrf_of(grams: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The F-score of mean precision and recall over the orders that occur, [..., 3, orders]."""
+    match, answer, gold = (grams[..., row, :] for row in range(3))
+    there = (answer > 0) & (gold > 0)
+    orders = np.maximum(there.sum(-1), 1)
+    precision, recall = (
+        np.where(there, match / np.where(there, of, 1), 0.0).sum(-1) / orders
+        for of in (answer, gold)
+    )
+    both = _BETA * precision + recall
+    found = (1 + _BETA) * precision * recall / np.where(both > 0, both, 1)
+    return np.asarray(found, np.float64)
+
+
+def _resampled(n: int) -> NDArray[np.float32]:
+    """[resamples, n]: how often each sentence is drawn."""
+    drawn = np.random.default_rng(_SEED).choice(n, size=(_RESAMPLES, n), replace=True)
+    times = np.zeros((_RESAMPLES, n), np.float32)
+    np.add.at(times, (np.arange(_RESAMPLES)[:, None], drawn), 1)
+    return times
+
+
+def _summed(weights: NDArray[Any], tallies: NDArray[Any]) -> NDArray[np.float64]:
+    """[rounds, 3, k]: sums of the tallies [n, 3, k] with weights [rounds, n]."""
+    rows = tallies.reshape(len(tallies), -1).astype(np.float64)
+    blocks = [weights[at : at + _BLOCK] for at in range(0, len(weights), _BLOCK)]
+    summed = np.concatenate([block.astype(np.float64) @ rows for block in blocks])
+    return summed.reshape(len(weights), *tallies.shape[1:])
+
+
+def _p_bootstrap(
+    ours: NDArray[Any], base: NDArray[Any], times: NDArray[np.float32], metric: Metric
+) -> float:
+    drawn = np.abs(metric(_summed(times, ours)) - metric(_summed(times, base)))
+    observed = abs(float(metric(ours.sum(0)) - metric(base.sum(0))))
+    return _share(drawn - drawn.mean(), observed)
+
+
+def _p_randomisation(ours: NDArray[Any], base: NDArray[Any], metric: Metric) -> float:
+    sides = np.random.default_rng(_SEED).integers(2, size=(_SHUFFLES, len(ours)), dtype=bool)
+    moved = _summed(sides, base - ours)
+    drawn = metric(ours.sum(0) + moved) - metric(base.sum(0) - moved)
+    return _share(np.abs(drawn), abs(float(metric(ours.sum(0)) - metric(base.sum(0)))))
+
+
+def _share(drawn: NDArray[np.float64], observed: float) -> float:
+    """The share of differences that are larger, as sacreBLEU counts it."""
+    return (int(np.count_nonzero(drawn > observed)) + 1) / (len(drawn) + 1)

@@ -1,0 +1,350 @@
+"""A recipe's settings: tasks, selectors, training variants and seeds, with their checks."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.manifest import versions
+from corpusfit.core.plan import AUTO, Plan
+from corpusfit.core.settings import one_of, positive
+from corpusfit.evaluation.plan import AUGMENTS, EvaluatePlan
+from corpusfit.experiments.entries import BASE, RecipeTask, Search
+from corpusfit.experiments.separation.settings import Separation
+from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
+
+GENERAL, RANDOM, ORACLE, COMPOSE = "general", "random", "oracle", "compose"
+INIT = "init:"
+"""Prefix of an untrained model, as in `init:small`, which every adaptation makes for itself."""
+WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)
+"""Selectors that do not select a part of the corpus."""
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A way to obtain a model: a baseline of TADPOLE's section 4.1, a method, or a variant.
+
+    Attributes:
+        name: `base` (no adaptation), `general` (adapted on the corpus as it is), `task` (adapted on
+            the training texts), `random`, `oracle` (the corpus's sources of the task's domain),
+            `auto`, a method, or the name of a variant, of another model or of a composition.
+        select: settings of its selection; the cell sets the amount and the weights.
+        adapt: settings of its adaptation; the cell sets the model, the weights and the adapter.
+        fractions: fractions of the corpus to select, one column each.
+        weights: use of relevance weights in training, one column each.
+        adapters: adapter that is trained, one column each; empty for all weights.
+        augment: augmentation of the training examples, one column each; empty for none.
+        of: for a cross-domain control, the selector whose model for the task's `other` is used,
+            with all settings of that selector (mDAPT, section 5.2 and Table 5).
+        model: its model in place of the row's (mDAPT, Table 4).
+        compose: recipe of the composition that it adapts on, as `corpusfit compose` takes it.
+        sources: globs for names of the corpus's sources; it adapts on these for every task, as a
+            domain's model that is tested on all domains (Aharoni and Goldberg 2020, Table 4).
+        plain: whether it has neither a method nor a composition: its model is not adapted.
+    """
+
+    name: str
+    select: Plan
+    adapt: AdaptPlan
+    fractions: tuple[float, ...]
+    weights: tuple[str, ...]
+    adapters: tuple[str, ...]
+    augment: tuple[str, ...]
+    of: str = ""
+    model: str = ""
+    compose: str = ""
+    sources: tuple[str, ...] = ()
+    plain: bool = False
+
+    @property
+    def strategy(self) -> str:
+        """What it follows: `base`, `compose`, itself, or for a control the one that it is `of`.
+
+        Named sources are an `oracle` that is the same for every task.
+        """
+        if self.sources:
+            return ORACLE
+        if self.compose or self.plain:
+            return COMPOSE if self.compose else BASE
+        return self.of or self.name
+
+    def model_for(self, task: RecipeTask, model: str) -> str:
+        """The model that it adapts and fine-tunes for a task, in a row of `model`."""
+        return task.models.get(self.of or self.name) or self.model or model
+
+    def has_model(self, task: RecipeTask) -> bool:
+        """Whether it has a cell for a task: one that is only a model may have none."""
+        return not self.plain or bool(self.model_for(task, ""))
+
+    def composition_for(self, task: RecipeTask) -> str:
+        """The recipe of the composition that it adapts on for a task."""
+        return task.compose.get(self.of or self.name) or self.compose
+
+    @property
+    def selects(self) -> bool:
+        """Whether it selects a part of the corpus."""
+        return self.strategy not in WITHOUT_SELECTION
+
+    @property
+    def trains_on_task(self) -> bool:
+        """Whether its models are trained on the task's texts, alone or in a second phase."""
+        return self.strategy == TASK or self.adapt.then_task.on
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether its scores are graded, so that fractions and weights apply."""
+        return self.selects and self.strategy != ORACLE
+
+    def check_fractions(self) -> None:
+        """Raise `UsageError` for a fraction that is not allowed."""
+        for share in self.fractions:
+            if not 0 < share <= 1:
+                raise bad_setting("fractions", "in (0, 1]", share, "For a tenth, use 0.1.")
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        self.check_fractions()
+        for setting, allowed in (
+            ("weights", WEIGHTS),
+            ("adapters", ("", *ADAPTERS)),
+            ("augment", ("", *AUGMENTS)),
+        ):
+            for value in getattr(self, setting):
+                one_of(setting, value, allowed)
+        for setting in ("fractions", "weights", "adapters", "augment"):
+            _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
+        if self.strategy not in (BASE, TASK) and self.adapt.train.steps is None:
+            needed = f"set for {self.name}, as all models train for the same number of steps"
+            cure = "For instance, put train.steps = 2000 in [adapt] (TADPOLE, section 4.1)."
+            raise bad_setting("adapt.train.steps", needed, "nothing", cure)
+        if self.strategy == TASK and self.adapt.then_task.on:
+            cure = "Set it for the other selectors: [selector.NAME.adapt.then_task]."
+            raise bad_setting("adapt.then_task.on", f"left out for {self.name}", True, cure)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a table of results: its rows, columns, models and seeds.
+
+    Two cells differ only in what the table's axes name; every selector has the same columns unless
+    it sets its own.
+
+    Reference: TADPOLE, sections 4 to 4.2 and Table 3.
+
+    Attributes:
+        name: name of the table.
+        models: model folders or hub ids that are adapted and fine-tuned, or untrained ones such as
+            `init:small`.
+        tasks: the rows.
+        selectors: the columns, with their settings.
+        corpus: inputs to select from.
+        evaluate: settings of the fine-tunings.
+        search: settings of the fine-tunings that are found for each task; None for no search.
+        seeds: number of fine-tunings per cell.
+        seed: first random seed of the fine-tunings, and that of selections and adaptations.
+        train_sizes: numbers of training examples, each a task of its own (TADPOLE, section 4.2);
+            empty for all examples.
+        adaptations: adapted models per cell; fine-tuning k starts from number k modulo this.
+        compare: the column that all others are compared with.
+        pairs: further pairs of columns to compare.
+        separation: measures how well methods separate target texts from corpus texts, in place of
+            adapting and fine-tuning; None to adapt and fine-tune.
+        keep_overlap: train on copies of dev and test texts too.
+        watts: power of a busy processor core in watts, for the estimate of energy.
+        gpu_watts: power of a busy GPU in watts.
+    """
+
+    name: str
+    models: tuple[str, ...]
+    tasks: tuple[RecipeTask, ...]
+    selectors: tuple[Selector, ...]
+    corpus: tuple[str, ...] = ()
+    evaluate: EvaluatePlan = field(default_factory=EvaluatePlan)
+    search: Search | None = None
+    seeds: int = 8
+    seed: int = 0
+    train_sizes: tuple[int, ...] = ()
+    adaptations: int = 1
+    compare: str = BASE
+    pairs: tuple[tuple[str, ...], ...] = ()
+    keep_overlap: bool = False
+    separation: Separation | None = None
+    watts: float = 10.0
+    gpu_watts: float = 400.0
+
+    @property
+    def every_model(self) -> dict[str, str]:
+        """All models that are adapted or fine-tuned, each with the first key that names it."""
+        found = dict.fromkeys(self.models, "<model.name>")
+        for selector in self.selectors:
+            found.setdefault(selector.model, f"selector.{selector.name}.model")
+        for task in self.tasks:
+            for column, model in task.models.items():
+                found.setdefault(model, f"tasks.models.{column} of {task.name}")
+        found.pop("", None)
+        return found
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be equal to resume in a folder; each step has a digest of its own."""
+        own = {"corpusfit": versions()["corpusfit"]}
+        return {"command": "run", "recipe": self.name, "versions": own}
+
+    def check(self) -> Recipe:
+        """The recipe itself, if every value is allowed.
+
+        Raises:
+            UsageError: names the setting, what is allowed, what came, and the cure.
+        """
+        if not self.name:
+            raise bad_setting("name", "set: the table's name", "nothing")
+        for setting in ("models", "tasks", "selectors"):
+            _require_distinct(setting, [getattr(t, "name", t) for t in getattr(self, setting)])
+        for setting in ("seeds", "adaptations", "watts", "gpu_watts"):
+            positive(setting, getattr(self, setting))
+        if self.adaptations > self.seeds:
+            allowed = f"at most seeds ({self.seeds}), as every adapted model is fine-tuned"
+            raise bad_setting("adaptations", allowed, self.adaptations)
+        if not 0 <= self.seed < 2**31 - self.seeds:
+            raise bad_setting("seed", "0 or more, and below 2^31", self.seed)
+        for size in self.train_sizes:
+            positive("train_sizes", size)
+        if self.separation is not None:
+            self._check_separation(self.separation)
+            return self
+        entries: list[RecipeTask | Selector] = [*self.tasks, *self.selectors]
+        for entry in entries:
+            entry.check()
+        self._check_columns_of_tasks()
+        self._check_names()
+        self._check_untrained()
+        self._check_others()
+        self._check_search()
+        return self
+
+    def _check_separation(self, separation: Separation) -> None:
+        """Raise `UsageError` for a selector without a method, or an unknown task of a target."""
+        separation.check()
+        if not self.corpus:
+            raise bad_setting("corpus", "set for [separation]", "nothing")
+        for selector in self.selectors:
+            method = selector.select.method.name
+            if selector.strategy in WITHOUT_SELECTION or method in (AUTO, ORACLE):
+                allowed = "methods that score each unit alone, as the recipe has [separation]"
+                raise bad_setting("selectors", allowed, selector.name)
+            selector.check_fractions()
+        names = [task.name for task in self.tasks]
+        for tasks in separation.targets.values():
+            for name in tasks:
+                if name not in names:
+                    raise unknown_name("separation.targets", name, names)
+
+    def _check_columns_of_tasks(self) -> None:
+        """Raise `UsageError` for a task's model or composition of a selector that is not there."""
+        names = [selector.name for selector in self.selectors]
+        for task in self.tasks:
+            for name in (*task.models, *task.compose):
+                if name not in names:
+                    raise unknown_name(f"tasks.models or tasks.compose of {task.name}", name, names)
+
+    def _check_search(self) -> None:
+        """Raise `UsageError` for a search with a selector that adapts, or for nothing to try."""
+        if self.search is None:
+            return
+        plain = [s.name for s in self.selectors if s.strategy == BASE and not s.of]
+        if self.search.selector not in plain:
+            raise unknown_name("search.selector", self.search.selector, plain or [BASE])
+        for name in self.search.tasks:
+            if name not in (names := [task.name for task in self.tasks]):
+                raise unknown_name("search.tasks", name, names)
+        for value in (*self.search.batch, *self.search.epochs):
+            positive("search", value)
+        if len(self.search.settings()) < 2:
+            allowed = "two settings or more, such as batch = [16, 32]"
+            raise bad_setting("search", allowed, self.search.settings())
+
+    def check_only(self, only: Sequence[str]) -> None:
+        """Raise `UsageError` for a name in `only` that no task has, or for any in `separation`."""
+        if only and self.separation is not None:
+            raise bad_setting("<.only>", "left out for a recipe with [separation]", only[0])
+        names = [task.name for task in self.tasks]
+        for name in only:
+            if name not in names:
+                raise unknown_name("<.only>", name, names)
+
+    def training_task(self, selector: Selector, task: str) -> RecipeTask:
+        """The task whose text a selector adapts on: the task, or for a control its `other`."""
+        entries = {entry.name: entry for entry in self.tasks}
+        return entries[entries[task].other] if selector.of else entries[task]
+
+    def _check_others(self) -> None:
+        """Raise `UsageError` for a control whose `of`, or whose tasks' `other`, is not valid."""
+        names = [s.name for s in self.selectors]
+        tasks = [t.name for t in self.tasks]
+        for control in (s for s in self.selectors if s.of):
+            if control.of not in names:
+                raise unknown_name(f"selector.{control.name}.of", control.of, names)
+            if control.of in (GENERAL, RANDOM) or control.strategy == BASE or control.sources:
+                allowed = "a selector whose selection depends on the task"
+                raise bad_setting(f"selector.{control.name}.of", allowed, control.of)
+            for task in self.tasks:
+                if task.other == task.name or task.other not in tasks:
+                    cure = f"The selector {control.name} uses the model of that task."
+                    allowed = "the name of another task of the recipe"
+                    came = task.other or "nothing"
+                    raise bad_setting(f"tasks.other of {task.name}", allowed, came, cure)
+
+    def _check_untrained(self) -> None:
+        """Raise `UsageError` for a column that would evaluate an untrained model as it is."""
+        for selector in (s for s in self.selectors if s.strategy == BASE):
+            for task in self.tasks:
+                models = [selector.model_for(task, model) for model in self.models]
+                untrained = [model for model in models if model.startswith(INIT)]
+                if untrained:
+                    cure = "Leave the selector out, and set compare to another one."
+                    allowed = f"trained models for {selector.name}, which is not adapted"
+                    raise bad_setting("models", allowed, untrained[0], cure)
+
+    def _check_names(self) -> None:
+        """Raise `UsageError` for a setting that a selector needs, or an unknown selector."""
+        names = [s.name for s in self.selectors]
+        readers = [s.name for s in self.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
+        if readers and not self.corpus:
+            raise bad_setting("corpus", f"set for {', '.join(readers)}", "nothing")
+        missing = [t.name for t in self.tasks if not t.oracle]
+        if any(s.strategy == ORACLE and not s.sources for s in self.selectors) and missing:
+            cure = 'For instance oracle = ["bio_*"], globs for names of the corpus\'s sources.'
+            allowed = "set for every task with the selector oracle"
+            raise bad_setting("tasks.oracle", allowed, f"nothing for {', '.join(missing)}", cure)
+        for setting, named in [
+            ("compare", self.compare),
+            *(("pairs", name) for pair in self.pairs for name in pair),
+        ]:
+            if named not in names:
+                raise unknown_name(setting, named, names)
+        for pair in self.pairs:
+            if len(pair) != 2 or pair[0] == pair[1]:
+                raise bad_setting("pairs", 'two selectors, such as ["auto", "random"]', list(pair))
+            ours, theirs = (s for name in pair for s in self.selectors if s.name == name)
+            for setting in ("adapters", "augment"):
+                if not set(getattr(ours, setting)) & set(getattr(theirs, setting)):
+                    allowed = f"two selectors with at least one of {setting} in common"
+                    raise bad_setting("pairs", allowed, list(pair))
+
+
+def _require_distinct(setting: str, values: Sequence[Any]) -> None:
+    if not values:
+        raise bad_setting(setting, "at least one", "nothing")
+    repeated = [v for i, v in enumerate(values) if v in values[:i]]
+    if repeated:
+        raise bad_setting(setting, "different from each other", f"{repeated[0]} twice")
+
+
+def unknown_name(setting: str, came: object, allowed: Sequence[str]) -> UsageError:
+    """The error for an unknown name, with the nearest known one."""
+    nearest = difflib.get_close_matches(str(came), allowed, n=1, cutoff=0.0)
+    cure = f"Perhaps {nearest[0]}?" if nearest else ""
+    return bad_setting(setting, f"one of {', '.join(allowed)}", came, cure)

@@ -1,0 +1,189 @@
+"""What decides a step's result: settings by value, models and files by content."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpusfit.core.manifest import digest
+from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
+from corpusfit.embed.hardware import resolve
+from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
+from corpusfit.evaluation.registry import load
+from corpusfit.experiments.config import Recipe
+from corpusfit.kernels.characters import VERSION as TOKENS
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import AnyMethod, LabelMethod
+from corpusfit.selection.cascade_stages import resolve_stages, stages_of
+from corpusfit.text.context import Machine
+from corpusfit.training.plan import AdaptPlan, TrainPlan
+
+FORMAT = "recipe 2"
+_ANY_LENGTH = 2**20
+
+
+def step(kind: str, **decides: Any) -> str:
+    """The digest of a step, from everything that can change its result.
+
+    Library versions are left out: a new one may change last bits, and a table that took days
+    should survive it. They are in each step's record, and a table names the differences.
+    """
+    return digest({"format": FORMAT, "step": kind, **decides})
+
+
+def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
+    """The recipe with `auto` devices and precisions resolved; unchanged on Ray.
+
+    On Ray only a worker knows what `auto` resolves to.
+
+    Raises:
+        UsageError: a device that this machine does not have.
+    """
+    if machine.engine == "ray":
+        return recipe
+    found = _settled(recipe.evaluate.finetune, "evaluate.finetune")
+    selectors = tuple(
+        dataclasses.replace(
+            s, adapt=s.adapt.with_values({"train": _settled(s.adapt.train, "adapt.train")})
+        )
+        for s in recipe.selectors
+    )
+    evaluate = recipe.evaluate.with_values({"finetune": found})
+    return dataclasses.replace(recipe, selectors=selectors, evaluate=evaluate)
+
+
+def _settled(plan: TrainPlan | FinetunePlan, group: str) -> dict[str, str]:
+    hardware = resolve(plan, group)
+    return {"device": hardware.device, "precision": hardware.precision}
+
+
+def _methods_and_encoders(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
+    """The methods and encoders of a selection; those of `auto` are not known in advance."""
+    plan = resolve_stages(plan)
+    if plan.cascade.stages:
+        stages = stages_of(plan)
+        return [s.method for s in stages if s.method], [s.embed for s in stages if s.embed]
+    method = registry.with_embedder(plan.method, plan.embed.embedder)
+    reads = method.name == "auto" or registry.build(method.name, method.options).encodes
+    return [method], [plan.embed] if reads else []
+
+
+def methods_of(plan: Plan) -> list[AnyMethod]:
+    """The methods of a selection, except `auto`.
+
+    Raises:
+        UsageError: a name, a setting of a method or a value is not allowed.
+    """
+    return [
+        registry.build(m.name, m.options)
+        for m in _methods_and_encoders(plan)[0]
+        if m.name != "auto"
+    ]
+
+
+def encoders_of(plan: Plan) -> list[EmbedPlan]:
+    """The encoders of a selection."""
+    return _methods_and_encoders(plan)[1]
+
+
+def sampled(plan: Plan) -> bool:
+    """Whether a selection keeps a sample of the corpus; a method that reads labels draws none."""
+    return not any(isinstance(method, LabelMethod) for method in methods_of(plan))
+
+
+def scoring(
+    plan: Plan, encoders: Mapping[EmbedPlan, str], files: Mapping[str, str]
+) -> dict[str, Any]:
+    """What decides the scores of a selection, except the texts.
+
+    Args:
+        plan: plan of the selection.
+        encoders: fingerprints by plan.
+        files: fingerprints of the files that methods read, by path.
+    """
+    settings = resolve_stages(plan).as_dict()
+    for group in ("choose", "embed", "method"):
+        del settings[group]
+    methods, read = _methods_and_encoders(plan)
+    counts = plan.choose.fraction_of == "segments" and plan.choose.tokens is None
+    # a selection by labels and by number reads no text, of either side of pairs
+    sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
+    settings["read"] = (plan.read.sides()[0] if sideless else plan.read).decisive()
+    settings["fit"] = plan.fit.identity()
+    settings["methods"] = [by_content(method, files) for method in methods]
+    if any(m.name == "auto" or registry.build(m.name, m.options).reads != "embedding"
+           for m in methods):  # fmt: skip
+        settings["tokens"] = TOKENS
+    return settings | {"encoders": [encoders[embed] for embed in read]}
+
+
+def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
+    """A method with file fingerprints in place of the paths in its settings.
+
+    Args:
+        method: the method with its settings.
+        files: fingerprints of the files that it reads, by path.
+    """
+    built = None if method.name == "auto" else registry.build(method.name, method.options)
+    named = {} if built is None else {path: files[path] for path in built.files}
+    options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}
+    if named:  # files of the model in `embedder`
+        options["embedder"] = {Path(path).name: found for path, found in sorted(named.items())}
+    return {"name": method.name, "options": options}
+
+
+def adapting(plan: AdaptPlan) -> dict[str, Any]:
+    """What decides an adapted model, except the base model and the texts."""
+    settings = plan.decisive()
+    settings["weigh"] = settings.pop("weights")  # the word in the digests of finished steps
+    if not plan.adapter.kind:
+        settings["adapter"] = {}
+    return settings
+
+
+def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
+    """What decides a fine-tuning, except the model, the examples, the augmentation and the seed.
+
+    Args:
+        plan: plan of the fine-tuning; how the task is read decides only the examples.
+        kind: kind of task.
+        adapter: whether an adapter is trained.
+    """
+    if group := load(kind).group:
+        return {group: dataclasses.asdict(getattr(plan, group)), "device": plan.finetune.device}
+    whole = settled(plan, kind, adapter=adapter, longest=_ANY_LENGTH)
+    new = plan.model
+    size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
+    return {
+        "tune": dataclasses.asdict(whole.finetune),
+        "metric": whole.task.metric,
+        "adapter": [new.adapter, size],
+    }
+
+
+def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dict[str, Any]:
+    """What decides an augmentation, except the examples and the seed.
+
+    Args:
+        plan: plan of the augmentation.
+        models: fingerprints by name.
+        device: device of the translation.
+    """
+    settings = dataclasses.asdict(plan)
+    if plan.kind != "backtranslate":
+        return settings
+    return (
+        settings
+        | {"share": 0.0, "device": device}
+        | {name: models[getattr(plan, name)] for name in ("mt", "mt_back")}
+    )
+
+
+def translators(recipe: Recipe) -> dict[str, str]:
+    """The translation models with the settings that name them; empty without back-translation."""
+    if not any("backtranslate" in s.augment for s in recipe.selectors):
+        return {}
+    plan = recipe.evaluate.augment
+    return {plan.mt: "<augment.mt>", plan.mt_back: "<augment.mt_back>"}

@@ -1,0 +1,285 @@
+"""Builds the step graph of a recipe: every step that its cells need, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from corpusfit.evaluation.outcome import Outcome
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.registry import load
+from corpusfit.experiments import fingerprints
+from corpusfit.experiments.config import COMPOSE, GENERAL, ORACLE, RANDOM, Selector
+from corpusfit.experiments.entries import BASE, RecipeTask
+from corpusfit.experiments.grid import Cell, adapt_plan, grid, select_plan, tune_plan
+from corpusfit.experiments.nodes import (
+    AdaptNode,
+    AugmentNode,
+    ComposeNode,
+    RecipeInputs,
+    SelectNode,
+    StepGraph,
+    StoredTask,
+    TuneNode,
+)
+from corpusfit.training.plan import TASK
+
+
+def build_graph(inputs: RecipeInputs) -> StepGraph:
+    """The steps of all cells, each once.
+
+    Each step has a digest of everything that can change its result, so cells share steps, and a
+    changed recipe reuses those that are finished. Digests go by the content of tasks, pile and
+    models.
+
+    Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
+    """
+    sizes: dict[str, list[int]] = {}
+    for name, size in inputs.tasks:
+        sizes.setdefault(name, []).append(size)
+    selectors = {s.name: s for s in inputs.recipe.selectors}
+    entries = {t.name: t for t in inputs.recipe.tasks}
+    graph = StepGraph()
+    places = [place for place in inputs.tasks if inputs.runs(place[0])]
+    graph.searches = {place: search_nodes(inputs, *place) for place in places}
+    for cell in grid(inputs.recipe, sizes):
+        if not inputs.runs(cell.task):
+            continue
+        stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
+        adapted = _adapted_models(inputs, selector, cell, graph)
+        plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
+        plan = _with_settings(plan, _settings_of(inputs, cell.task, cell.size))
+        extra = _augmentation(inputs, plan, stored, graph)
+        number = inputs.recipe.seeds
+        if not load(stored.kind).uses_train:  # each adapted model answers once
+            number = inputs.recipe.adaptations
+        graph.cells[cell] = [
+            _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(number)
+        ]
+    return graph
+
+
+def search_nodes(
+    inputs: RecipeInputs, task: str, size: int
+) -> list[tuple[dict[str, int], TuneNode]]:
+    """The fine-tunings of the search for a task, with their settings; none without a search.
+
+    Each has the recipe's first seed; the table's own fine-tuning with the same settings is one of
+    them.
+    """
+    recipe, search = inputs.recipe, inputs.recipe.search
+    if search is None or not search.covers(task):
+        return []
+    selector = next(s for s in recipe.selectors if s.name == search.selector)
+    cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
+    plan = tune_plan(recipe, selector, cell, _entry(inputs, task))
+    return [
+        (settings, _fine_tuning(inputs, _with_settings(plan, settings), cell, [], "", 0))
+        for settings in search.settings()
+    ]
+
+
+def with_found(inputs: RecipeInputs) -> RecipeInputs:
+    """The inputs with the settings of every search that is finished: the best on dev."""
+    found = {}
+    for place, stored in inputs.tasks.items():
+        tried = search_nodes(inputs, *place)
+        if tried and all(node.out.exists() for _, node in tried):
+            scores = [Outcome.read(node.out).scores["dev"][stored.metric] for _, node in tried]
+            found[place] = tried[scores.index(max(scores))][0]
+    return dataclasses.replace(inputs, found=found)
+
+
+def _settings_of(inputs: RecipeInputs, task: str, size: int) -> dict[str, int]:
+    """The settings found for a task; the first to try until its search is finished."""
+    search = inputs.recipe.search
+    if search is None or not search.covers(task):
+        return {}
+    return inputs.found.get((task, size), search.settings()[0])
+
+
+def _with_settings(plan: EvaluatePlan, settings: Mapping[str, int]) -> EvaluatePlan:
+    return plan.with_values({"finetune": settings}) if settings else plan
+
+
+def _entry(inputs: RecipeInputs, task: str) -> RecipeTask:
+    return next(entry for entry in inputs.recipe.tasks if entry.name == task)
+
+
+def _adapted_models(
+    inputs: RecipeInputs, selector: Selector, cell: Cell, graph: StepGraph
+) -> list[str]:
+    """The digests of a cell's adapted models; empty for the base."""
+    if selector.strategy == BASE:
+        return []
+    found = [
+        _adaptation(inputs, selector, cell, number, graph)
+        for number in range(inputs.recipe.adaptations)
+    ]
+    for step in found:
+        graph.adaptations.setdefault(step.key, step)
+    return [step.key for step in found]
+
+
+def _adaptation(
+    inputs: RecipeInputs, selector: Selector, cell: Cell, number: int, graph: StepGraph
+) -> AdaptNode:
+    """One adaptation of a cell; its selection is added to the graph.
+
+    `general`, `random` and compositions do not depend on the task, so all tasks share their models,
+    which leave out the dev and test texts of every task. A control trains on another task's
+    selection without the dev and test texts of both tasks.
+    """
+    stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
+    training_task = _training_task(inputs, selector, cell)
+    best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
+    own = best or selector.trains_on_task  # else the task's texts are only measured on
+    shared = not own and bool(
+        selector.name == GENERAL
+        or (selector.name == RANDOM and _ignores_task(selector))
+        or selector.strategy == COMPOSE
+        or selector.sources
+    )
+    guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
+    held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
+    data, key = (TASK,) if selector.strategy == TASK else recipe.corpus, ""
+    if selector.selects:
+        selection = _selection(inputs, selector, cell, number)
+        graph.selections.setdefault(selection.key, selection)
+        data, key = (str(inputs.folder.selections / selection.key),), selection.key
+    if selector.strategy == COMPOSE:
+        composition = _composition(inputs, selector, cell)
+        graph.selections.setdefault(composition.key, composition)
+        data, key = (str(inputs.folder.selections / composition.key),), composition.key
+    plan = adapt_plan(recipe, selector, cell, _entry(inputs, cell.task), number)
+    identity = {
+        "plan": fingerprints.adapting(plan),
+        "model": inputs.models[selector.model_for(_entry(inputs, cell.task), cell.model)],
+        "selection": key,
+        "data": inputs.pile if selector.name == GENERAL else {},
+        "texts": training_task.texts if own else "",
+        "guard": sorted(held_out),
+    }
+    return AdaptNode(
+        fingerprints.step("adapt", **identity),
+        plan,
+        key,
+        data,
+        (_training_texts(inputs, training_task),) if own else (),
+        tuple(
+            str(inputs.folder.texts(task.key, split))
+            for task in held_out.values()
+            for split in ("dev", "test")
+        ),
+        shared,
+        f"{_model_text(cell)} for {'all tasks' if shared else _task_text(stored)}"
+        f"{f' ({selector.of} for {_task_text(training_task)})' if selector.of else ''}"
+        f"{_ordinal(number)}",
+    )
+
+
+def _training_texts(inputs: RecipeInputs, stored: StoredTask) -> str:
+    """The texts of a task to train on or to measure on; of a translation task its pairs."""
+    if not load(stored.kind).parallel:
+        return str(inputs.folder.texts(stored.key, "train"))
+    return f"pair:{inputs.folder.pairs(stored.key)}"
+
+
+def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> StoredTask:
+    """The task that a cell's model is adapted on, in the cell's size or else its largest."""
+    name = inputs.recipe.training_task(selector, cell.task).name
+    sizes = [size for task, size in inputs.tasks if task == name]
+    return inputs.tasks[name, cell.size if cell.size in sizes else sizes[-1]]
+
+
+def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int) -> SelectNode:
+    """The selection of one adaptation of a cell; only `random` has one for each adaptation."""
+    entry = inputs.recipe.training_task(selector, cell.task)
+    ignores_task, random = _ignores_task(selector), selector.name == RANDOM
+    stored = _training_task(inputs, selector, cell)
+    if (random and ignores_task) or selector.sources:
+        stored = inputs.first()
+    drawn = number if random else 0
+    plan = select_plan(inputs.recipe, selector, cell, entry, drawn)
+    scores = fingerprints.step(
+        "score",
+        plan=fingerprints.scoring(plan, inputs.encoders, inputs.files),
+        pile=inputs.pile,
+        target="" if ignores_task else stored.target,
+    )
+    key = f"{scores}-{fingerprints.step('choose', plan=plan.choose.identity())}"
+    text = _model_text(
+        dataclasses.replace(cell, selector=selector.strategy, weights="off", adapter="")
+    )
+    label = f"{text} for {_task_text(stored)}{_ordinal(drawn)}"
+    target = inputs.folder.texts(stored.key, "train")
+    return SelectNode(key, scores, plan, target, fingerprints.sampled(plan), label)
+
+
+def _composition(inputs: RecipeInputs, selector: Selector, cell: Cell) -> ComposeNode:
+    """The composition that a cell's model is adapted on."""
+    file = selector.composition_for(inputs.recipe.training_task(selector, cell.task))
+    plan, decides = inputs.compositions[file]
+    key = fingerprints.step("compose", plan=decides)
+    return ComposeNode(key, plan, f"{plan.composition} of {Path(file).stem}")
+
+
+def _ignores_task(selector: Selector) -> bool:
+    """Whether a selector reads no text of the task; the stages of a cascade do."""
+    return selector.strategy in (RANDOM, ORACLE) and not selector.select.cascade.stages
+
+
+def _model_text(cell: Cell) -> str:
+    amount = "" if cell.fraction is None else f"{cell.fraction:g}"
+    weights = "" if cell.weights == "off" else cell.weights
+    return " ".join(filter(None, (cell.selector, amount, weights, cell.adapter)))
+
+
+def _task_text(stored: StoredTask) -> str:
+    """A task's name, with its size unless that is all examples."""
+    return f"{stored.name} of {stored.size}" if stored.size else stored.name
+
+
+def _ordinal(number: int) -> str:
+    """The number of an adaptation, after the first."""
+    return f", number {number + 1}" if number else ""
+
+
+def _augmentation(
+    inputs: RecipeInputs, plan: EvaluatePlan, stored: StoredTask, graph: StepGraph
+) -> str:
+    """The digest of a task's augmentation; empty without one."""
+    if not plan.augment.kind:
+        return ""
+    how = fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device)
+    key = fingerprints.step("augment", plan=how, examples=stored.learned, seed=inputs.recipe.seed)
+    graph.augmentations[key] = AugmentNode(key, plan.augment, inputs.folder.task(stored.key))
+    return key
+
+
+def _fine_tuning(
+    inputs: RecipeInputs,
+    plan: EvaluatePlan,
+    cell: Cell,
+    adapted: Sequence[str],
+    extra: str,
+    number: int,
+) -> TuneNode:
+    stored = inputs.tasks[cell.task, cell.size]
+    adapted_model = adapted[number % len(adapted)] if adapted else ""
+    selector = next(s for s in inputs.recipe.selectors if s.name == cell.selector)
+    base = selector.model_for(_entry(inputs, cell.task), cell.model)
+    key = fingerprints.step(
+        "tune",
+        plan=fingerprints.tuning(plan, stored.kind, adapter=bool(cell.adapter)),
+        companions=extra,
+        task=stored.key,
+        weights=adapted_model or inputs.models[base],
+    )
+    answers = not load(stored.kind).uses_train and not adapted
+    seed = inputs.recipe.seed + (0 if answers else number)  # a model's answer has no seed
+    model = str(inputs.folder.models / adapted_model) if adapted_model else base
+    plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
+    task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)
+    return TuneNode(key, seed, plan, task, adapted_model, extra, out)

@@ -1,0 +1,247 @@
+"""Reads a recipe's tasks, pile and models, and fingerprints their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import bad_setting, called_by
+from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.types import Source
+from corpusfit.embed.load import prepare
+from corpusfit.evaluation.network import head_fingerprint
+from corpusfit.evaluation.overlaps import split_overlaps
+from corpusfit.evaluation.plan import metric_of
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.registry import load, names
+from corpusfit.evaluation.task import Examples, Task, store_task, task_digest
+from corpusfit.experiments.config import COMPOSE, INIT, ORACLE, Recipe, Selector
+from corpusfit.experiments.entries import BASE, RecipeTask
+from corpusfit.experiments.fingerprints import encoders_of, methods_of, translators
+from corpusfit.experiments.folder import RecipeFolder
+from corpusfit.experiments.graph import with_found
+from corpusfit.experiments.grid import task_plan
+from corpusfit.experiments.nodes import RecipeInputs, StoredTask
+from corpusfit.experiments.recipe_keys import RecipeKeys
+from corpusfit.mixing.plan import CompositionPlan
+from corpusfit.mixing.plan import read_recipe as read_composition
+from corpusfit.selection.embedder_by_size import by_size
+from corpusfit.selection.language_check import encoder_of
+from corpusfit.text.context import Machine
+from corpusfit.text.pair_languages import Sampled, is_english_only, sampled, with_side
+from corpusfit.training.plan import TASK, TRANSLATION
+
+
+def load_inputs(
+    recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool
+) -> RecipeInputs:
+    """Read and fingerprint everything that steps depend on.
+
+    Every command reads all of it, at about a second per gigabyte.
+
+    Args:
+        recipe: the recipe.
+        folder: where tasks are stored.
+        machine: its cache stores missing encoders; its progress gets the warnings.
+        store: whether to write the tasks; false for a dry run.
+
+    Raises:
+        CorpusfitError: a task, the corpus, a model or a file cannot be read.
+    """
+    read = recipe.selectors[0].select.read
+    pile = {}
+    with called_by(RecipeKeys("evaluate")):
+        models = {
+            name: name if name.startswith(INIT) else head_fingerprint(name, key)
+            for name, key in recipe.every_model.items()
+        }
+        models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    with called_by(RecipeKeys("select")):
+        if recipe.corpus:
+            found = corpus.find(
+                recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+            )
+            pile = source_identity(found)
+            trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
+            translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
+            if translates and not corpus.is_parallel(found):
+                allowed = "aligned pairs with adapt.objective.name = translation"
+                raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
+            recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
+            if corpus.is_parallel(found):
+                recipe = with_scored_side(recipe, found, machine.progress)
+        plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
+        encoders = {
+            embed: prepare(embed, machine.cache_folder())
+            for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+        }
+        files = {
+            file: corpus.fingerprint(file)[0]
+            for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+        }
+    tasks = {}
+    with called_by(RecipeKeys("evaluate")):
+        for entry in recipe.tasks:
+            for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+                tasks[stored.name, stored.size] = stored
+    compositions = {file: _composition(file, folder) for file in _compositions(recipe)}
+    inputs = RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
+    return with_found(inputs)
+
+
+def _compositions(recipe: Recipe) -> Iterator[str]:
+    """The recipes of compositions, each once."""
+    named = (
+        selector.composition_for(task) for selector in recipe.selectors for task in recipe.tasks
+    )
+    yield from filter(None, dict.fromkeys(named))
+
+
+def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]:
+    """A composition's plan, and the digest of its settings and its texts."""
+    plan = read_composition(Path(file))
+    decides = dataclasses.asdict(plan)
+    for source, settings in zip(plan.sources, decides["sources"], strict=True):
+        for name in ("path", "target"):
+            inputs = getattr(source, name)
+            settings[name] = {}
+            if inputs:
+                role = f"source {source.name}: {name}"
+                found = corpus.find(inputs, source.read, spool=folder.work, role=role)
+                settings[name] = source_identity(found)
+        if not any(map(corpus.is_pair, source.path)):
+            del settings["side"]  # as in the digests before it
+    return plan, digest(decides)
+
+
+def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
+    """The selectors, each with an embedder in the place of `auto`."""
+    return tuple(
+        dataclasses.replace(s, select=by_size(s.select, sources, workers=1, cascade=False)[0])
+        if s.selects and s.strategy != ORACLE
+        else s
+        for s in recipe.selectors
+    )
+
+
+def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progress) -> Recipe:
+    """The recipe with the side of a parallel corpus that all of its selectors score."""
+    read = recipe.selectors[0].select.read
+    texts = [sampled(sources, read)]
+    for entry in (task for task in recipe.tasks if task.path):
+        with called_by(RecipeKeys("evaluate")):
+            task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
+        own, parallel = _target(task), load(task.kind).parallel
+        sides = [own.texts(), _translations(own)] if parallel else [own.texts()]
+        names = ((task.labels[0], task.labels[1]),) if parallel else ()
+        texts.append(Sampled(names, zip(*sides, strict=True)))
+    encoders = (encoder_of(s.select) for s in recipe.selectors if s.selects)
+    english = next(filter(is_english_only, encoders), "")
+    read = with_side(read, english, progress.note, *texts)
+    selectors = (
+        dataclasses.replace(
+            s,
+            select=dataclasses.replace(s.select, read=read),
+            adapt=dataclasses.replace(s.adapt, read=read),
+        )
+        for s in recipe.selectors
+    )
+    return dataclasses.replace(recipe, selectors=tuple(selectors))
+
+
+def _stored(
+    recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
+) -> Iterator[StoredTask]:
+    """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
+    plan = task_plan(recipe, entry)
+    kind = plan.task.kind
+    if kind in names() and not load(kind).forms:  # without texts to decontaminate against
+        cure = f"Evaluate on {entry.name} with `corpusfit evaluate`."
+        raise bad_setting("tasks.evaluate.task.kind", "a kind that reads files", kind, cure)
+    whole = read_task(entry.path, plan.task, seed=recipe.seed)
+    common = split_overlaps(whole)
+    for note in (*whole.notes, *common.notes()):
+        progress.warn(f"{entry.name}: {note}")
+    read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
+    parallel = load(whole.kind).parallel
+    asked = (sorted(recipe.train_sizes) if learns else []) or [0]
+    beyond = [size for size in asked if size > n]
+    if beyond:
+        progress.warn(
+            f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}; its largest row "
+            "uses all of them."
+        )
+    for size in [*(size for size in asked if size <= n), *beyond[:1]]:
+        task = whole.first(size, recipe.seed) if 0 < size < n else whole
+        found = StoredTask(
+            entry.name,
+            size,
+            len(task.train),
+            task.kind,
+            metric_of(plan.task, task.kind),
+            key=task_digest(dataclasses.replace(task, name="", notes=())),
+            texts=digest(_target(task).texts()),
+            target=digest(scored_texts(_target(task), task.kind, read)),
+            learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
+            judged=digest([_guarded(own, parallel=parallel) for own in (task.dev, task.test)]),
+            splits=(len(task.dev), len(task.test)),
+            copies=(common if task is whole else split_overlaps(task)).between[1].shared,
+            notes=task.notes,
+        )
+        if store:
+            _store(task, folder, found.key, read)
+        yield found
+
+
+def _target(task: Task) -> Examples:
+    """The examples whose texts are the target: train, or dev of a task without it.
+
+    Reference: Aharoni and Goldberg (2020), section 4.1, selects by the dev set of each domain.
+    """
+    return task.train if len(task.train) else task.dev
+
+
+def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
+    """The texts that no training text may contain; of a translation task those of both sides."""
+    labels = (str(label) for own in examples.labels for label in own)
+    return [*examples.texts(), *(labels if parallel else ())]
+
+
+def scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
+    """The texts of the side that selections score, which only examples of pairs have two of."""
+    second = read.side == SECOND and load(kind).parallel
+    return _translations(examples) if second else examples.texts()
+
+
+def _translations(examples: Examples) -> list[str]:
+    return [str(own[0]) for own in examples.labels]
+
+
+def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
+    """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
+
+    Of a translation task, the target's texts are also written with their translations.
+    """
+    parallel, target = load(task.kind).parallel, _target(task)
+    held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
+    for split, texts in {"train": scored_texts(target, task.kind, read), **held}.items():
+        path = folder.texts(key, split)
+        data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
+        if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read
+            write_bytes(path, data)
+    if parallel:
+        pairs = zip(target.texts(), _translations(target), strict=True)
+        lines = [f"{_one_line(text)}\t{_one_line(other)}\n" for text, other in pairs]
+        write_bytes(folder.pairs(key), "".join(lines).encode())
+    if not folder.task(key).exists():
+        store_task(task, folder.task(key))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,189 @@
+"""The page's charts except a selection's: one function for each, data included."""
+
+from __future__ import annotations
+
+from corpusfit.reporting.spec import (
+    BAR,
+    CLOSE,
+    LINE,
+    TWENTY,
+    Rows,
+    Spec,
+    channel,
+    components,
+    lines_high,
+    spec,
+)
+
+_LOSS = channel("loss:Q", title="loss, nats", **CLOSE)
+
+
+def training_chart(rows: Rows, title: str, by: str) -> Spec:
+    """Loss by step: rows of model, text, step, loss; one line for each value of the field `by`."""
+    return spec(
+        title,
+        "Loss on held-out text by training step; lower is better.",
+        rows,
+        mark=LINE,
+        encoding={
+            "x": channel("step:Q", title="step"),
+            "y": _LOSS,
+            "color": channel(f"{by}:N", title=None),
+        },
+    )
+
+
+def trials_chart(rows: Rows) -> Spec:
+    """Loss by step of trials: rows of trial, setting, method, rung, step, loss."""
+    return spec(
+        "Held-out loss of every trial",
+        "Loss on held-out text of the target by training step, one line per trial.",
+        rows,
+        mark=LINE,
+        encoding={
+            "x": channel("step:Q", title="step"),
+            "y": _LOSS,
+            "color": channel("method:N", title=None, scale=TWENTY),
+            "detail": channel("trial"),
+            "strokeWidth": channel("rung:O", title="rung", scale={"range": [1, 3]}),
+            "tooltip": [channel(field) for field in ("trial", "step", "loss")],
+        },
+    )
+
+
+def bits_chart(rows: Rows) -> Spec:
+    """Loss after a trial by the method's held-out bits: rows of setting, method, bits, loss."""
+    return spec(
+        "Held-out bits and loss after adaptation",
+        "Loss after a short adaptation by the method's held-out bits per word.",
+        rows,
+        mark={"type": "point", "filled": True, "size": 70},
+        encoding={
+            "x": channel("bits:Q", title="held-out bits per word", **CLOSE),
+            "y": _LOSS,
+            "color": channel("method:N", title=None, scale=TWENTY),
+            "tooltip": [channel(field) for field in ("setting", "bits", "loss")],
+        },
+    )
+
+
+def results_chart(rows: Rows, title: str, unit: str = "points") -> Spec:
+    """Scores with their intervals: rows of column, mean, low, high, in points or another unit."""
+    low = channel("low:Q", **CLOSE, title=f"test score, {unit} (95 % interval)")
+    interval = {"mark": {"type": "rule", "size": 2}, "encoding": {"x": low, "x2": channel("high")}}
+    mean = {
+        "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
+        "encoding": {"x": channel("mean:Q", **CLOSE)},
+    }
+    return spec(
+        title,
+        "Mean test scores with 95 % intervals by model; "
+        f"{'higher' if unit == 'points' else 'lower'} is better.",
+        rows,
+        **lines_high(len(rows)),
+        encoding={"y": channel("column:N", title=None, sort=None)},
+        layer=[interval, mean],
+    )
+
+
+def curve_chart(rows: Rows, title: str) -> Spec:
+    """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
+    x = channel("size:Q", scale={"type": "log"}, title="training examples")
+    colour = channel("column:N", title=None)
+    low = channel("low:Q", **CLOSE, title="test score, points")
+    band = {
+        "mark": {"type": "area", "opacity": 0.2},
+        "encoding": {"x": x, "y": low, "y2": channel("high"), "color": colour},
+    }
+    mean = {"x": x, "y": channel("mean:Q", **CLOSE), "color": colour}
+    return spec(
+        title,
+        "Mean test scores with 95 % intervals by number of training examples; higher is better.",
+        rows,
+        layer=[band, {"mark": LINE, "encoding": mean}],
+    )
+
+
+def squares_chart(
+    rows: Rows,
+    title: str,
+    description: str,
+    y: tuple[str, str | None],
+    x: tuple[str, str | None],
+    value: str = "share",
+    written: str = ".0%",
+) -> Spec:
+    """A heat map: a square for each pair with its value; higher values are darker.
+
+    Args:
+        rows: with a field for each axis, and the value.
+        title: of the chart.
+        description: of the value.
+        y: field and title of the vertical axis.
+        x: field and title of the horizontal axis.
+        value: field of the value.
+        written: its format, as in D3.
+    """
+    shade = channel(f"{value}:Q", scale={"domain": [0, 1.5], "scheme": "blues"}, legend=None)
+    number = channel(f"{value}:Q", format=written)
+    return spec(
+        title,
+        description,
+        rows,
+        **lines_high(len({row[y[0]] for row in rows})),
+        encoding={
+            "y": channel(f"{y[0]}:N", sort=None, title=y[1]),
+            "x": channel(f"{x[0]}:N", sort=None, title=x[1], axis={"labelAngle": -30}),
+        },
+        layer=[
+            {"mark": {"type": "rect", "tooltip": True}, "encoding": {"color": shade}},
+            {"mark": {"type": "text", "color": "black"}, "encoding": {"text": number}},
+        ],
+    )
+
+
+def clusters_chart(rows: Rows, outlines: Rows) -> Spec:
+    """Units by the first two components, and an ellipse for each cluster.
+
+    Reference: Aharoni and Goldberg (2020), Figure 3.
+
+    Args:
+        rows: of x, y, cluster, domain, text.
+        outlines: of x, y, cluster, step: the points of each ellipse in order.
+    """
+    scheme = {"scheme": "tableau10"} if len({row["cluster"] for row in rows}) <= 10 else TWENTY
+    shared = {**components(), "color": channel("cluster:N", title="cluster", scale=scheme)}
+    tooltip = [channel(field) for field in ("cluster:N", "domain:N", "text:N")]
+    points = {
+        "data": {"values": list(rows)},
+        "mark": {"type": "point", "filled": True, "opacity": 0.6, "size": 22},
+        "encoding": {**shared, "tooltip": tooltip},
+    }
+    ellipses = {
+        "data": {"values": list(outlines)},
+        "mark": {"type": "line", "strokeWidth": 2, "interpolate": "linear-closed"},
+        "encoding": {**shared, "order": channel("step:Q")},
+    }
+    return spec(
+        "Domains",
+        "Units by the first two principal components, coloured by cluster; each ellipse is two "
+        "standard deviations around a cluster's mean.",
+        height=420,
+        layer=[points, ellipses],
+    )
+
+
+def shares_chart(rows: Rows) -> Spec:
+    """Composition of selections: rows of run, source, share."""
+    return spec(
+        "Composition of each selection",
+        "Share of each source in the corpus and in each selection.",
+        rows,
+        **lines_high(len({row["run"] for row in rows})),
+        mark=BAR,
+        encoding={
+            "y": channel("run:N", title=None, sort=None),
+            "x": channel("share:Q", title="share of segments", axis={"format": "%"}),
+            "color": channel("source:N", title=None, scale=TWENTY),
+        },
+    )

@@ -1,0 +1,156 @@
+"""Examples of a run from `examples.parquet`: map coordinates and nearest target texts."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from corpusfit.scoring.table import columns_of
+
+ON_MAP = 160
+"""Most characters of a text on the map."""
+
+_NEAREST = 3
+_WORDS = 3_000
+"""Vocabulary size of the TF-IDF vectors: the most frequent words that two or more texts share."""
+
+_WORD = re.compile(r"\w+")
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Segments of the corpus and units of the target.
+
+    Attributes:
+        corpus: for each segment source, row, segment, id, score, stage, selected, text, characters,
+            effects; highest score first.
+        target: for each unit score, text, characters.
+        nearest: for each segment indices of target units and cosines, highest cosine first.
+        of_corpus: float64 [n, 2], map coordinates of the segments.
+        of_target: float64 [m, 2], map coordinates of the target units.
+        by: `embedding` or `words`: the vectors behind map and nearest texts.
+    """
+
+    corpus: list[dict[str, Any]]
+    target: list[dict[str, Any]]
+    nearest: list[list[tuple[int, float]]]
+    of_corpus: Array
+    of_target: Array
+    by: str
+
+
+def read_examples(path: Path, room: int) -> Examples:
+    """Read the examples of a selection.
+
+    Map and nearest texts use the run's own embeddings, or TF-IDF vectors (Salton and Buckley, 1988)
+    where it has none. The map is a PCA to two dimensions, so distant texts may lie together on it.
+
+    Args:
+        path: of the file; no examples if it does not exist.
+        room: most bytes as JSON; texts are shortened first, then examples left out.
+    """
+    rows = []
+    if path.exists():
+        stored = pq.ParquetFile(io.BytesIO(path.read_bytes()))
+        rows = columns_of(stored, stored.schema_arrow.names).to_pylist()
+    rows = _fitting(sorted(rows, key=_by_score), room)
+    corpus = [row for row in rows if row["kind"] == "corpus"]
+    target = [row for row in rows if row["kind"] == "target"]
+    by = "embedding" if rows and rows[0]["vector"] is not None else "words"
+    both = [*corpus, *target]
+    shown = [row["vector" if by == "embedding" else "text"] for row in both]
+    vectors = np.array(shown, np.float64) if by == "embedding" else _of_words(shown)
+    places = _flat(vectors)
+    return Examples(
+        [{k: v for k, v in row.items() if k not in ("kind", "vector")} for row in corpus],
+        [{k: row[k] for k in ("score", "text", "characters")} for row in target],
+        _nearest(vectors[: len(corpus)], vectors[len(corpus) :]),
+        places[: len(corpus)],
+        places[len(corpus) :],
+        by,
+    )
+
+
+def _by_score(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Sort key: segments of the corpus by falling score, then target units in stored order."""
+    if row["kind"] == "target":
+        return (1,)
+    return (0, -row["score"], row["source"], row["row"], row["segment"])
+
+
+def _fitting(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """As many rows, with texts as long, as the room allows."""
+    for step, longest in _SMALLER:
+        kept = [{**row, "text": row["text"][:longest]} for row in rows[::step]]
+        if sum(map(_bytes, kept)) <= room:
+            return kept
+    return []
+
+
+def _bytes(row: dict[str, Any]) -> int:
+    """Bytes of a row as JSON, including its copy on the map."""
+    plain = {k: v for k, v in row.items() if k != "vector"}
+    text = row["text"][:ON_MAP]
+    plain["map"] = {"text": text, "group": "not selected", "source": row["source"], "x": 0.12345}
+    whole = json.dumps(plain, ensure_ascii=False)
+    return len(whole.encode("utf-8", "replace")) + 5 * whole.count("<")  # written as \\u003c
+
+
+_SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16, 200), (64, 100))
+"""Step between the rows kept, and most characters of each, from largest to smallest."""
+
+
+def _of_words(texts: list[str]) -> Array:
+    """TF-IDF vectors [n, v] over the most frequent words that two or more texts share."""
+    counts = [Counter(_WORD.findall(text.lower())) for text in texts]
+    having = Counter(word for own in counts for word in own)
+    common = sorted((w for w, n in having.items() if n > 1), key=lambda w: (-having[w], w))
+    place = {word: i for i, word in enumerate(common[:_WORDS])}
+    found = np.zeros((len(texts), max(1, len(place))))
+    for row, own in enumerate(counts):
+        for word, n in own.items():
+            if word in place:
+                rarity = math.log(len(texts) / having[word])
+                found[row, place[word]] = (1.0 + math.log(n)) * rarity
+    return found
+
+
+def _unit(vectors: Array) -> Array:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12))
+
+
+def _nearest(segments: Array, units: Array) -> list[list[tuple[int, float]]]:
+    if not len(units):
+        return [[] for _ in segments]
+    cosines = _unit(segments) @ _unit(units).T
+    best = np.argsort(-cosines, axis=1, kind="stable")[:, :_NEAREST]
+    return [
+        [(int(i), round(float(own[i]), 4)) for i in places if own[i] > 0.0]
+        for own, places in zip(cosines, best, strict=True)
+    ]
+
+
+def _flat(vectors: Array) -> Array:
+    """First two principal components of the unit vectors, [n, 2], with fixed signs."""
+    if len(vectors) < 2:
+        return np.zeros((len(vectors), 2))
+    placed = _unit(vectors)
+    placed = placed - placed.mean(axis=0)
+    _, _, axes = np.linalg.svd(placed, full_matrices=False)
+    axes = axes[:2]
+    axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+    found = placed @ axes.T
+    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))

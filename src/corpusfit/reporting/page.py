@@ -1,0 +1,85 @@
+"""The HTML document: one file with text, tables, charts, style and script, usable offline."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from functools import cache, partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from corpusfit.core.errors import importing
+from corpusfit.core.escaping import harmless
+from corpusfit.reporting.part import Part
+from corpusfit.reporting.tables import cell
+from corpusfit.reporting.vega import script
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def page(title: str, parts: Sequence[Part]) -> str:
+    """The document; Vega-Lite takes some 900 kB of it.
+
+    Text of a corpus is hostile. The templates escape it, or it reaches the page as JSON in a block
+    that is no script, with `<` escaped, and the script only sets it as the text of a node. A
+    content-security policy allows the two scripts by their digests and nothing else: no network,
+    no inline handler, no eval (Vega's expressions are interpreted).
+    Reference: OWASP, Cross Site Scripting Prevention; W3C, Content Security Policy Level 3.
+
+    Args:
+        title: of the page.
+        parts: sections in reading order.
+
+    Raises:
+        MissingDependencyError: the chart library or Jinja2 is not installed.
+    """
+    scripts = [script(), _asset("page.js")]
+    allowed = " ".join(f"'sha256-{_digest(each)}'" for each in scripts)
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    data = {
+        "runs": {p.name: p.data for p in parts if p.data is not None},
+        "charts": {f"{p.name}-{name}": spec for p in parts for name, spec in p.charts.items()},
+    }
+    template = _templates().get_template("page.html")
+    ours = {"style": _asset("page.css"), "data": _as_block(data), "scripts": scripts}
+    return template.render(title=title, parts=parts, policy=policy, **ours)
+
+
+@cache
+def _templates() -> Environment:
+    """The templates; what they show is escaped, and its bidirectional controls are visible."""
+    with importing("Writing a report", "report"):
+        import jinja2
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("corpusfit.reporting"),
+        autoescape=True,
+        finalize=lambda value: harmless(value) if type(value) is str else value,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    settings = partial(json.dumps, indent=1, ensure_ascii=False)
+    made.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
+    return made
+
+
+def _as_block(data: dict[str, Any]) -> str:
+    """JSON that cannot close its block or open a comment or script in it."""
+    plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    plain = plain.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return plain.encode("utf-8", "replace").decode("utf-8")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return files("corpusfit.reporting").joinpath("assets", name).read_text("utf-8")

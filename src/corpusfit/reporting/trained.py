@@ -1,0 +1,122 @@
+"""Section of the page on adapted models: held-out losses by step, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from corpusfit.reporting.charts import training_chart
+from corpusfit.reporting.part import Part
+from corpusfit.reporting.reading import Found
+from corpusfit.reporting.tables import Sheet
+from corpusfit.training.plan import loss_unit
+
+_TEXTS = {"task": "task text", "data": "held-out training data"}
+_TEXTS["general"] = "general text"
+
+
+def trained_part(name: str, models: Sequence[Found]) -> Part:
+    """The section on adapted models: one chart for one model, else a chart for each loss.
+
+    Reference: TADPOLE, Figure 3.
+    """
+    history = [row for model in models for row in _history(model)]
+    sheets = {
+        "models": Sheet(
+            f"Held-out loss before and after adaptation: {_unit(models)}, lower is better",
+            ["model", "steps", "tokens", *(f"{k} {w}" for k in _TEXTS for w in _WHEN)],
+            [_row(model) for model in models],
+        ),
+        "losses": Sheet(
+            f"Held-out loss by step: {_unit(models)}",
+            ["model", "text", "step", "loss"],
+            [list(row.values()) for row in history],
+        ),
+        **_phases(models),
+    }
+    if len(models) == 1:
+        model, title = models[0], f"Adapted model: {models[0].title}"
+        charts = {"loss": training_chart(history, "Held-out loss", "text")}
+        return Part("training", name, title, _summary(model), charts, sheets, model.manifest)
+    texts = {kind: [row for row in history if row["text"] == _TEXTS[kind]] for kind in _TEXTS}
+    charts = {
+        kind: training_chart(rows, f"Loss on {_TEXTS[kind]}", "model")
+        for kind, rows in texts.items()
+        if rows
+    }
+    return Part("training", name, "Adapted models", _compared(models), charts, sheets)
+
+
+_WHEN = ("before", "after")
+
+
+def _unit(models: Sequence[Found]) -> str:
+    """The unit of the losses, which of models of different objectives is not one."""
+    units = sorted({loss_unit(m.manifest["plan"]["objective"]["name"]) for m in models})
+    return f"nats per {' or '.join(units)}"
+
+
+def _history(model: Found) -> list[dict[str, Any]]:
+    """The losses on held-out text."""
+    lines = (model.path / "losses.jsonl").read_bytes().splitlines()
+    return [
+        {"model": model.title, "text": _TEXTS.get(kind, kind), "step": row["step"], "loss": loss}
+        for row in map(orjson.loads, lines)
+        for kind, loss in row.get("heldout", {}).items()
+        if kind in model.manifest["losses"]["before"]
+    ]
+
+
+def _row(model: Found) -> list[Any]:
+    losses = model.manifest["losses"]
+    phases = model.manifest.get("phases", [model.manifest])
+    return [
+        model.title,
+        sum(phase["training"]["steps"] for phase in phases),
+        sum(phase["tokens"] for phase in phases),
+        *(losses[when].get(kind) for kind in _TEXTS for when in _WHEN),
+    ]
+
+
+def _phases(models: Sequence[Found]) -> dict[str, Sheet]:
+    """A table of the losses after each phase, if a model was trained in two (`--then-task`)."""
+    rows = [
+        [
+            model.title,
+            {"data": "selection", "task": "task's text"}[phase["phase"]],
+            phase["training"]["steps"],
+            phase["tokens"],
+            *(phase["losses"]["after"].get(kind) for kind in _TEXTS),
+        ]
+        for model in models
+        for phase in model.manifest.get("phases", ())
+    ]
+    title = f"Held-out loss after each phase: {_unit(models)}, lower is better"
+    columns = ["model", "trained on", "steps", "tokens", *_TEXTS]
+    return {"phases": Sheet(title, columns, rows)} if rows else {}
+
+
+def _summary(model: Found) -> list[str]:
+    """Each loss before and after, in sentences."""
+    before, after = (model.manifest["losses"][when] for when in _WHEN)
+    changes = ", ".join(
+        f"on {words} {before[kind]:.2f} → {after[kind]:.2f}"
+        for kind, words in _TEXTS.items()
+        if kind in before and kind in after
+    )
+    losses = [f"Loss {changes} {_unit([model])} (lower is better)."] if changes else []
+    return [model.manifest["words"], *losses]
+
+
+def _compared(models: Sequence[Found]) -> list[str]:
+    """The losses on task text after adaptation, lowest first, in sentences."""
+    losses = [(model.manifest["losses"]["after"].get("task"), model.title) for model in models]
+    known = sorted((loss, title) for loss, title in losses if loss is not None)
+    listed = ", ".join(f"{loss:.2f} for {title}" for loss, title in known[:_NAMED])
+    lowest = [f"Lowest losses on task text, {_unit(models)}: {listed}."] if known else []
+    return [f"{len(models)} adapted models.", *lowest]
+
+
+_NAMED = 4

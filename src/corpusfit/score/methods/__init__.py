@@ -1,1 +1,0 @@
-"""One file per scoring method, named like the method; see `score/contract.py`."""

@@ -1,0 +1,234 @@
+"""The contract of scoring methods: settings in the constructor, data in `fit`, a scorer out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.types import Corpus, Paired, Reads, Texts, Vectors
+
+SOURCE = "source"
+"""The label that is not a field of a row: the name of the row's source."""
+
+Batch = TypeVar("Batch", Texts, Vectors, Paired)
+"""Input of a scorer: Arrow texts, float32 embeddings [n, d], or both."""
+
+Learned = TypeVar("Learned", Texts, Vectors, Paired)
+"""Input of `fit`: the same as the scorer's, or more."""
+
+Family = Literal[
+    "detector", "centroid", "classifier", "cluster", "lexical", "graph", "ensemble", "baseline"
+]
+"""Methods of one family make similar errors, so a family counts once in the agreement vote.
+
+Ensembles of other methods, and methods that ignore the target, do not vote.
+"""
+
+
+def require_fit(*conditions: Any) -> None:
+    """Raise ValueError unless all conditions hold that kernels set for a scorer's arrays."""
+    if not all(conditions):
+        raise ValueError("its arrays do not fit together")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of one n-gram on the score of a text.
+
+    Attributes:
+        part: the n-gram, its tokens joined by spaces.
+        effect: how much it raised (above 0) or lowered (below 0) the score, in the score's unit.
+    """
+
+    part: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class Scorer(ABC, Generic[Batch]):
+    """A fitted method: a frozen dataclass of arrays, numbers and names, which is never pickled.
+
+    HIGHER SCORES MEAN MORE SIMILAR TO THE TARGET for every scorer. (The papers' anomaly detectors
+    give low scores to inliers; TADPOLE, section 3.2.)
+    """
+
+    def __post_init__(self) -> None:
+        """Check what may come from a file: a subclass checks all that its kernels rely on.
+
+        Raises:
+            ValueError: the arrays do not fit together; code without bounds checks reads them.
+        """
+
+    @abstractmethod
+    def score(self, batch: Batch) -> NDArray[np.float32]:
+        """Score texts or embeddings.
+
+        Args:
+            batch: n texts in any form that `types.as_texts` takes, or float32 [n, d].
+
+        Returns:
+            float32 [n], finite, higher = more similar to the target. A text's score depends only on
+            the scorer and the text, never on the other texts of the batch.
+        """
+
+    def meaning(self) -> str:
+        """What a score is and what effects add up to, in one or two sentences; may be empty."""
+        return ""
+
+    def remark(self) -> str:
+        """A finding of the fit for the user, in one or two sentences; may be empty."""
+        return ""
+
+    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
+        """The corpus texts that the scorer learned from, if any.
+
+        Args:
+            vectors: float32 [n, d], the units of one text.
+
+        Returns:
+            (text, cosine), nearest to the mean of `vectors` first; empty for methods that learn
+            from the target.
+        """
+        return []
+
+    def explain(self, text: str) -> list[Effect]:
+        """The n-grams that raised or lowered the score of one text.
+
+        Args:
+            text: one unit.
+
+        Returns:
+            One entry per different n-gram with an effect, strongest raise first. If the method can
+            compute exact effects, they add up to the score. The default is empty, for methods that
+            do not read words; their explanations show the nearest target texts.
+        """
+        return []
+
+
+@dataclass(frozen=True)
+class AnyMethod(ABC):
+    """A method that scores the similarity of texts to the target; its fields are its settings.
+
+    To add a method, add one file to `scoring/methods/`, named like the method, with one `Method`
+    and one `Scorer`, one `CorpusMethod`, or one `LabelMethod`, all frozen dataclasses. The command
+    line, the reference, the stored form and the contract tests find it there.
+    """
+
+    reads: ClassVar[Reads]
+    """Input of the scorer for each unit of the corpus."""
+    learns: ClassVar[Reads | None] = None
+    """Input of `fit` for target and background, if it differs from `reads`."""
+    family: ClassVar[Family]
+    exact: ClassVar[bool] = True
+    """Whether a unit gets the same bits in any batch; those of a network may differ by rounding."""
+    cost: ClassVar[str] = ""
+    """Units scored per second by one core, measured at 768 dimensions and 3,000 target units.
+
+The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
+"""
+    needs: ClassVar[str] = ""
+    """The extra of corpusfit that the method needs, if any."""
+    scorer: ClassVar[type | None] = None
+    """The class of its stored scorers; None for a method that cannot score a single text."""
+    whole_segments: ClassVar[bool] = False
+    """Whether a segment is scored as one text, not by the mean of its units' scores."""
+
+    @property
+    def fits_on(self) -> Reads:
+        """Input of `fit` for target and background."""
+        return self.learns or self.reads
+
+    @property
+    def encodes(self) -> bool:
+        """Whether `fit` or the scorer needs embeddings."""
+        return {self.reads, self.fits_on} != {"text"}
+
+    @property
+    def log_weights(self) -> bool:
+        """Whether scores are log importance weights, whose exponentials weight a draw."""
+        return False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files named by its settings; a run resumes only if their content is the same."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Method(AnyMethod, Generic[Learned]):
+    """A method that is fitted once and then scores each text alone, on any worker."""
+
+    scorer: ClassVar[type]
+
+    @abstractmethod
+    def fit(self, target: Learned, background: Learned, *, seed: int) -> Scorer[Any]:
+        """Fit the method to the target.
+
+        Args:
+            target: the target's units, in the form of `fits_on`; at least one.
+            background: a bounded uniform sample of the corpus's units, same form; at least one.
+            seed: random seed.
+
+        Returns:
+            The fitted scorer.
+        """
+
+
+@dataclass(frozen=True)
+class CorpusMethod(AnyMethod):
+    """A method whose scores depend on the whole corpus, such as an order of its units.
+
+    It runs in one process, and its memory grows with the corpus as `memory_mb` estimates.
+    """
+
+    @abstractmethod
+    def score_corpus(
+        self, corpus: Corpus, target: Any, background: Any, *, seed: int
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Score every unit of the corpus.
+
+        Args:
+            corpus: (shard, its units in the form of `reads`) by shard; read anew at each iteration.
+            target: the target's units, in the form of `fits_on`; at least one.
+            background: a bounded uniform sample of the corpus's units; at least one.
+            seed: random seed.
+
+        Yields:
+            (shard, float32 [n]) for every shard in the corpus's order; finite, higher = more
+            similar to the target.
+        """
+
+    @abstractmethod
+    def memory_mb(self, text_mb: float, units: int) -> float:
+        """Peak memory of `score_corpus` in MB, for an amount of text (MB) and a number of units."""
+
+
+@dataclass(frozen=True)
+class LabelMethod(AnyMethod):
+    """A method that scores a row by its label instead of its text.
+
+    It needs no fit and cannot score a text alone.
+
+    Attributes:
+        truth: the label: `source` for the name of the row's source, or a field of the row.
+    """
+
+    reads: ClassVar[Reads] = "text"
+
+    truth: str = SOURCE
+
+    @abstractmethod
+    def score_label(self, label: str) -> float:
+        """Score all units of a row.
+
+        Args:
+            label: the row's label; `(none)` if its field is missing or empty.
+
+        Returns:
+            Finite; above 0 for wanted rows, 0 for others.
+        """

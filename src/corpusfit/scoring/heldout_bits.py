@@ -1,0 +1,302 @@
+"""Held-out bits: how well a model of what a method takes predicts target texts it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from corpusfit.core.types import Texts, buffers, read_as, taken
+from corpusfit.kernels.backoff import log_probabilities
+from corpusfit.kernels.characters import table as characters
+from corpusfit.kernels.kneser_ney import estimate, number_words
+from corpusfit.scoring.contract import AnyMethod, CorpusMethod, Method, Scorer
+
+ORDER = 3
+FOLDS = 4
+SHARE = 0.1
+"""Words that a method takes, as a share of the words of the corpus sample."""
+MOST_TARGET = 2_000
+"""Most target units that are fitted on or evaluated on; more cost time and change no verdict."""
+LEAST_CONTAINED = 8
+"""Words from which a target text inside a corpus text is a leak; a shorter text must be equal."""
+ROUNDS = 1_000
+LEVEL = 0.95
+
+_BITS = float(np.log2(10.0))
+_BEGIN = 1  # the number that `number_words` gives to the begin of a text
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A target in folds and a corpus sample in words, ready to evaluate selections of the sample.
+
+    Attributes:
+        words: uint32 [p], the sample's texts as from `kneser_ney.number_words`.
+        begins: int64 [m + 1], where each of the m units begins in `words`.
+        identities: uint64 [v], of the different words of sample and target together.
+        texts: the n target texts.
+        tokens: int64 [n], words of each text and its end; 0 for a text that is not evaluated on.
+        folds: int64 [n], the fold in which each text is held out; -1 for one that is not used.
+        documents: int64 [n], the document of each text.
+        left_out: number of texts in folds that are not evaluated on, by reason.
+    """
+
+    words: NDArray[np.uint32]
+    begins: NDArray[np.int64]
+    identities: NDArray[np.uint64]
+    texts: Texts
+    tokens: NDArray[np.int64]
+    folds: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    left_out: Mapping[str, int]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [m], words of each unit of the sample."""
+        return np.diff(self.begins) - 2
+
+    @property
+    def count(self) -> int:
+        """The number of folds."""
+        return int(self.folds.max(initial=-1)) + 1
+
+    @property
+    def usable(self) -> bool:
+        """Whether there are texts of two documents to evaluate on, and another fold to fit on."""
+        return self.count > 1 and len(np.unique(self.documents[self.tokens > 0])) > 1
+
+    def fitted(self, fold: int) -> NDArray[np.int64]:
+        """The places of the target texts to fit on, int64 [k], increasing."""
+        return np.flatnonzero((self.folds >= 0) & (self.folds != fold))
+
+    def budget(self, share: float = SHARE) -> int:
+        """A share of the sample's words, in words."""
+        return round(share * int(self.sizes.sum()))
+
+    def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
+        """Evaluate a method's scores of the sample on the texts of a fold.
+
+        Args:
+            scores: float32 [m], by the method fitted on the other folds.
+            fold: the fold.
+            budget: most words to take; equal for all methods.
+
+        Returns:
+            float64 [n], bits of each text of the fold that is evaluated on; 0 for the others.
+        """
+        found = np.zeros(len(self.texts))
+        places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
+        model = self._model(take(scores, self.sizes, budget))
+        evaluated = buffers(taken(self.texts, places))
+        found[places] = -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
+        return found
+
+    def _model(self, units: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """A model of units of the sample, over the vocabulary of sample and target."""
+        words = np.concatenate([self.words[self.begins[i] : self.begins[i + 1]] for i in units])
+        used = np.bincount(words, minlength=len(self.identities)) > 0
+        used[:3] = True  # unknown, begin and end
+        renumbered = (np.cumsum(used) - 1).astype(np.uint32)
+        return estimate(renumbered[words], self.identities[used], ORDER, len(self.identities))
+
+
+def take(scores: NDArray[np.float32], sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
+    """The units with the highest scores within a budget.
+
+    Args:
+        scores: float32 [m]; equal ones are taken by position.
+        sizes: int64 [m], cost of each unit.
+        budget: largest total cost; the selection stops at the first unit that does not fit.
+
+    Returns:
+        Their places, int64 [k], increasing; at least one.
+    """
+    order = np.argsort(-scores, kind="stable")
+    k = int(np.searchsorted(np.cumsum(sizes[order]), budget, side="right"))
+    return np.sort(order[: max(1, k)])
+
+
+def held_out(
+    target: Texts, sample: Texts, *, seed: int, documents: NDArray[np.int64] | None = None
+) -> HeldOut:
+    """Divide a target into folds and read target and corpus sample as words.
+
+    Folds are random, of whole documents; of units if there are fewer documents than folds. A text
+    is not evaluated on if another fold has the same words, if a unit of the sample has the same
+    words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the sample,
+    as then it cannot tell selections apart. Case and punctuation do not count.
+
+    Args:
+        target: n normalised target units, at least one.
+        sample: m corpus units, at least one.
+        seed: random seed of the folds.
+        documents: int64 [n], the document of each unit (default: each its own).
+    """
+    n = len(target)
+    documents = np.arange(n) if documents is None else documents
+    if len(np.unique(documents)) < FOLDS:
+        documents = np.arange(n)
+    folds = _folds(documents, seed)
+    everything = buffers(pa.concat_arrays([sample, target]))
+    words, identities = number_words(*everything, characters(), False)
+    begins = np.append(np.flatnonzero(words == _BEGIN), len(words))
+    split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
+    own = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
+    in_sample = np.bincount(words[:split], minlength=len(identities)) > 0
+    apart = {
+        "repeat others": _repeated(own, folds),
+        "occur in the corpus sample": _found_in(words[:split], own, len(identities)),
+        "have no word in common with it": np.array([not in_sample[t[1:-1]].any() for t in own]),
+    }
+    evaluated, left_out = folds >= 0, {}
+    for reason, found in apart.items():
+        left_out[reason] = int(np.count_nonzero(evaluated & found))
+        evaluated &= ~found
+    return HeldOut(
+        words[:split],
+        begins[: len(sample) + 1],
+        identities,
+        target,
+        np.where(evaluated, lengths, 0),
+        folds,
+        documents,
+        {reason: count for reason, count in left_out.items() if count},
+    )
+
+
+def fit_to_sample(
+    method: AnyMethod, target: Any, sample: Any, *, seed: int
+) -> Callable[[], NDArray[np.float32]]:
+    """Fit a method with the corpus sample as the background.
+
+    Args:
+        method: one that scores each unit alone, or the corpus as a whole.
+        target: target units in the form of `fits_on`.
+        sample: m corpus units in the same form.
+        seed: random seed.
+
+    Returns:
+        A function that scores the sample, float32 [m]; for a method that scores the corpus as a
+        whole it does all the work.
+    """
+    batch = read_as(sample, method.reads)
+    if isinstance(method, CorpusMethod):
+        found = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
+        return lambda: np.concatenate([scores for _, scores in found()])
+    assert isinstance(method, Method)  # noqa: S101 (labels are not on texts)
+    scorer: Scorer[Any] = method.fit(target, sample, seed=seed)
+    return lambda: scorer.score(batch)
+
+
+def _folds(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    _, numbers, units = np.unique(documents, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed % 2**64).permutation(len(units))
+    used = np.cumsum(units[order]) <= max(MOST_TARGET, int(units[order[0]]))
+    fold = np.full(len(units), -1)
+    fold[order[used]] = np.arange(np.count_nonzero(used)) % FOLDS
+    return np.asarray(fold[numbers])
+
+
+def _repeated(texts: Sequence[NDArray[np.uint32]], folds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    seen: dict[bytes, set[int]] = {}
+    for text, fold in zip(texts, folds.tolist(), strict=True):
+        seen.setdefault(text.tobytes(), set()).add(fold)
+    return np.array([len(seen[text.tobytes()] - {-1}) > 1 for text in texts])
+
+
+def _found_in(
+    words: NDArray[np.uint32], texts: Sequence[NDArray[np.uint32]], vocabulary: int
+) -> NDArray[np.bool_]:
+    """Whether a unit of the sample has a text's words, bool [n]; begin and end bound both."""
+    counts = np.bincount(words, minlength=vocabulary)
+    places = np.argsort(words, kind="stable")
+    ends = np.cumsum(counts)
+    found = np.zeros(len(texts), np.bool_)
+    for i, text in enumerate(texts):
+        sought = text[1:-1] if len(text) - 2 >= LEAST_CONTAINED else text
+        rarest = int(np.argmin(counts[sought]))
+        last = int(ends[sought[rarest]])
+        at = places[last - counts[sought[rarest]] : last] - rarest
+        at = at[(at >= 0) & (at + len(sought) <= len(words))]
+        for j, word in enumerate(sought):
+            at = at[words[at + j] == word]
+            if not len(at):
+                break
+        found[i] = len(at) > 0
+    return found
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A method's verdict.
+
+    Attributes:
+        method: its name.
+        bits: bits per word over all texts evaluated on; lower is better.
+        behind: how many more than the best method, and the ends of the interval.
+    """
+
+    method: str
+    bits: float
+    behind: tuple[float, float, float]
+
+
+def compare(
+    held: HeldOut,
+    sums: Mapping[str, NDArray[np.float64]],
+    *,
+    seed: int,
+    best_of: Collection[str] = (),
+) -> list[Bits]:
+    """Compare methods by a paired bootstrap over target documents.
+
+    The percentile interval tells how the verdict depends on the target texts; the corpus sample is
+    taken as fixed.
+
+    Args:
+        held: what the methods were evaluated on.
+        sums: float64 [n] by method, the bits of each text: `HeldOut.bits` added up over folds.
+        seed: random seed of the bootstrap.
+        best_of: methods of which one is the best, at least one of `sums` (default: all); others
+            can be ahead of it.
+
+    Returns:
+        One verdict per method, fewest bits first; equal ones by name.
+
+    Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation.
+    """
+    methods = sorted(sums)
+    tokens, bits = _by_document(held, [sums[method] for method in methods])
+    n = len(tokens)
+    drawn = np.random.default_rng(seed % 2**64).multinomial(n, np.full(n, 1 / n), ROUNDS)
+    means = bits.sum(axis=0) / tokens.sum()
+    samples = (drawn @ bits) / (drawn @ tokens)[:, None]
+    order = np.argsort(means, kind="stable")
+    best = next(i for i in order if not best_of or methods[i] in best_of)
+    lows, highs = np.quantile(
+        samples - samples[:, [best]], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
+    )
+    return [
+        Bits(
+            methods[i],
+            float(means[i]),
+            (float(means[i] - means[best]), float(lows[i]), float(highs[i])),
+        )
+        for i in order
+    ]
+
+
+def _by_document(
+    held: HeldOut, sums: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Tokens float64 [d] and bits float64 [d, methods] of the documents that are evaluated on."""
+    evaluated = held.tokens > 0
+    _, numbers = np.unique(held.documents[evaluated], return_inverse=True)
+    tokens = np.bincount(numbers, held.tokens[evaluated]).astype(np.float64)
+    return tokens, np.stack([np.bincount(numbers, s[evaluated]) for s in sums], axis=1)

@@ -1,0 +1,158 @@
+"""n-gram language models for scoring methods: train on texts, score texts, explain one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.types import Texts, buffers
+from corpusfit.kernels.backoff import fits, log_probabilities, token_probabilities
+from corpusfit.kernels.characters import table as characters
+from corpusfit.kernels.kneser_ney import estimate, number_words
+from corpusfit.kernels.tokens import END
+from corpusfit.scoring.contract import Effect, Scorer, require_fit
+from corpusfit.scoring.surface_forms import OWN, in_words, written_tokens
+
+_BITS = float(np.log2(10.0))
+
+WORDLESS = -32.0
+"""Score of a text without tokens, in bits per token; its end token alone would score high."""
+
+
+def check_order(order: int) -> None:
+    """Check the order of a model.
+
+    Raises:
+        UsageError: the order is not from 1 to 5.
+    """
+    if not 1 <= order <= 5:
+        raise bad_setting("<method.order>", "from 1 to 5", order)
+
+
+def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
+    """Estimate one model per sample, all over one vocabulary: the words of all samples.
+
+    A word that a sample lacks gets the probability of an unknown word from its model. In each model
+    the unknown words share the probability that discounting removed from the known words, so the
+    models' scores are comparable.
+
+    Args:
+        samples: texts to learn from, at least one in each.
+        order: length of the longest n-grams, 1 to 5.
+        signs: also count runs of punctuation as tokens.
+
+    Returns:
+        The models' tables.
+    """
+    read = [number_words(*buffers(texts), characters(), signs) for texts in samples]
+    everything = np.unique(np.concatenate([words for _, words in read]))
+    return [estimate(text, words, order, len(everything)) for text, words in read]
+
+
+def entropy(
+    table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Cross-entropy of n texts in bits per token; the end of a text is a token.
+
+    Returns:
+        float64 [n]; int64 [n], number of tokens, 1 or more.
+    """
+    log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
+    return -_BITS * log10 / tokens, tokens
+
+
+def equal_sample(
+    texts: Texts, like: Texts, *, seed: int, signs: bool, by_tokens: bool = True
+) -> Texts:
+    """Draw texts that together have about as many tokens as other texts.
+
+    Args:
+        texts: texts to draw from.
+        like: texts whose size to match; if they are larger than all texts, all are returned.
+        seed: random seed.
+        signs: also count runs of punctuation as tokens.
+        by_tokens: match the number of tokens; otherwise that of texts, exactly.
+
+    Reference: Moore and Lewis (2010), section 2 (a sample of equal size).
+    """
+    order = np.random.default_rng(seed % 2**64).permutation(len(texts))
+    count = len(like)
+    if by_tokens:
+        total = np.cumsum(_lengths(texts, signs)[order])
+        count = 1 + int(np.argmin(np.abs(total - _lengths(like, signs).sum())))
+    return texts.take(np.sort(order[:count]))
+
+
+def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
+    """Number of tokens of each text, begin and end included; int64 [n]."""
+    words, identities = number_words(*buffers(texts), characters(), signs)
+    return np.diff(np.flatnonzero(identities[words] == END), prepend=-1)
+
+
+def bits_of_tokens(
+    table: NDArray[np.uint64], order: int, text: str, *, signs: bool, words: str = OWN
+) -> tuple[list[str], NDArray[np.float64]]:
+    """The contribution of each token of one text to its negative entropy.
+
+    Returns:
+        For each token and the end, the longest n-gram that the model knows there (`<s>` and `</s>`
+        are begin and end); float64, log2 probability divided by the number of tokens.
+    """
+    ids, written = written_tokens(text, signs=signs, words=words)
+    log10, matched = token_probabilities(table, order, ids)
+    written = ["<s>", *written, "</s>"]
+    grams = [" ".join(written[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
+    return grams, _BITS * log10 / len(log10)
+
+
+def sum_effects(
+    grams: Sequence[str], effects: NDArray[np.float64], wordless: float | None = WORDLESS
+) -> list[Effect]:
+    """One effect per different n-gram, strongest raise first.
+
+    An end token alone has the effect `wordless`, or without one its own.
+    """
+    if len(effects) == 1 and wordless is not None:
+        return [Effect(grams[0], wordless)]
+    total: dict[str, float] = {}
+    for gram, effect in zip(grams, effects.tolist(), strict=True):
+        total[gram] = total.get(gram, 0.0) + effect
+    return [Effect(gram, total[gram]) for gram in sorted(total, key=lambda g: (-total[g], g))]
+
+
+@dataclass(frozen=True)
+class PredictableScorer(Scorer[Texts]):
+    """One model; the more predictable a text, the higher its score.
+
+    Attributes:
+        table: uint64 [slots, 2], see `kernels/backoff.py`.
+        order: length of the longest n-grams.
+        signs: whether runs of punctuation are tokens.
+        words: whose tokens, `own` or `nltk`.
+    """
+
+    table: NDArray[np.uint64]
+    order: int
+    signs: bool
+    words: str = OWN
+
+    def __post_init__(self) -> None:
+        require_fit(fits(self.table, self.order))
+
+    def score(self, batch: Texts) -> NDArray[np.float32]:
+        """Score n texts: float32 [n], negative bits per token; 2^-score is the perplexity.
+
+        A text without tokens gets `WORDLESS`.
+        """
+        batch = in_words(batch, self.words)
+        bits, tokens = entropy(self.table, self.order, batch, signs=self.signs)
+        return np.where(tokens > 1, -bits, WORDLESS).astype(np.float32)
+
+    def explain(self, text: str) -> list[Effect]:
+        """How much each n-gram lowered the score; the effects add up to the score."""
+        model = (self.table, self.order)
+        return sum_effects(*bits_of_tokens(*model, text, signs=self.signs, words=self.words))

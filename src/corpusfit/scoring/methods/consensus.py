@@ -1,0 +1,217 @@
+"""`consensus`: similar to the corpus texts on which unlike methods agree.
+
+What: (1) cheap methods of different kinds rank a sample of the corpus. (2) Each method gets a
+weight by how its top agrees with the others' (one vote per family), and the ranks are averaged. (3)
+The top units are positives, the lower two thirds negatives. Three scores are fitted: a regularised
+linear classifier between both, a density ratio over clusters for the positives, and one for the
+target. Their sum, each scaled by its spread over the sample, is calibrated.
+Why: a target has a style of its own that its domain's texts in the corpus lack, which misleads
+every method that compares the two. Unlike methods agree on the domain, and corpus texts do not show
+the target's style.
+Trade-off: the sample (10,000 units, `fit.background`) must hold some texts of the domain; a rare
+domain needs a larger sample. The number of positives depends on the domain's share of the corpus,
+which is estimated: too few positives cost a little, too many cost much, so the estimate errs low. A
+fit takes seconds, as long as its members together; a score takes a few hundred inner products.
+Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
+(2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
+the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The combination
+is this project's own; docs/auto.md has its results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.types import Paired, Reads, Vectors, read_as, taken
+from corpusfit.kernels.agreement import agreed_depth, mid_ranks, spectral_weights
+from corpusfit.kernels.logistic import balanced, class_share, logistic, platt
+from corpusfit.kernels.vectors import lengths, products
+from corpusfit.scoring import registry
+from corpusfit.scoring.blocks import blockwise, plain_rows
+from corpusfit.scoring.contract import Family, Method, Scorer
+
+MEMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("domain_cosine", {"centred": False}),
+    ("domain_cosine", {"centred": True}),
+    ("domain_classifier", {"centred": False}),
+    ("domain_classifier", {"centred": True}),
+    ("knn", {}),
+    ("isolation_forest", {}),
+    ("cluster_ratio", {}),
+    ("dsir", {}),
+)
+TOP = 0.1
+"""Share of each member's ranking that decides its weight."""
+
+_DEPTHS = tuple(0.0025 * 2 ** (step / 2) for step in range(13))
+"""Shares of the sample at which agreement is measured: 0.25 to 16 %."""
+
+_LEAST = 10
+"""Fewest positives, if the sample has at least three times as many units."""
+
+_SHOWN = 500
+"""Number of positives kept for display, the most certain first."""
+
+
+@dataclass(frozen=True)
+class ConsensusScorer(Scorer[Vectors]):
+    """A linear function of a text's direction plus a function of its clusters, and the positives.
+
+    Attributes:
+        mean: float32 [1, d], mean of the background, subtracted first.
+        weights: float32 [1, d].
+        clusters: uint8, a stored scorer of `cluster_ratio`.
+        bias: added to both.
+        share: the estimated share of the domain among the corpus's units.
+        trusted: weight of each member's ranking.
+        positives: number of positives.
+        texts: positives kept for display, the most certain first.
+        directions: float32 [k, d], directions of these texts.
+    """
+
+    mean: Vectors
+    weights: Vectors
+    clusters: NDArray[np.uint8]
+    bias: float
+    share: float
+    trusted: tuple[float, ...]
+    positives: int
+    texts: tuple[str, ...]
+    directions: Vectors
+
+    @cached_property
+    def ratio(self) -> Scorer[Vectors]:
+        """The scorer by clusters, opened once per process."""
+        return registry.from_array(self.clusters)
+
+    def score(self, batch: Vectors) -> NDArray[np.float32]:
+        """Score float32 [n, d]: log odds that a text is of the domain, float32 [n].
+
+        1 / (1 + exp(-score)) is the probability for a unit of the corpus if the estimated share is
+        right. It is somewhat overconfident, because it is calibrated on its own training units.
+        """
+
+        def block(x: Vectors) -> NDArray[np.float64]:
+            placed = x - self.mean
+            along = (products(placed, self.weights) / lengths(placed))[:, 0]
+            return np.asarray(along.astype(np.float64) + self.ratio.score(x) + self.bias)
+
+        return blockwise(batch, self.mean.shape[1], block)
+
+    def remark(self) -> str:
+        """The estimated share of the domain, and the members' weights."""
+        order = np.argsort(-np.array(self.trusted), kind="stable")
+        names = [f"{_name(*MEMBERS[i])} {self.trusted[i]:.2f}" for i in order]
+        return (
+            f"Estimated share of the target's domain: {100 * self.share:.2g} % of the corpus's "
+            f"units. Trained on the {self.positives:,} corpus units on which these methods agree "
+            f"most (with their weights): {', '.join(names)}."
+        )
+
+    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
+        """The positives, nearest first, with their cosines to the mean of the n vectors."""
+        placed = plain_rows((vectors - self.mean).mean(axis=0, keepdims=True, dtype=np.float64))
+        cosines = products(self.directions, placed / lengths(placed))[:, 0]
+        order = np.argsort(-cosines, kind="stable")
+        return [(self.texts[i], float(cosines[i])) for i in order]
+
+
+def _name(method: str, settings: dict[str, Any]) -> str:
+    flags = ", ".join(k if v else f"not {k}" for k, v in settings.items())
+    return f"{method} ({flags})" if flags else method
+
+
+@dataclass(frozen=True)
+class Consensus(Method[Paired]):
+    """Log odds of the domain, learned from corpus texts on which unlike methods agree.
+
+    Attributes:
+        share: Positives as a share of the sample; 0 takes as many as the members agree on (default:
+            0).
+        c: Weight of the loss against the penalty; smaller is smoother (default: 0.1).
+    """
+
+    reads: ClassVar[Reads] = "embedding"
+    learns: ClassVar[Reads | None] = "both"
+    family: ClassVar[Family] = "ensemble"
+    scorer: ClassVar[type] = ConsensusScorer
+
+    share: float = 0.0
+    c: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= 1 / 3:
+            raise bad_setting("<method.share>", "from 0 to 1/3", self.share)
+        if not self.c > 0.0:
+            raise bad_setting("<method.c>", "above 0", self.c)
+
+    def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
+        """Rank the background with all members, and fit on the units on which they agree."""
+        fitted = [self._fitted(*m, target, background, seed) for m in MEMBERS]
+        trusted, order, count = self._agreed([ranks for _, ranks in fitted])
+        n = len(order)
+        best, rest = order[:count], order[n // 3 :]
+        vectors = plain_rows(background.vectors)
+        mean = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
+        directions = plain_rows((vectors - mean) / lengths(vectors - mean))
+        learned = np.concatenate([best, rest])
+        positive = np.arange(len(learned)) < len(best)
+        label, weight = positive.astype(np.float64), balanced(positive)
+        weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
+        own: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
+        ratios = [own.for_target(vectors[best]), own]
+        parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
+        scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
+        slope, intercept = platt((scales @ parts)[learned], positive, weight)
+        odds = slope * (scales @ parts) + intercept
+        share = max(count / (n + 1), class_share(odds))  # at least the positives are of the domain
+        scales *= slope
+        together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
+        ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
+        shown = best[:_SHOWN]
+        return ConsensusScorer(
+            mean,
+            plain_rows(scales[0] * weights[None]),
+            registry.as_array("cluster_ratio", ratio),
+            intercept + math.log(share / (1.0 - share)),
+            share,
+            tuple(trusted.tolist()),
+            len(best),
+            tuple(taken(background.texts, shown).to_pylist()),
+            directions[shown],
+        )
+
+    def _agreed(
+        self, members: list[NDArray[np.float64]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """The members' weights, the sample's units in joint order, and the number of positives."""
+        ranks = np.array(members)
+        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
+        order = np.argsort(-(trusted @ ranks), kind="stable")
+        return trusted, order, self._positives(ranks, trusted)
+
+    def _fitted(
+        self, name: str, settings: dict[str, Any], target: Paired, background: Paired, seed: int
+    ) -> tuple[Scorer[Any], NDArray[np.float64]]:
+        """A fitted member and its ranking of the background."""
+        member = registry.unit_method(name, settings)
+        parts = (read_as(part, member.fits_on) for part in (target, background))
+        scorer = member.fit(*parts, seed=seed)
+        return scorer, mid_ranks(scorer.score(read_as(background, member.reads)))
+
+    def _positives(self, ranks: NDArray[np.float64], trusted: NDArray[np.float64]) -> int:
+        """The number of positives; they never overlap the negatives."""
+        n = int(ranks.shape[1])
+        least = min(_LEAST, max(1, n // 3))
+        if self.share:
+            return min(max(least, round(self.share * n)), max(1, n // 3))
+        depths = sorted({min(max(least, round(d * n)), max(1, n // 3)) for d in _DEPTHS})
+        return agreed_depth(ranks, trusted, depths)

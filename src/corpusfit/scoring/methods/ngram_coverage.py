@@ -1,0 +1,112 @@
+"""`ngram_coverage`: contains the target's most frequent n-grams.
+
+What: the sum of the relative frequencies of a text's different n-grams that are among the `top`
+most frequent of the target (adaptive) or of the corpus (not adaptive), divided by the number of
+n-grams in the text unless `per_token` is false.
+Why: the simplest selection by words; TextGram builds on it and compares with it.
+Trade-off: frequent n-grams are mostly function words, so it finds a style more than a topic;
+trigrams carry more of the topic than words or bigrams (docs/benchmarks.md). Without the division
+long texts always win; with it repetition within a text is not rewarded. A text of fewer than
+`order` tokens scores 0.
+Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 1 (S = frequency(n-gram));
+the division by length is from Eck, Vogel and Waibel (2005), section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.types import Reads, Texts, buffers
+from corpusfit.kernels.characters import table
+from corpusfit.kernels.coverage import coverage
+from corpusfit.kernels.grams import find_each, fits, grams_in
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.surface_forms import OWN, check_words, in_words, written_tokens
+from corpusfit.scoring.top_ngrams import check_listing, most_frequent
+
+
+@dataclass(frozen=True)
+class NgramCoverageScorer(Scorer[Texts]):
+    """The v listed n-grams.
+
+    Attributes:
+        keys: uint64 [c], the table of n-grams, see `kernels/grams.py`.
+        places: int32 [c], the same.
+        frequency: float64 [v], share of all counted n-grams, most frequent first.
+        order: tokens in an n-gram.
+        per_token: whether the sum is divided by a text's number of n-grams.
+        words: whose tokens, `own` or `nltk`.
+    """
+
+    keys: NDArray[np.uint64]
+    places: NDArray[np.int32]
+    frequency: NDArray[np.float64]
+    order: int
+    per_token: bool = True
+    words: str = OWN
+
+    def __post_init__(self) -> None:
+        require_fit(fits(self.keys, self.places, len(self.frequency)), self.order >= 1)
+
+    def score(self, batch: Texts) -> NDArray[np.float32]:
+        """Score n texts: mean or summed frequency, float32 [n] in [0, 1]."""
+        text = (*buffers(in_words(batch, self.words)), table())
+        index = (self.keys, self.places, self.frequency)
+        return np.asarray(coverage(*text, *index, self.order, self.per_token))
+
+    def explain(self, text: str) -> list[Effect]:
+        """The effect of each listed n-gram; the effects add up to the score."""
+        ids, spelling = written_tokens(text, words=self.words)
+        listed = find_each(self.keys, self.places, grams_in(ids, self.order))
+        grams = len(listed) if self.per_token else 1
+        known, first = np.unique(listed, return_index=True)
+        return [
+            Effect(" ".join(spelling[i : i + self.order]), self.frequency[place] / grams)
+            for place, i in zip(known.tolist(), first.tolist(), strict=True)
+            if place >= 0
+        ]
+
+
+@dataclass(frozen=True)
+class NgramCoverage(Method[Texts]):
+    """Mean frequency of a text's n-grams among the target's most frequent ones.
+
+    Attributes:
+        order: Length of the n-grams, in tokens (default: 3).
+        top: Number of listed n-grams (default: 10000).
+        adaptive: List n-grams of the target; false lists those of the corpus sample (default:
+            true).
+        per_token: Divide by the number of n-grams in a text; false sums (default: true).
+        words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
+            own).
+    """
+
+    reads: ClassVar[Reads] = "text"
+    family: ClassVar[Family] = "lexical"
+    scorer: ClassVar[type] = NgramCoverageScorer
+    cost: ClassVar[str] = "250,000/s"
+
+    order: int = 3
+    top: int = 10_000
+    adaptive: bool = True
+    per_token: bool = True
+    words: str = OWN
+
+    def __post_init__(self) -> None:
+        check_words(self.words)
+        check_listing(self.order, self.top)
+
+    def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
+        """Count the n-grams of target or background; ties go by identity, the seed is not used.
+
+        Raises:
+            InputError: all texts there are shorter than an n-gram.
+        """
+        texts, role = (target, "target") if self.adaptive else (background, "corpus")
+        listed = most_frequent(in_words(texts, self.words), role, self.order, self.top)
+        index = (listed.keys, listed.places, listed.counts / listed.total)
+        return NgramCoverageScorer(*index, self.order, self.per_token, self.words)

@@ -1,0 +1,65 @@
+"""`perplexity`: predictable for a model of the target.
+
+What: the negative cross-entropy of a text in bits per token, its end included, under an n-gram
+model of the target; the perplexity is 2^-score, so the lowest perplexity has the highest score.
+Why: the oldest selector, and one half of Moore-Lewis.
+Trade-off: text of common words is predictable for any model, so easy text is preferred to relevant
+text; `moore_lewis` corrects this.
+Reference: Gao et al. (2002), Toward a Unified Approach to Statistical Language Modeling for
+Chinese; TextGram, section 4.3, perplexity-based data selection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from corpusfit.core.types import Reads, Texts
+from corpusfit.scoring.arpa import read_arpa
+from corpusfit.scoring.contract import Family, Method
+from corpusfit.scoring.language_model import PredictableScorer, check_order, train
+from corpusfit.scoring.surface_forms import OWN, check_words, in_words
+
+
+@dataclass(frozen=True)
+class Perplexity(Method[Texts]):
+    """Perplexity under an n-gram model of the target; lower is better.
+
+    Attributes:
+        order: Length of the longest n-grams of the trained model, 1 to 5 (default: 3).
+        signs: Count runs of punctuation as tokens (default: false).
+        words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
+            own).
+        arpa_in: ARPA file of a model of the target's domain, on lower-cased text, used instead of
+            training (default: none).
+    """
+
+    reads: ClassVar[Reads] = "text"
+    family: ClassVar[Family] = "lexical"
+    scorer: ClassVar[type] = PredictableScorer
+    cost: ClassVar[str] = "100,000/s"
+
+    order: int = 3
+    signs: bool = False
+    words: str = OWN
+    arpa_in: str = ""
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+        check_words(self.words, signs=self.signs, arpa_in=self.arpa_in)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The ARPA file."""
+        return (self.arpa_in,) if self.arpa_in else ()
+
+    def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
+        """Train on the target, or read the model; background and seed are not used.
+
+        Raises:
+            ModelError: the ARPA file cannot be used.
+        """
+        if self.arpa_in:
+            return PredictableScorer(*read_arpa(self.arpa_in), self.signs)
+        (table,) = train([in_words(target, self.words)], self.order, signs=self.signs)
+        return PredictableScorer(table, self.order, self.signs, self.words)

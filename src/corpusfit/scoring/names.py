@@ -1,0 +1,53 @@
+"""The names of scoring methods: files of `scoring/methods/` and entry points of other packages.
+
+Importing this module imports no method and no array library, so that a mistyped name is an error
+at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from corpusfit.core.errors import UnknownMethodError
+
+GROUP = "corpusfit.methods"
+"""The entry-point group in which other packages name modules with a method."""
+
+_FOLDER = Path(__file__).parent / "methods"
+
+
+@cache
+def modules() -> dict[str, str]:
+    """The module of each method by its name, sorted; one of another package replaces ours."""
+    ours = {p.stem: f"corpusfit.scoring.methods.{p.stem}" for p in _FOLDER.glob("[!_]*.py")}
+    theirs = {e.name: e.module for e in entry_points(group=GROUP)}
+    return dict(sorted((ours | theirs).items()))
+
+
+def names() -> list[str]:
+    """All method names, sorted."""
+    return list(modules())
+
+
+def require(name: str, setting: str = "<method.name>") -> None:
+    """Make sure that a method exists.
+
+    Args:
+        name: `auto`, a method's name, or `pyod:` and a PyOD detector's name.
+        setting: what named the method, for the message.
+
+    Raises:
+        UnknownMethodError: no method has that name; suggests a similar one.
+    """
+    allowed = ["auto", *names()]
+    base = name.split(":", 1)[0]
+    if base not in allowed:
+        similar = difflib.get_close_matches(base, allowed, n=1)
+        guess = f" Did you mean {similar[0]!r}?" if similar else ""
+        raise UnknownMethodError(
+            f"{setting} must be a scoring method; got {name!r}.{guess} `corpusfit methods` lists "
+            "them."
+        )

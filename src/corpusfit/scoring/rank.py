@@ -1,0 +1,273 @@
+"""Compare methods on the user's data: the paper's protocol, and the agreement of unlike methods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.types import read_as, taken_of
+from corpusfit.scoring.contract import Family, Method
+from corpusfit.scoring.metrics import auroc, average_precision
+
+TOP = 0.1
+HELD_OUT = 0.1
+LEAST_CREDIT = 0.01
+NON_VOTING = ("graph", "ensemble", "baseline")
+"""Families that do not vote: they combine other methods, or ignore the target."""
+MOST_TARGET = 2_000
+"""Most target units of a trial; more units cost time and do not change a verdict."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One method with one random seed.
+
+    Attributes:
+        f1, auroc, ap: on held-out target texts against random corpus texts.
+        fit_s: seconds to fit.
+        rate: units scored per second, one thread.
+        top: int64, positions of the top tenth of the corpus sample, increasing.
+    """
+
+    method: str
+    family: Family
+    seed: int
+    f1: float
+    auroc: float
+    ap: float
+    fit_s: float
+    rate: float
+    top: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One method over all seeds; every number is (mean, standard deviation)."""
+
+    method: str
+    family: Family
+    agreement: tuple[float, float]
+    f1: tuple[float, float]
+    auroc: tuple[float, float]
+    ap: tuple[float, float]
+    fit_s: tuple[float, float]
+    rate: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """How a trial divides target and corpus sample; all int64 positions, all but `outliers` sorted.
+
+    Attributes:
+        train, test: of the target: fitted on and held out.
+        fit, threshold, vote: thirds of the corpus sample: for the fit, for the F1 threshold (at
+            most the size of `train`), and that is scored.
+        outliers: positions in `vote`, as many as `test` if it has as many.
+    """
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    fit: NDArray[np.int64]
+    threshold: NDArray[np.int64]
+    vote: NDArray[np.int64]
+    outliers: NDArray[np.int64]
+
+    @classmethod
+    def drawn(cls, target: int, background: int, *, seed: int, held_out: float = HELD_OUT) -> Split:
+        """Draw the split of a target and a corpus sample of these sizes."""
+        rng = np.random.default_rng(seed)
+        train, test = _split(rng.permutation(target)[:MOST_TARGET], held_out)
+        fit, threshold, vote = _deal(rng.permutation(background))
+        outliers = rng.permutation(len(vote))[: len(test)]
+        return cls(train, test, fit, threshold[: len(train)], vote, outliers)
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """What a method fitted on a part of the target says of unseen texts.
+
+    Attributes:
+        inliers: float32 [t], scores of the held-out target texts.
+        votes: float32 [v], scores of the last third of the corpus sample.
+        outliers: float32, those of them that are compared with the inliers.
+        f1, auroc, ap: of inliers against outliers; F1 at the threshold that is best on other texts.
+        fit_s, score_s: seconds to fit, and to score the votes.
+    """
+
+    inliers: NDArray[np.float32]
+    votes: NDArray[np.float32]
+    outliers: NDArray[np.float32]
+    f1: float
+    auroc: float
+    ap: float
+    fit_s: float
+    score_s: float
+
+    def top(self, share: float) -> NDArray[np.int64]:
+        """Positions of the highest votes, a share of all and at least one."""
+        k = max(1, round(share * len(self.votes)))
+        return np.argsort(-self.votes, kind="stable")[:k]
+
+
+def separate(
+    method: Method[Any], target: Any, background: Any, split: Split, *, seed: int
+) -> Separation:
+    """Fit a method on a part of the target, and score held-out target texts and corpus texts.
+
+    Args:
+        method: the method with its settings.
+        target: target units, in the form on which the method is fitted.
+        background: corpus units, same form.
+        split: which of them are fitted on and which are scored.
+        seed: random seed of the fit.
+
+    Reference: TADPOLE, section 3.1 (ranking), Table 1 and Figure 4; DANA, section 3.1.
+    """
+    started = time.perf_counter()
+    scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
+    fitted = time.perf_counter()
+    target, background = read_as(target, method.reads), read_as(background, method.reads)
+    votes = scorer.score(taken_of(background, split.vote))
+    scored = time.perf_counter()
+    inliers, outliers = scorer.score(taken_of(target, split.test)), votes[split.outliers]
+    threshold = best_threshold(
+        scorer.score(taken_of(target, split.train)),
+        scorer.score(taken_of(background, split.threshold)),
+    )
+    quality = _quality(inliers, outliers, threshold)
+    return Separation(inliers, votes, outliers, *quality, fitted - started, scored - fitted)
+
+
+def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed: int) -> Trial:
+    """Fit a method on 90 % of the target and evaluate its scores.
+
+    The background is split into three: one part for the fit, one for the F1 threshold (at most the
+    size of the training target), and one for outliers (the size of the held-out target) and the
+    agreement vote.
+
+    Args:
+        name: the method's name.
+        method: the method with its settings.
+        target: n target units, in the form on which the method is fitted.
+        background: m corpus units, same form.
+        seed: random seed of the split and of the fit.
+
+    Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
+    """
+    split = Split.drawn(len(target), len(background), seed=seed)
+    found = separate(method, target, background, split, seed=seed)
+    top, rate = np.sort(split.vote[found.top(TOP)]), len(found.votes) / max(found.score_s, 1e-9)
+    quality = found.f1, found.auroc, found.ap
+    return Trial(name, method.family, seed, *quality, found.fit_s, rate, top)
+
+
+def _split(deal: NDArray[np.int64], held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    held = max(1, round(held_out * len(deal)))
+    return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
+
+
+def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Three thirds of the corpus sample; for one or two units, all of it three times."""
+    return [np.sort(p) for p in np.array_split(deal, 3)] if len(deal) >= 3 else [deal] * 3
+
+
+def best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
+    """The threshold with the highest F1 on training scores."""
+    scores = np.concatenate([inliers, outliers])
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(order < len(inliers))
+    f1 = 2 * hits / (np.arange(1, len(scores) + 1) + len(inliers))
+    return float(scores[order[np.argmax(f1)]])
+
+
+def _quality(
+    inliers: NDArray[np.float32], outliers: NDArray[np.float32], threshold: float
+) -> tuple[float, float, float]:
+    """F1 at the threshold, AUROC, average precision."""
+    rising, kept = np.sort(np.concatenate([inliers, outliers])), inliers >= threshold
+    right, answered = np.count_nonzero(kept), np.count_nonzero(rising >= threshold)
+    return (
+        float(2 * right / (answered + len(inliers))),
+        auroc(inliers, outliers),
+        average_precision(rising, np.sort(inliers)),
+    )
+
+
+def agreement(
+    tops: Mapping[str, NDArray[np.int64]],
+    families: Mapping[str, Family],
+    credit: Mapping[str, float],
+) -> dict[str, float]:
+    """How far the top of each method agrees with the tops of other methods.
+
+    Held-out target texts share the target's style, so F1 and AUROC reward methods for finding that
+    style; what unlike methods agree on is the domain. A family of similar methods has one vote.
+
+    Args:
+        tops: the top positions of the same sample, by method.
+        families: the family of each method; families in `NON_VOTING` do not vote.
+        credit: weight of each method's vote, above 0.
+
+    Returns:
+        For each method the overlap of its top with the others', as a share of the top: the mean by
+        credit within each family (without the method itself), then the mean over families by their
+        mean credit; 0 if no other method votes.
+    """
+    found = {}
+    for method, top in tops.items():
+        votes: dict[str, list[tuple[float, float]]] = {}
+        for other in tops:
+            if other != method and families[other] not in NON_VOTING:
+                shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
+                votes.setdefault(families[other], []).append((shared, credit[other]))
+        found[method] = _family_mean(list(votes.values()))
+    return found
+
+
+def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
+    """Mean of families, each a list of (overlap, credit)."""
+    if not votes:
+        return 0.0
+    overlaps = [float(np.average([s for s, _ in v], weights=[c for _, c in v])) for v in votes]
+    credits = [float(np.mean([c for _, c in v])) for v in votes]
+    return float(np.average(overlaps, weights=credits))
+
+
+def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
+    """Both verdicts over all seeds, the method with the highest agreement first.
+
+    A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
+    least `LEAST_CREDIT`.
+    """
+    by_method: dict[str, list[Trial]] = {}
+    for t in sorted(trials, key=lambda t: (t.method, t.seed)):
+        by_method.setdefault(t.method, []).append(t)
+    families = {m: of[0].family for m, of in by_method.items()}
+    credit = {
+        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in of])) - 1)
+        for m, of in by_method.items()
+    }
+    seeds = sorted({t.seed for t in trials})
+    agreed = [
+        agreement({t.method: t.top for t in trials if t.seed == seed}, families, credit)
+        for seed in seeds
+    ]
+    found = []
+    for method, of in by_method.items():
+        figures = {
+            name: spread([getattr(t, name) for t in of])
+            for name in ("f1", "auroc", "ap", "fit_s", "rate")
+        }
+        vote = spread([a[method] for a in agreed])
+        found.append(Verdict(method, families[method], vote, **figures))
+    return sorted(found, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation (0 for one value)."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,172 @@
+"""Find scoring methods by name: files of `scoring/methods/` and entry points."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from corpusfit.core.artifacts import packed, unpacked
+from corpusfit.core.errors import ModelError, UsageError, bad_setting
+from corpusfit.core.options import KINDS
+from corpusfit.core.plan import AUTO, MethodPlan
+from corpusfit.embed.extras import require_extras
+from corpusfit.embed.minilm import MINILM
+from corpusfit.scoring.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
+from corpusfit.scoring.names import modules, require
+
+
+def load(name: str, setting: str = "<method.name>") -> type[AnyMethod]:
+    """The class of a method; only its own module is imported.
+
+    Args:
+        name: the method's name.
+        setting: what named the method, for the message.
+
+    Raises:
+        UnknownMethodError: no method has that name; the message suggests a similar one.
+    """
+    base = name.split(":", 1)[0]
+    if base == "auto":
+        raise bad_setting(setting, "the name of one method here", name, "Or leave it out.")
+    require(name, setting)
+    return _method_of(importlib.import_module(modules()[base]))
+
+
+def _method_of(module: ModuleType) -> type[AnyMethod]:
+    found: list[type[AnyMethod]] = [
+        c
+        for _, c in inspect.getmembers(module, inspect.isclass)
+        if issubclass(c, AnyMethod) and c.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise UsageError(f"{module.__name__} must define one Method; it defines {len(found)}.")
+    return found[0]
+
+
+def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
+    """Build a method with its settings.
+
+    Args:
+        name: a method's name, or `pyod:DETECTOR`, whose second half sets the field `detector`.
+        options: settings by field name; others keep their defaults. A list becomes the tuple of a
+            default; what may replace None is the method's to check.
+
+    Raises:
+        UnknownMethodError: no such method.
+        UsageError: no such setting, or a value it does not allow.
+    """
+    cls = load(name)
+    settings = dict(options)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    if ":" in name:
+        if "detector" not in fields:
+            raise bad_setting(
+                "<method.name>", "a name without a colon (only pyod:DETECTOR has one)", name
+            )
+        settings["detector"] = name.split(":", 1)[1]
+    for key, value in settings.items():
+        if key not in fields:
+            allowed = ", ".join(fields) or "nothing"
+            raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key)
+        default = fields[key].default
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            settings[key] = float(value)
+        elif isinstance(default, tuple) and isinstance(value, list):
+            settings[key] = tuple(value)
+        elif default not in (dataclasses.MISSING, None) and type(default) is not type(value):
+            kind = KINDS.get(type(default).__name__, "a list")
+            raise bad_setting(f"<method.{key}>", kind, value)
+    return cls(**settings)
+
+
+def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
+    """Build a method whose extra is installed.
+
+    Raises:
+        MissingDependencyError: the extra is not installed.
+        UnknownMethodError: as for `build`.
+        UsageError: as for `build`.
+    """
+    method = build(name, options)
+    if method.needs:
+        otherwise = "See which methods need none: corpusfit methods"
+        embedder = getattr(method, "embedder", "")
+        model = MINILM if embedder == AUTO else embedder
+        require_extras(f"The method {name}", method.needs, model, otherwise=otherwise)
+    return method
+
+
+def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:
+    """The method with the run's embedder, if it has a setting `embedder` that is not set."""
+    if plan.name == "auto" or "embedder" in plan.options:
+        return plan
+    if "embedder" not in {f.name for f in dataclasses.fields(load(plan.name))}:
+        return plan
+    return dataclasses.replace(plan, options={**plan.options, "embedder": embedder})
+
+
+def unit_method(name: str, options: Mapping[str, Any]) -> Method[Any]:
+    """Build a method that is fitted and then scores each unit alone.
+
+    Raises:
+        UsageError: the method is of another kind; or as `build`.
+    """
+    method = build(name, options)
+    if not isinstance(method, Method):
+        raise bad_setting("<method.name>", "a method that scores each unit alone here", name)
+    return method
+
+
+def corpus_method(name: str, options: Mapping[str, Any]) -> CorpusMethod:
+    """Build a method that scores the corpus as a whole.
+
+    Raises:
+        UsageError: the method is of another kind; or as `build`.
+    """
+    method = build(name, options)
+    if not isinstance(method, CorpusMethod):
+        raise bad_setting("<method.name>", "a method that scores the corpus as a whole here", name)
+    return method
+
+
+def label_method(name: str, options: Mapping[str, Any]) -> LabelMethod:
+    """Build a method that scores rows by their labels.
+
+    Raises:
+        UsageError: the method is of another kind; or as `build`.
+    """
+    method = build(name, options)
+    if not isinstance(method, LabelMethod):
+        raise bad_setting("<method.name>", "a method that scores rows by their labels here", name)
+    return method
+
+
+def scorer_class(name: str) -> type[Scorer[Any]]:
+    """The class of this method's stored scorers."""
+    cls: type[Scorer[Any]] | None = load(name).scorer
+    if cls is None:
+        raise ModelError(f"Method {name} has no scorer: it does not score single texts.")
+    return cls
+
+
+def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
+    """A scorer as stored bytes, uint8, for a scorer that contains other scorers."""
+    return np.frombuffer(packed(name, scorer), np.uint8)
+
+
+def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
+    """Restore the scorer that `as_array` stored."""
+    try:
+        return unpacked(stored.tobytes(), scorer_class)
+    except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise ModelError(
+            f"A scorer within the scorer is damaged: {e}. Fit the method again."
+        ) from e

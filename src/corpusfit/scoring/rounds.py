@@ -1,0 +1,242 @@
+"""Take a corpus in rounds: score what is left, take the best up to a budget, score again."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.types import Corpus, Texts, buffers
+from corpusfit.kernels import cynical
+from corpusfit.kernels.characters import table as characters
+from corpusfit.scoring.contract import CorpusMethod, require_fit
+
+UNTAKEN_SCORE = -1.0
+"""Score of a text without a word, which is taken last; all others have 0 or more."""
+
+_WITHIN = 64 / 65  # the last text of a round still scores above the first of the next
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How often m texts have each feature.
+
+    Attributes:
+        features: uint32 [e], the features of all texts, each once a text.
+        counts: uint16 [e], how often.
+        last: int64 [m], where the features of each text end.
+        words: int64 [m], words of each text.
+    """
+
+    features: NDArray[np.uint32]
+    counts: NDArray[np.uint16]
+    last: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+    def add(self, chosen: NDArray[np.bool_], sums: NDArray[np.int64]) -> None:
+        """Add the counts of the chosen texts, bool [m], to the sums by feature, int64 [f]."""
+        cynical.add_counts(self.features, self.counts, self.last, chosen, sums)
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is counted of the target: words, and pairs of words.
+
+    Attributes:
+        table: uint64 [slots, 2], from an identity to a feature's number.
+        weights: float64 [f], a feature's share of the target times the weight of its kind.
+        pairs: whether some are pairs.
+    """
+
+    table: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+    pairs: bool
+
+    def __post_init__(self) -> None:
+        require_fit(cynical.fits(self.table, len(self.weights)), self.weights.ndim == 1)
+
+    def count(self, texts: Texts, first: NDArray[np.int64] | None = None) -> Counted:
+        """Count the features of texts; with `first`, int64 [m], of texts joined from these on."""
+        data, offsets = buffers(texts)
+        if first is not None:
+            offsets = np.append(offsets[first], offsets[-1])
+        found = cynical.count(
+            data, offsets, characters(), self.table, len(self.weights), self.pairs
+        )
+        return Counted(*found)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What has been taken so far.
+
+    Attributes:
+        counts: float64 [f], occurrences of each feature.
+        words: number of words.
+    """
+
+    counts: NDArray[np.float64]
+    words: float
+
+    def gains(self, features: Features) -> Callable[[Counted], NDArray[np.float32]]:
+        """A function from texts to their gains, float32 [m]; see `kernels/cynical.py`."""
+        weights, scale = features.weights, float(features.weights.sum())
+        usual = cynical.usual_gains(weights, self.counts)
+
+        def gains(counted: Counted) -> NDArray[np.float32]:
+            own = vars(counted).values()
+            found: NDArray[np.float32] = cynical.gains(
+                *own, weights, self.counts, usual, self.words, scale
+            )
+            return found
+
+        return gains
+
+    def with_more(self, sums: NDArray[np.int64], words: int) -> Taken:
+        """With further occurrences, int64 [f], in further words."""
+        return Taken(self.counts + sums, self.words + words)
+
+
+@dataclass(frozen=True)
+class Round:
+    """The bounds of one round, which make the order of taking a score.
+
+    Attributes:
+        budget: words taken after the round.
+        top: highest gain of a text that was left before the round.
+        threshold: lowest gain of a text that the round took.
+    """
+
+    budget: int
+    top: float = -np.inf
+    threshold: float = np.inf
+
+    def widened(self, left: NDArray[np.float32], chosen: NDArray[np.float32]) -> Round:
+        """The bounds with further texts: gains of those left before the round, of those taken."""
+        least = float(np.where(chosen > cynical.WORDLESS, chosen, np.inf).min(initial=np.inf))
+        top = max(self.top, float(left.max(initial=-np.inf)))
+        return Round(self.budget, top, min(self.threshold, least))
+
+    def scores(self, gains: NDArray[np.float32], before: float, after: float) -> Any:
+        """The scores of the texts that this round took: from `before` down to above `after`."""
+        width = self.top - self.threshold
+        depth = (self.top - gains.astype(np.float64)) / width if width > 0 else np.zeros(len(gains))
+        return before - (before - after) * _WITHIN * np.clip(depth, 0.0, 1.0)
+
+
+def order_scores(
+    gains: NDArray[np.float32], number: NDArray[np.int16], rounds: list[Round]
+) -> NDArray[np.float32]:
+    """The order of taking as scores: about -log2 of the share of the corpus taken until then.
+
+    The score at the end of a round is exact; within a round it falls with the gain.
+
+    Args:
+        gains: float32 [m], each text's gain in the round that took it.
+        number: int16 [m], the number of that round, from 1.
+        rounds: the rounds.
+
+    Returns:
+        float32 [m]: 0 for the last text, 1 where half of the words had been taken, and so on.
+    """
+    total = max(1, rounds[-1].budget)
+    levels = [np.log2(total / max(1, r.budget)) for r in rounds]
+    levels.insert(0, levels[0] + 1)
+    scores = np.full(len(gains), UNTAKEN_SCORE)
+    for i, bounds in enumerate(rounds):
+        own = (number == i + 1) & (gains > cynical.WORDLESS)
+        scores[own] = bounds.scores(gains[own], levels[i], levels[i + 1])
+    return scores.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class RoundMethod(CorpusMethod):
+    """A corpus method that takes texts in rounds, so that every step can be mapped over shards.
+
+    Its scorer is a `RoundScorer`, which says where a text would have come in the order.
+
+    `selection/rounds.py` takes whole segments of a corpus of any size; `score_corpus`
+    takes units that fit in memory, for `rank`.
+    """
+
+    whole_segments: ClassVar[bool] = True
+
+    @abstractmethod
+    def learn(self, target: Texts) -> Features:
+        """What to count of the target, with its weights."""
+
+    @abstractmethod
+    def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
+        """What counts as taken before the first round.
+
+        Args:
+            sums: int64 [f], occurrences of each feature in the corpus.
+            words: words of the corpus.
+        """
+
+    @abstractmethod
+    def budgets(self, words: int) -> list[int]:
+        """Words to have taken after each round; the last budget is the whole corpus."""
+
+    def score_corpus(
+        self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Take the corpus's units; background and seed are not used."""
+        features = self.learn(target)
+        parts = {shard: features.count(texts) for shard, texts in corpus}
+        counted = _joined(list(parts.values()))
+        scores = self._taken(features, counted)
+        first = 0
+        for shard, part in parts.items():
+            yield shard, scores[first : first + len(part.words)]
+            first += len(part.words)
+
+    def memory_mb(self, text_mb: float, units: int) -> float:
+        """The counts of the whole corpus; a selection reads those of a few shards at a time."""
+        return 50.0 + 1.5 * text_mb
+
+    def _taken(self, features: Features, counted: Counted) -> NDArray[np.float32]:
+        """Take all texts of a corpus in memory; returns their scores."""
+        m = len(counted.words)
+        left, number = np.ones(m, np.bool_), np.zeros(m, np.int16)
+        final = np.zeros(m, np.float32)
+        state = self.begin(*_sums(features, counted, left))
+        rounds: list[Round] = []
+        done = 0
+        for budget in self.budgets(int(counted.words.sum())):
+            gains = state.gains(features)(counted)
+            order = np.flatnonzero(left)[np.argsort(-gains[left], kind="stable")]
+            fit = np.searchsorted(np.cumsum(counted.words[order]), budget - done, side="right")
+            chosen = np.zeros(m, np.bool_)
+            chosen[order[:fit]] = True
+            number[chosen], final[chosen] = len(rounds) + 1, gains[chosen]
+            rounds.append(Round(budget).widened(gains[left], gains[chosen]))
+            left &= ~chosen
+            sums, words = _sums(features, counted, chosen)
+            state, done = state.with_more(sums, words), done + words
+        return order_scores(final, number, rounds)
+
+
+def _sums(
+    features: Features, counted: Counted, chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], int]:
+    """Occurrences of the features in the chosen texts, and the words of these."""
+    sums = np.zeros(len(features.weights), np.int64)
+    counted.add(chosen, sums)
+    return sums, int(counted.words[chosen].sum())
+
+
+def _joined(parts: list[Counted]) -> Counted:
+    """The counts of several shards as one."""
+    before = np.cumsum([0, *(len(p.features) for p in parts)])
+    last = [p.last + n for p, n in zip(parts, before, strict=False)]
+    return Counted(
+        np.concatenate([np.empty(0, np.uint32), *(p.features for p in parts)]),
+        np.concatenate([np.empty(0, np.uint16), *(p.counts for p in parts)]),
+        np.concatenate([np.empty(0, np.int64), *last]),
+        np.concatenate([np.empty(0, np.int64), *(p.words for p in parts)]),
+    )

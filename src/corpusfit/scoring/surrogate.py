@@ -1,0 +1,108 @@
+"""A surrogate: predict the scores of an expensive scorer from a cheap embedder's embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.types import Vectors
+from corpusfit.kernels.vectors import products, squared_distances
+from corpusfit.scoring.blocks import blockwise, plain_rows
+from corpusfit.scoring.contract import Scorer
+
+LANDMARKS = 512
+PENALTIES = tuple(10.0**e for e in np.arange(-4.0, 2.5, 0.5))
+"""Ridge penalties to try; the one with the lowest leave-one-out error is used."""
+_WIDTH = 0.25
+"""gamma of exp(-gamma |u - v|²) between directions, where |u - v|² is about 2."""
+_RIDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class Surrogate(Scorer[Vectors]):
+    """A weighted sum of similarities to landmarks.
+
+    Attributes:
+        centre: float32 [1, d], subtracted first.
+        landmarks: float32 [m, d], centred and of length 1.
+        weights: float32 [1, m].
+        bias: added to the sum.
+    """
+
+    centre: Vectors
+    landmarks: Vectors
+    weights: Vectors
+    bias: float
+
+    def score(self, batch: Vectors) -> NDArray[np.float32]:
+        """Score float32 [n, d]: the predicted score of the expensive scorer, float32 [n]."""
+
+        def block(x: Vectors) -> NDArray[np.float32]:
+            near = _similarities(_directions(x, self.centre), self.landmarks)
+            return np.asarray(products(near, self.weights)[:, 0] + np.float32(self.bias))
+
+        return blockwise(batch, self.centre.shape[1], block)
+
+
+def _directions(x: Vectors, centre: Vectors) -> Vectors:
+    """Rows minus the centre, scaled to length 1; a row at the centre stays zero."""
+    placed = plain_rows(x - centre)
+    length = np.sqrt(squared_distances(placed, np.zeros_like(centre)))
+    return plain_rows(placed / np.where(length > 0.0, length, np.float32(1.0)))
+
+
+def _similarities(x: Vectors, landmarks: Vectors) -> NDArray[np.float32]:
+    """Similarity of each row to each landmark, float32 [n, m] in (0, 1]."""
+    return np.asarray(np.exp(np.float32(-_WIDTH) * squared_distances(x, landmarks)))
+
+
+def fit_surrogate(
+    vectors: Vectors,
+    scores: NDArray[np.float32],
+    *,
+    seed: int,
+    landmarks: int = LANDMARKS,
+    penalties: tuple[float, ...] = PENALTIES,
+) -> Surrogate:
+    """Fit a surrogate: learn scores [n] from embeddings [n, d].
+
+    It is ridge regression in the space of an RBF kernel (Nystroem). For the same share passed on,
+    it keeps far more of the last stage's selection than a method of its own on the same embeddings
+    (docs/benchmarks.md). It is accurate only near the units it was fitted on, so it needs some
+    thousands.
+
+    Args:
+        vectors: float32 [n, d] of n units, at least one.
+        scores: float32 [n], scores of the expensive scorer for these units.
+        seed: random seed of the draw of landmarks from the units.
+        landmarks: largest number of landmarks.
+        penalties: ridge penalties to try.
+
+    Reference: Williams and Seeger (2001), Nystroem; Allen (1974), PRESS, for the penalty.
+    """
+    centre = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
+    x = _directions(plain_rows(vectors), centre)
+    drawn = np.random.default_rng(seed % 2**64).permutation(len(x))[:landmarks]
+    marks = plain_rows(x[np.sort(drawn)])
+    bias = float(scores.mean(dtype=np.float64))
+    # K ~ (A L)(A L)^T, A the units' similarities and L L^T the inverse of the landmarks' own: ridge
+    # regression on the rows of A L, with leave-one-out errors from one decomposition
+    values, axes = np.linalg.eigh(_similarities(marks, marks).astype(np.float64))
+    kept = values > values[-1] * _RIDGE
+    whiten = axes[:, kept] / np.sqrt(values[kept])
+    features = _similarities(x, marks).astype(np.float64) @ whiten
+    left, spread, right = np.linalg.svd(features, full_matrices=False)
+    residuals = scores.astype(np.float64) - bias
+    along = left.T @ residuals
+
+    def left_out(penalty: float) -> float:  # the sum of squared leave-one-out errors (PRESS)
+        shrunk = spread**2 / (spread**2 + penalty)
+        errors = residuals - left @ (shrunk * along)
+        leverage = (left**2) @ shrunk
+        return float(((errors / np.maximum(1e-9, 1.0 - leverage)) ** 2).sum())
+
+    best = min(penalties, key=left_out)
+    weights = whiten @ (right.T @ (spread / (spread**2 + best) * along))
+    return Surrogate(centre, marks, plain_rows(weights[None]), bias)

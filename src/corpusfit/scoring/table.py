@@ -1,0 +1,188 @@
+"""The stored scores: one Parquet file per shard in `scores/`, one row per segment."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.manifest import undamaged
+from corpusfit.core.types import FILE_BITS, Segments, file_of, in_file, text_array
+
+SCHEMA = pa.schema(
+    [
+        ("source", pa.dictionary(pa.int32(), pa.string())),
+        ("row", pa.int64()),
+        ("segment", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("units", pa.int32()),
+        ("tokens", pa.int64()),
+        ("score", pa.float32()),
+        ("stage", pa.int8()),
+        ("weight", pa.float32()),
+        ("selected", pa.bool_()),
+        ("copy", pa.bool_()),
+    ]
+)
+
+_NAME = re.compile(r"part-(\d+)\.parquet$")
+_ROWS = 1 << 16
+
+
+def part_path(folder: Path, shard: int) -> Path:
+    """Path of a shard's scores."""
+    return folder / f"part-{shard:05d}.parquet"
+
+
+def parts(folder: Path) -> Iterator[tuple[int, Path]]:
+    """(shard, path) of every part, by shard."""
+    found = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
+    return iter(sorted(found))
+
+
+def write(
+    folder: Path,
+    shard: int,
+    sources: Sequence[str],
+    segments: Segments,
+    scores: NDArray[np.float32],
+) -> None:
+    """Write a shard's m segments with their scores [m]; no segment is selected yet.
+
+    All segments have stage 1; a cascade rewrites those that reach later stages.
+
+    Args:
+        folder: of the parts.
+        shard: its number.
+        sources: names of the shard's sources.
+        segments: the segments.
+        scores: float32 [m].
+    """
+    m = len(segments)
+    values: tuple[NDArray[Any], ...] = (
+        in_file(segments.row),
+        segments.segment,
+        segments.start,
+        segments.end,
+        segments.units,
+        segments.tokens,
+        scores,
+        np.ones(m, np.int8),
+        np.zeros(m, np.float32),
+        np.zeros(m, bool),
+        np.zeros(m, bool),
+    )
+    columns = [column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
+    names = source_column(sources, segments.row)
+    write_parquet(part_path(folder, shard), pa.table([names, *columns], schema=SCHEMA))
+
+
+def source_column(sources: Sequence[str], rows: NDArray[np.int64]) -> pa.Array:
+    """The names of the sources of a shard's rows, int64 [m], by their numbers in the shard."""
+    files = file_of(rows)
+    used = np.union1d(files, [0])
+    place = column(np.searchsorted(used, files).astype(np.int32), pa.int32())
+    names = text_array([sources[i] for i in used.tolist()]).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(place, names)
+
+
+def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Convert to an Arrow array of the same type, without `pa.array`, which imports pandas."""
+    bits = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
+    data = pa.py_buffer(np.ascontiguousarray(bits))
+    return pa.Array.from_buffers(kind, len(values), [None, data])
+
+
+def rewrite(path: Path, **columns: NDArray[Any]) -> None:
+    """Rewrite a part with new values in some columns, each [m]."""
+    table = read(path)
+    for name, values in columns.items():
+        place = SCHEMA.get_field_index(name)
+        table = table.set_column(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
+    write_parquet(path, table)
+
+
+def read(path: Path) -> pa.Table:
+    """A part as an Arrow table."""
+    with undamaged(path):
+        found = columns_of(pq.ParquetFile(_opened(path)), SCHEMA.names)
+        return pa.concat_tables([SCHEMA.empty_table(), found], promote_options="default")
+
+
+def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
+    """Some columns of a part as numpy arrays; parts of older versions mark no `copy`."""
+    with undamaged(path):
+        part = pq.ParquetFile(_opened(path))
+        stored = [name for name in names if name in part.schema_arrow.names]
+        found = columns_of(part, stored or ["score"])
+        none = np.zeros(len(found), np.bool_)
+        return [_numbers(found, name) if name in stored else none for name in names]
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
+    """A column of a part in the type that it has there."""
+    column = table.column(name).cast(SCHEMA.field(name).type)
+    if column.null_count:
+        raise ValueError(f"{name} is empty in a row")
+    return cast("NDArray[np.generic]", column.to_numpy())
+
+
+def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
+    """The names of the sources of a part's m segments, and for each the place of its own [m]."""
+    with undamaged(path):
+        read = columns_of(pq.ParquetFile(_opened(path)), ["source"]).column("source")
+        joined = read.unify_dictionaries()
+        names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
+        places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
+        return names, np.concatenate([np.empty(0, np.int64), *places])
+
+
+def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
+    """The rows of a part's m segments by their numbers in the shard, int64 [m].
+
+    Args:
+        path: of the part.
+        sources: names of the shard's sources.
+    """
+    rows = np.asarray(read_columns(path, "row")[0], np.int64)
+    if len(sources) == 1 or not len(rows):
+        return rows
+    number = {name: i for i, name in enumerate(sources)}
+    names, place = read_sources(path)
+    with undamaged(path):
+        return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
+
+
+def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    """Those of some columns that a file has, read in batches.
+
+    Read at once, a file gets room for as many rows as it states.
+
+    Raises:
+        KeyError: it has none of them.
+    """
+    schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
+    if not schema.names:
+        raise KeyError(", ".join(columns))
+    return pa.Table.from_batches(part.iter_batches(_ROWS, columns=schema.names), schema)
+
+
+def _opened(path: Path) -> Any:
+    """The input from which Arrow reads a part."""
+    return path if is_local(path) else pa.BufferReader(path.read_bytes())
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Write a table as one Parquet file that appears whole or not at all."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_bytes(path, buffer.getvalue())

@@ -1,0 +1,1 @@
+"""From scores to the selected segments: select, score, choose, rank, explain, audit."""

@@ -1,0 +1,148 @@
+"""Picks the method that `--method auto` uses, by held-out bits."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.manifest import digest, versions
+from corpusfit.core.plan import MethodPlan
+from corpusfit.kernels.characters import VERSION as TOKENS
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import Method
+from corpusfit.selection.corpus_embedding import require_vectors
+from corpusfit.selection.fit import Sample
+from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.ranking import BASELINE, rank_methods
+from corpusfit.text.context import Run
+
+CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
+"""The candidates of `auto`, cheapest first: on words, then on embeddings by the time of their fit.
+
+Of methods that held-out bits do not distinguish, `auto` takes the first in this order.
+"""
+FALLBACK = ("cynical", "moore_lewis")
+"""What `auto` takes without a verdict: the first that it may use (`alone`: not `cynical`)."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What `auto` uses, and why in a sentence."""
+
+    method: MethodPlan
+    reason: str
+
+
+def contenders(*, alone: bool = False) -> list[str]:
+    """The candidates of `auto`; with `alone`, those that score each unit on its own."""
+    return [n for n in CONTENDERS if not alone or issubclass(registry.load(n), Method)]
+
+
+def pick(
+    run: Run, folder: SelectionFolder, target: Sample, background: Sample, *, alone: bool = False
+) -> Pick:
+    """The method that `auto` uses: the one with the fewest held-out bits a word.
+
+    Of the methods whose bits are not distinguishable from the best one's it takes the cheapest, by
+    the order of `CONTENDERS`; a budget leaves out methods that cost more. The ranking is stored in
+    the run's folder.
+
+    Args:
+        run: the running command.
+        folder: of the run.
+        target: its texts; vectors are added if the ranking needs them.
+        background: as `target`.
+        alone: whether the method must score each unit on its own.
+    """
+    path, allows = folder.fit / "ranking.json", run.asked.auto.seconds()
+    if not path.exists():
+        write_bytes(path, json.dumps(_ranking(run, target, background, alone=alone)).encode())
+    return decide_by_bits(ranking_of(folder), allows, contenders(alone=alone))
+
+
+def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> list[dict[str, Any]]:
+    """The ranking of the candidates; kept in the cache for the next command on the same samples.
+
+    With a budget it is made anew, because the costs in it decide.
+    """
+    names, allows = contenders(alone=alone), run.asked.auto.seconds()
+    content = [sample.texts.read_bytes() for sample in (target, background)]
+    of = {
+        "samples": [hashlib.sha256(data).hexdigest() for data in content],
+        "names": names,
+        "encoders": [run.encoder, run.encoders],
+        "seed": run.plan.seed,
+        "normalised": run.plan.fit.normalise,
+        "version": [versions()["corpusfit"], TOKENS],
+    }
+    kept = run.cache / "rankings" / f"{digest(of)}.json"
+    if allows == math.inf and kept.exists():
+        run.progress.note(
+            "The ranking of methods is from the cache: the same target and sample of the corpus."
+        )
+        stored = json.loads(kept.read_bytes())
+        for warning in stored["warnings"]:
+            run.warn(warning)
+        ranking: list[dict[str, Any]] = stored["ranking"]
+        return ranking
+    earlier = len(run.warnings)
+    if any(registry.build(name, {}).encodes for name in names):
+        require_vectors(run, target, background)
+    found = rank_methods(run, names, target, background, 0, named=False, allows=allows)
+    ranking = [dataclasses.asdict(v) for v in found]
+    if allows == math.inf:
+        stored = {"ranking": ranking, "warnings": run.warnings[earlier:]}
+        write_bytes(kept, json.dumps(stored).encode())
+    return ranking
+
+
+def decide_by_bits(
+    ranking: Sequence[Mapping[str, Any]], allows: float, names: Sequence[str]
+) -> Pick:
+    """Decide by a ranking.
+
+    Args:
+        ranking: methods as from `ranking_of`.
+        allows: highest cost in seconds per GB of text; if all cost more, the cheapest is used.
+        names: the candidates, cheapest to fit and score first.
+    """
+    rows = {v["method"]: v for v in ranking}
+    tried = [rows[name] for name in names if name in rows]
+    if not tried or tried[0]["bits"] is None:
+        name = next(n for n in FALLBACK if n in names)
+        why = "because too few texts of the target are left to compare methods on"
+        return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
+    fitting = [v for v in tried if v["cost"] <= allows] or [min(tried, key=lambda v: v["cost"])]
+    used = next(v for v in fitting if v["behind"][1] <= 0)
+    others = sorted((v for v in fitting if v is not used), key=lambda v: v["bits"])
+    reason = f"auto uses {used['method']}: {used['bits']:.2f} bits per word on held-out target text"
+    chance = _difference(used["bits"] - rows[BASELINE]["bits"], BASELINE)
+    found = [*([_compared(used, others[0])] if others else []), chance]
+    return Pick(MethodPlan(used["method"]), f"{reason}, {' and '.join(found)}.")
+
+
+def _compared(used: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The method in use and the best of the others, one of which is the best of all."""
+    _, low, high = max(used["behind"], other["behind"])
+    alike = f": not distinguishable, and {other['method']} takes longer per GB" * (low <= 0)
+    difference = _difference(used["bits"] - other["bits"], other["method"])
+    interval = " to ".join(f"{round(bound, 2) + 0.0:.2f}" for bound in (low, high))
+    return f"{difference} (95 % interval {interval}{alike})"
+
+
+def _difference(bits: float, other: str) -> str:
+    """A difference in bits, such as `0.25 fewer than random`."""
+    return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other}"
+
+
+def ranking_of(folder: SelectionFolder) -> list[dict[str, Any]]:
+    """The ranking behind `auto`, as plain values; empty if the user named a method."""
+    path = folder.fit / "ranking.json"
+    ranking: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
+    return ranking

@@ -1,0 +1,133 @@
+"""Balances a selection by the clusters of its corpus: shares per segment, quotas per cluster."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.artifacts import place, read_arrays, write_bytes
+from corpusfit.core.errors import ChangedInputError, bad_setting
+from corpusfit.core.manifest import digest, undamaged
+from corpusfit.core.plan import ChoosePlan, EmbedPlan
+from corpusfit.domains.clusters_job import assigned_path, read_clusters, read_shares
+from corpusfit.domains.domains import Domains, read_domains
+from corpusfit.domains.folder import ClustersFolder
+from corpusfit.domains.plan import ClustersPlan
+from corpusfit.scoring import table
+from corpusfit.selection.copies import Copies
+from corpusfit.selection.corpus_embedding import add_vectors, assign
+from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.folder import SelectionFolder
+from corpusfit.text.context import Run
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Quotas of the clusters and the segments' shares in them.
+
+    Attributes:
+        quota: float64 [k], each cluster's share of the selection; sums to 1.
+        folder: folder of the parts with the segments' shares.
+    """
+
+    quota: NDArray[np.float64]
+    folder: Path
+
+    def groups(self, part: int) -> NDArray[np.int64]:
+        """The main cluster of each segment of a part: int64 [n]."""
+        return read_clusters(assigned_path(self.folder, part))
+
+    def shares(self, part: int) -> NDArray[np.float32]:
+        """The clusters' shares in each segment of a part: float32 [n, k]."""
+        return read_shares(assigned_path(self.folder, part))
+
+
+def prepare_balance(run: Run) -> None:
+    """Note the fingerprint of the clusters that the run's plan names.
+
+    Raises:
+        InputError: the folder holds no clusters.
+        UsageError: the model of the clusters' embedder changed.
+    """
+    if run.plan.choose.balance:
+        manifest, data = _read_clusters(run.plan.choose)
+        run.engine.require_shared(run.cache, "<.cache>")
+        with undamaged(Path(run.plan.choose.clusters)):
+            embed, known = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
+        with run.stage("prepare encoder"):
+            encoder = run.one(PrepareEncoder(run.cache), embed)
+        if encoder != known:
+            raise bad_setting(
+                "<choose.clusters>",
+                "clusters found with the present model of their embedder",
+                run.plan.choose.clusters,
+                "The model changed since. Run `corpusfit clusters` again with another <.out>.",
+            )
+        run.clusters = _fingerprint(manifest, data)
+
+
+def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
+    folder = ClustersFolder(place(plan.clusters, "<choose.clusters>"))
+    return folder.require(), folder.domains.read_bytes()
+
+
+def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
+    return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
+
+
+def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None:
+    """Assign every segment to the clusters and compute the quotas; None if the plan asks for none.
+
+    The corpus is encoded by the clusters' embedder, even for a method that reads text.
+
+    Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
+    Pretrained Language Models via Clustered-Importance Sampling, section 3.
+
+    Raises:
+        ChangedInputError: the clusters changed since the command began.
+    """
+    if not run.plan.choose.balance:
+        return None
+    manifest, data = _read_clusters(run.plan.choose)
+    if _fingerprint(manifest, data) != run.clusters:
+        raise ChangedInputError(
+            f"The clusters in {run.plan.choose.clusters} changed while the command ran. Run the "
+            "same command again."
+        )
+    balanced = folder.balanced / run.clusters
+    embed = ClustersPlan.from_dict(manifest["plan"]).embed
+    own = balanced / "domains.safetensors"
+    write_bytes(own, data)  # where every worker sees it
+    assign(run, own, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
+    wanted = _quota(run, folder, copies, read_domains(own), embed, balanced)
+    return Balance(wanted / wanted.sum(), balanced / "assigned")
+
+
+def _quota(
+    run: Run,
+    folder: SelectionFolder,
+    copies: Copies,
+    domains: Domains,
+    embed: EmbedPlan,
+    balanced: Path,
+) -> NDArray[np.float64]:
+    """Each cluster's quota, float64 [k], not normalised."""
+    if run.plan.choose.quota == "even":
+        return np.ones(domains.k)
+    if run.plan.choose.quota == "corpus":
+        sums = np.zeros(domains.k)
+        for index, path in table.parts(folder.scores):
+            shares = read_shares(assigned_path(balanced / "assigned", index))
+            sums += shares[~copies.of(index, path)].sum(axis=0, dtype=np.float64)
+        return sums
+    units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
+    if not target.vectors.exists():
+        target.write_texts(units.read_texts())
+        add_vectors(run, target, embed)
+    shares = domains.shares(read_arrays(target.vectors)[0]["vectors"])
+    return np.asarray(units.repeats() @ shares.astype(np.float64))

@@ -1,0 +1,114 @@
+"""Embeds a corpus or a sample of it, and assigns the corpus's segments to clusters."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import listed, write_arrays, write_bytes
+from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.plan import EmbedPlan
+from corpusfit.domains.clusters_job import Assign, assigned_path
+from corpusfit.embed import has_network
+from corpusfit.embed.store import VectorStore
+from corpusfit.selection.embed_job import EmbedShards, EmbedTexts
+from corpusfit.selection.fit import Sample
+from corpusfit.text.context import Run
+from corpusfit.text.reading import Reasons, Tally
+
+RECIPE = 3
+"""Raised when reading or cutting changes, so that older embeddings are not reused."""
+_BATCH = 128
+
+
+def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:
+    """Encode what is not in the store yet; returns the store and the number of units by shard.
+
+    The store is in the cache, by content, so that other runs and methods find it.
+
+    Args:
+        run: the run whose corpus is encoded.
+        embed: the embedder.
+        encoder: its fingerprint.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+    """
+    identity = {
+        "recipe": [RECIPE, unicodedata.unidata_version],
+        "sources": source_identity(run.sources),
+        "read": run.plan.read.identity(),
+        "cut": [run.plan.cut.unit, run.plan.cut.pieces],
+        "encoder": encoder,
+        **corpus.layout(run.sources, run.plan.read),
+    }
+    folder = run.cache / "embeddings" / digest(identity)
+    complete = folder / "complete.json"
+    if complete.exists():
+        counts: list[int] = json.loads(complete.read_bytes())
+        return folder, counts
+    store = VectorStore(folder)
+    job = EmbedShards(run.plan.read, run.plan.cut, embed, run.cache, folder, run.names)
+    rejected, found = Reasons(), {}
+    for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
+        found[shard] = tally.units
+        rejected.add(tally.rejects)
+        run.machine.progress.advance(0, tally.units)
+    for shard in range(run.shard_count):
+        if shard not in found:
+            tally = Tally(**store.tally(shard))
+            found[shard] = tally.units
+            rejected.add(tally.rejects)
+    if not sum(found.values()):
+        raise run.nothing_read(rejected)
+    counts = [found[i] for i in range(run.shard_count)]
+    write_bytes(complete, json.dumps(counts).encode())
+    write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
+    return folder, counts
+
+
+def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> None:
+    """Encode a sample's texts, by default with the run's embedder; vectors go beside the texts."""
+    texts = sample.read_texts()
+    pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
+    embed = embed or run.plan.embed
+    job = EmbedTexts(embed, run.cache, kept=has_network(embed.embedder))
+    found = dict(run.over(f"embed {sample.name}", job, pieces))
+    vectors = np.concatenate([found[i] for i, _ in pieces])
+    write_arrays(sample.vectors, {"vectors": vectors}, {})
+
+
+def require_vectors(run: Run, *samples: Sample) -> None:
+    """Encode the samples that have no vectors."""
+    for sample in samples:
+        if not sample.vectors.exists():
+            add_vectors(run, sample)
+
+
+def assign(
+    run: Run, domains: Path, out: Path, gamma: int, embed: EmbedPlan, encoder: str | None
+) -> int:
+    """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`.
+
+    Args:
+        run: its corpus is assigned; its plan says how documents are cut.
+        domains: file of the fitted domains.
+        out: folder of the parts; finished parts are kept.
+        gamma: units per segment.
+        embed: the embedder that the domains were found with.
+        encoder: its fingerprint.
+
+    Returns:
+        The number of parts.
+    """
+    store, counts = embed_corpus(run, embed, encoder)
+    job = Assign(domains, store, run.names, gamma, out)
+    done = listed(out)
+    missing = [i for i in range(len(counts)) if assigned_path(out, i).name not in done]
+    for _ in run.over("assign", job, missing):
+        pass
+    return len(counts)

@@ -1,0 +1,108 @@
+"""The folder of a selection: its layout, and what of it is finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpusfit.core.artifacts import copy, no_collection, remove, write_bytes
+from corpusfit.core.errors import InputError, OutputFolderError
+from corpusfit.core.manifest import OutFolder, read_object
+from corpusfit.text.same_text import FORM
+
+
+class SelectionFolder(OutFolder):
+    """A selection's folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.scores = path / "scores"
+        self.selected = path / "selected"
+        self.examples = path / "examples.parquet"
+        self.scored = self.work / "scored"
+        self.fit = self.work / "fit"
+        self.stages = self.work / "stages"
+        self.rounds = self.work / "rounds"
+        self.looked_at = self.work / "examples"
+        self.balanced = self.work / "clusters"
+        # keys of another version are left alone
+        self.keys = self.work / f"keys-{FORM}"
+        self.near = self.work / f"near-{FORM}"
+
+    def _cure(self, differing: list[str]) -> str:
+        if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
+            return (
+                f"To choose again from its scores, run `corpusfit choose {self.path}` (in Python "
+                f"corpusfit.choose({str(self.path)!r})) with the new settings."
+            )
+        return super()._cure(differing)
+
+    def _has_work(self) -> bool:
+        marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
+        return self.scored_so_far() is not None or any(map(any, marks))
+
+    def _clear(self) -> None:
+        super()._clear()
+        remove(self.work / "scored.json", self.work / "chosen.json")
+        remove(self.scored, self.stages, self.scores, self.selected, self.fit)
+        remove(self.rounds, self.looked_at, self.balanced, self.keys, self.near)
+        self.remove_written()
+        remove(self.examples, self.path / "rejects.jsonl")
+
+    def scores_copied(self, into: Path) -> SelectionFolder:
+        """Another folder with the scores, and what `choose` and `explain` need beside them.
+
+        Files of this machine are linked, since none is ever changed in place.
+
+        Raises:
+            OutputFolderError: the folder is neither new nor empty, nor a copy whose `choose` was
+                stopped.
+        """
+        scored = self.require_scored()
+        last = self.work / "scored.json"
+        kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
+        kept += [self.keys, self.near]
+        files = [file for folder in kept if folder.is_dir() for file in sorted(folder.rglob("*"))]
+        other = SelectionFolder(into)
+        other.claim()
+        if other.finished() or other.scored_so_far() not in (None, scored):
+            raise OutputFolderError(
+                f"<.out> must be a new or empty folder; {into} holds a selection. Choose another "
+                "<.out>."
+            )
+        begun = self.work / "run.json"  # first, so that a copy that was stopped goes on
+        for file in [begun, *files, self.path / "rejects.jsonl", last]:
+            if file.is_file():
+                copy(file, into / file.relative_to(self.path))
+        return other
+
+    def amend(self, identity: Mapping[str, Any]) -> None:
+        """Delete the completion mark, and continue with another selection."""
+        self.reopen()
+        self._write_identity(identity)
+
+    @no_collection()
+    def keep_scored(self, manifest: Mapping[str, Any]) -> None:
+        """Mark the whole corpus as scored, and store the manifest so far."""
+        write_bytes(self.work / "scored.json", json.dumps(manifest, default=str).encode())
+
+    def scored_so_far(self) -> dict[str, Any] | None:
+        """The manifest that `keep_scored` stored; None before scoring is finished."""
+        path = self.work / "scored.json"
+        return read_object(path) if path.exists() else None
+
+    def require_scored(self) -> dict[str, Any]:
+        """The manifest that `keep_scored` stored.
+
+        Raises:
+            InputError: the folder holds no scored corpus.
+        """
+        manifest = self.scored_so_far()
+        if manifest is None or not self.scores.is_dir():
+            raise InputError(
+                f"{self.path} holds no scored corpus. Name the folder of a finished "
+                "`corpusfit select` or `corpusfit score`."
+            )
+        return manifest

@@ -1,0 +1,244 @@
+"""What corpusfit finds on this machine: libraries, devices, cache, speed of encoders."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata, version
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+import orjson
+from packaging.requirements import Requirement
+
+from corpusfit.core.errors import CorpusfitError, MissingDependencyError
+from corpusfit.core.manifest import versions
+from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
+from corpusfit.embed import load, prepare
+from corpusfit.embed.hardware import may_have_cuda, resolve
+from corpusfit.scoring import registry
+from corpusfit.selection.auto import contenders
+from corpusfit.selection.commands import select
+from corpusfit.text.cache_entries import cache_entries
+from corpusfit.text.context import Machine
+
+ENCODERS = ("static", "minilm")
+_SECONDS = 2.0
+"""How long each encoder is measured."""
+_BATCH, _CHARACTERS = 16, 1000
+"""Texts that an encoder gets at once, and their length, about that of a unit."""
+_TARGET, _CORPUS, _SHORT = 100, 300, 300
+"""Texts of the selections that compile kernels, and their length."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An extra of corpusfit, and its libraries.
+
+    Attributes:
+        name: what pip calls it, in brackets after corpusfit.
+        installed: versions of its libraries, by name.
+        missing: libraries that are not installed, or too old or new, as pip writes them.
+    """
+
+    name: str
+    installed: dict[str, str]
+    missing: tuple[str, ...]
+
+    @property
+    def cure(self) -> str:
+        """The command that installs what is missing; empty if nothing is."""
+        return f"pip install 'corpusfit[{self.name}]'" if self.missing else ""
+
+
+@dataclass(frozen=True)
+class EncoderSpeed:
+    """An encoder on this machine.
+
+    Attributes:
+        name: the value of `--embedder`.
+        units_per_second: texts of 1,000 characters per second of one process; 0 if it was not
+            measured.
+        problem: why it cannot be loaded, a sentence; empty if it can.
+    """
+
+    name: str
+    units_per_second: float
+    problem: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """What corpusfit finds on this machine.
+
+    Attributes:
+        versions: of Python, the machine's architecture and the libraries that change results.
+        extras: the extras, installed and missing.
+        device: `cpu`, or the names of the GPUs, as far as torch knows them.
+        precision: what networks compute in here, `bf16` or `fp32`; empty without torch.
+        cores: number of processor cores that this process may use.
+        memory: bytes of memory of the machine, or of the container; None if unknown.
+        cache: the cache folder.
+        cache_size: bytes in it.
+        encoders: the encoders and their speed; empty if not asked for.
+        compiled: seconds that compiling the kernels took; None if not asked for.
+    """
+
+    versions: dict[str, str]
+    extras: tuple[Extra, ...]
+    device: str
+    precision: str
+    cores: int
+    memory: int | None
+    cache: str
+    cache_size: int
+    encoders: tuple[EncoderSpeed, ...]
+    compiled: float | None
+
+
+def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Health:
+    """Look at this machine, without writing anything but what `warm` and `speed` keep.
+
+    Args:
+        machine: its cache and workers are looked at.
+        speed: whether to measure the encoders, which takes seconds.
+        warm: whether to compile the kernels of a selection, so that the next `select` does not.
+
+    Raises:
+        UsageError: the cache is a URL of an unknown kind.
+    """
+    device, precision = _device()
+    cache = machine.cache_folder()
+    compiled = None
+    if warm:
+        began = time.perf_counter()
+        compile_kernels(machine)
+        compiled = time.perf_counter() - began
+    speeds = tuple(_speed(name, cache) for name in ENCODERS) if speed else ()
+    return Health(
+        versions(),
+        tuple(_extras()),
+        device,
+        precision,
+        machine.start().workers,
+        _memory(),
+        str(cache),
+        sum(entry.size for entry in cache_entries(machine)),
+        speeds,
+        compiled,
+    )
+
+
+def compile_kernels(machine: Machine) -> None:
+    """Compile what `select` calls, by selections on small text; numba keeps the result on disk.
+
+    `auto` where its encoder is installed, and its methods on words one by one.
+
+    Args:
+        machine: its engine's workers and its cache are used.
+    """
+    with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
+        texts = _texts(_SHORT)
+        paths = [Path(folder, name) for name in ("target.jsonl", "corpus.jsonl")]
+        for path, n in zip(paths, (_TARGET, _CORPUS), strict=True):
+            rows = (orjson.dumps({"text": next(texts)}) for _ in range(n))
+            path.write_bytes(b"\n".join(rows) + b"\n")
+        target, corpus = ([str(path)] for path in paths)
+
+        def compiled(method: str) -> None:
+            plan = Plan(method=MethodPlan(method)).with_value("choose.fraction", 0.1)
+            with machine.progress.showing(f"compile {method}", 0):
+                quiet = Machine(machine.engine, machine.workers, machine.cache)
+                select(plan, target, corpus, Path(folder, method), machine=quiet)
+
+        for name in ("auto", *(n for n in contenders() if not registry.build(n, {}).encodes)):
+            with contextlib.suppress(MissingDependencyError):  # of the encoder of auto
+                compiled(name)
+
+
+def _texts(characters: int = _CHARACTERS) -> Iterator[str]:
+    """Texts that every Python has: its language reference in equal parts; without end."""
+    from pydoc_data.topics import topics
+
+    whole = "\n".join(topics[name] for name in sorted(topics))
+    for start in count(0, characters):
+        begin = start % (len(whole) - characters)
+        yield whole[begin : begin + characters]
+
+
+def _extras() -> Iterator[Extra]:
+    """The extras by the package's metadata, each with the extras that it includes."""
+    try:
+        package = metadata("corpusfit")
+    except PackageNotFoundError:
+        return
+    every = list(map(Requirement, package.get_all("Requires-Dist") or ()))
+
+    def needed(extra: str) -> Iterator[Requirement]:
+        for r in every:
+            if r.marker and r.marker.evaluate({"extra": extra}) > r.marker.evaluate({"extra": ""}):
+                if r.name == "corpusfit":
+                    yield from (own for included in r.extras for own in needed(included))
+                else:
+                    yield r
+
+    for name in package.get_all("Provides-Extra") or ():
+        state = {r: _installed(r.name) for r in needed(name)}
+        fits = {r for r, v in state.items() if v and r.specifier.contains(v, prereleases=True)}
+        yield Extra(
+            name,
+            {r.name: v for r, v in state.items() if r in fits},
+            tuple(f"{r.name}{r.specifier}" for r in state if r not in fits),
+        )
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _device() -> tuple[str, str]:
+    """The device of networks and their precision."""
+    if find_spec("torch") is None:
+        gpu = ", and perhaps a GPU, which needs torch" if may_have_cuda() else ""
+        return f"cpu{gpu}", ""
+    import torch
+
+    found = resolve(EmbedPlan())
+    if found.device == "cpu":
+        return "cpu", found.precision
+    names = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return ", ".join(f"{p.name} ({p.total_memory / 1e9:.0f} GB)" for p in names), found.precision
+
+
+def _memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
+    """Bytes of memory, or of the container's limit."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        return min(whole, int(limit.read_text()))
+    return whole
+
+
+def _speed(name: str, cache: Path) -> EncoderSpeed:
+    plan, texts = EmbedPlan(embedder=name), _texts()
+    try:
+        prepare(plan, cache)
+        encoder = load(plan, cache)
+    except CorpusfitError as e:
+        return EncoderSpeed(name, 0.0, str(e))
+    encoder.encode([next(texts)])
+    done, began = 0, time.perf_counter()
+    while (taken := time.perf_counter() - began) < _SECONDS:
+        encoder.encode([next(texts) for _ in range(_BATCH)])
+        done += _BATCH
+    return EncoderSpeed(name, done / taken, "")

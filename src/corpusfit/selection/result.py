@@ -1,0 +1,152 @@
+"""A finished selection: a sequence of segments, a table, a data frame, and its scores."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, overload
+
+import pyarrow as pa
+
+from corpusfit.core.artifacts import restore
+from corpusfit.core.errors import importing
+from corpusfit.core.manifest import Finished
+from corpusfit.scoring import registry, table
+from corpusfit.scoring.contract import Scorer
+from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.write_job import read_selected
+from corpusfit.training.cards import Compared
+from corpusfit.training.publishing import push_to_hub
+
+_SHOWN = 12
+"""Most sources in a notebook."""
+
+
+class Selection(Finished, Sequence[dict[str, Any]]):
+    """A finished run of `select`, `score` or `choose`: a sequence of its selected segments.
+
+    A segment is a dict: text, source, row, segment, score, weight, id; for aligned pairs also its
+    translation, and where a template or a chat makes the text, the row's fields that it is made of.
+    Segments stand in the corpus's order, and are read from the folder at each use; `row` is the
+    position in its source, from 0. `path` is the folder, `manifest` the content of its
+    `manifest.json`.
+    """
+
+    @property
+    def reason(self) -> str:
+        """Why `auto` uses its method; empty for a method that was named."""
+        return self.manifest.get("reason") or ""
+
+    def __len__(self) -> int:
+        """Number of selected segments; 0 for a run of `score`."""
+        selected = self.manifest["selected"]
+        return int(selected["segments"]) if selected else 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The selected segments."""
+        parts = (self.path / "selected").glob("part-*.jsonl.zst")
+        for part in sorted(parts, key=lambda p: int(p.name[len("part-") :].split(".", 1)[0])):
+            yield from read_selected(part)
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """A segment by its number, or several by a slice; reads the segments before it."""
+        places = range(len(self))[at]
+        if isinstance(places, int):
+            return next(islice(self, places, None))
+        wanted = set(places)
+        found = {i: segment for i, segment in enumerate(self) if i in wanted}
+        return [found[i] for i in places]
+
+    def to_arrow(self) -> pa.Table:
+        """The selected segments as an Arrow table, in memory."""
+        rows = list(self)
+        names = list(dict.fromkeys(name for row in rows for name in row)) or list(_EMPTY.names)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        types = {field.name: field.type for field in _EMPTY}
+        return pa.table({n: _column(values, types.get(n)) for n, values in columns.items()})
+
+    def to_pandas(self) -> Any:
+        """The selected segments as a `pandas.DataFrame`."""
+        with importing("to_pandas", "hub", "Or pandas alone: pip install pandas"):
+            import pandas as pd  # noqa: F401 (pyarrow's own error names no cure)
+        return self.to_arrow().to_pandas()
+
+    def to_dataset(self) -> Any:
+        """The selected segments as a `datasets.Dataset`."""
+        with importing("to_dataset", "hub"):
+            import datasets
+        return datasets.Dataset(self.to_arrow())
+
+    def push_to_hub(
+        self, name: str, *, public: bool = False, compared: Compared | None = None
+    ) -> str:
+        """Publish the selected text as a dataset, as `publishing.push_to_hub`.
+
+        `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.
+        """
+        return push_to_hub(self, name, public=public, compared=compared)
+
+    def scorer(self) -> Scorer[Any]:
+        """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d].
+
+        `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
+        them itself.
+
+        Raises:
+            ModelError: the method has no scorer.
+        """
+        path = SelectionFolder(self.path).fit / "scorer.safetensors"
+        return restore(path, registry.scorer_class)
+
+    def scores(self) -> Iterator[pa.Table]:
+        """The scores: one Arrow table per shard, one row per segment."""
+        for _, path in table.parts(self.path / "scores"):
+            yield table.read(path)
+
+    def __repr__(self) -> str:
+        segments = f"{self.manifest['counts']['segments']:,}"
+        if self.manifest["selected"]:
+            facts = f"{len(self):,} of {segments} segments"
+        else:
+            facts = f"{segments} segments scored, none selected yet"
+        return f"Selection({str(self.path)!r}, {facts}, {self.manifest['method']['name']})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was selected, and each source's share of it as a bar."""
+        by_source = (self.manifest["selected"] or {}).get("by_source", {})
+        most = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
+        longest = max([1, *(own["tokens"] for _, own in most)])
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{own['selected']:,}</td>"
+            f"<td>{own['segments']:,}</td><td>{own['tokens']:,}</td><td><svg width=160 height=12>"
+            f'<rect width={160 * own["tokens"] / longest:.1f} height=12 fill="#0072b2" /></svg>'
+            "</td></tr>"
+            for name, own in most
+        )
+        names = ("source", "selected", "of segments", "word pieces", "")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{rows}</table>"
+
+
+_EMPTY = pa.schema(
+    [
+        *((name, pa.string()) for name in ("text", "source")),
+        *((name, pa.int64()) for name in ("row", "segment")),
+        *((name, pa.float64()) for name in ("score", "weight")),
+        ("id", pa.null()),
+    ]
+)
+"""The columns of a selection; the type of `id` is that of the corpus."""
+
+
+def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    """A column; ids of several types become strings."""
+    try:
+        return pa.array(values, None if kind == pa.null() else kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values])

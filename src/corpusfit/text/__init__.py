@@ -1,0 +1,44 @@
+"""Stage 1, read: turn files, folders, URLs, datasets and standard input into shards of rows."""
+
+from corpusfit.text.fields import Pick
+from corpusfit.text.normalise import normalise
+from corpusfit.text.registry import load as load_format
+from corpusfit.text.rejects import kind
+from corpusfit.text.rows import documents, raw_rows, rows
+from corpusfit.text.shards import layout, packed, shards
+from corpusfit.text.sources import (
+    content,
+    files_of,
+    find,
+    found_again,
+    is_pair,
+    is_parallel,
+    located,
+    sides,
+)
+from corpusfit.text.survey import Chunk, ChunkScan, fingerprint, scan_chunk
+
+__all__ = [
+    "Chunk",
+    "ChunkScan",
+    "Pick",
+    "content",
+    "documents",
+    "files_of",
+    "find",
+    "fingerprint",
+    "found_again",
+    "is_pair",
+    "is_parallel",
+    "kind",
+    "layout",
+    "load_format",
+    "located",
+    "normalise",
+    "packed",
+    "raw_rows",
+    "rows",
+    "scan_chunk",
+    "shards",
+    "sides",
+]

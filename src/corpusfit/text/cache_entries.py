@@ -1,0 +1,150 @@
+"""What is in the cache folder, and removal of what was not used lately."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import stat
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpusfit.core.artifacts import is_local, remove
+from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.text.context import Machine
+
+_FOLDERS = {
+    "embeddings": "embeddings of corpora",
+    "samples": "embeddings of samples",
+    "tokens": "token ids",
+    "rankings": "rankings of methods",
+    "data": "data in memory",
+}
+"""Folders of the cache whose members are entries, by kind."""
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+_REMOVED = ".removed-"
+_NAMES = {
+    re.compile(r"static-[0-9a-f]{32}"): "static models",
+    re.compile(r"vega-[\d.]+\.js"): "chart library",
+    re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}|\.distilling-\w+"): "temporary files",
+}
+"""Entries of the cache itself, by their names; other files may be the user's."""
+_IN_USE = 3600.0
+"""Seconds since its last use in which a command may still need an entry."""
+_DAY, _GB = 86_400.0, 1e9
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A file or folder of the cache that is used and removed as a whole.
+
+    Attributes:
+        path: where it is.
+        kind: what it holds.
+        size: bytes of its files.
+        used: when one of its files was last read or written, in seconds since 1970, as far as the
+            file system records it.
+    """
+
+    path: Path
+    kind: str
+    size: int
+    used: float
+
+
+def cache_entries(machine: Machine) -> list[CacheEntry]:
+    """The entries of the cache, least recently used first; other files there are left out.
+
+    Args:
+        machine: its cache is read.
+
+    Raises:
+        UsageError: the cache is a URL of an unknown kind.
+    """
+    return sorted(_entries(machine.cache_folder()), key=lambda entry: entry.used)
+
+
+def prune_cache(
+    machine: Machine,
+    *,
+    older_than: float | None = None,
+    keep: float | None = None,
+    dry_run: bool = False,
+) -> list[CacheEntry]:
+    """Remove the entries of the cache that were not used for the longest time.
+
+    Entries used within the last hour stay, as a running command may need them. A local folder is
+    renamed before it is removed, so that no command ever finds a part of it.
+
+    Args:
+        machine: its cache is pruned.
+        older_than: remove entries not used for this many days; None for no such limit.
+        keep: remove entries until the others take this many GB; None for no such limit.
+        dry_run: whether to remove nothing.
+
+    Returns:
+        The removed entries.
+
+    Raises:
+        UsageError: both limits are None, or one is below 0.
+    """
+    if older_than is None and keep is None:
+        raise UsageError(
+            "`corpusfit cache prune` needs a limit: <.older_than=30> (days) or <.keep=10> (GB)."
+        )
+    for name, limit in (("<.older_than>", older_than), ("<.keep>", keep)):
+        if limit is not None and not limit >= 0:
+            raise bad_setting(name, "a number from 0", limit)
+    entries, now, removed = cache_entries(machine), time.time(), []
+    size = sum(entry.size for entry in entries)
+    for entry in entries:
+        age = now - entry.used
+        old = older_than is not None and age > older_than * _DAY
+        much = keep is not None and size > keep * _GB
+        if age > _IN_USE and (old or much) and (dry_run or _remove(entry, machine.cache_folder())):
+            removed.append(entry)
+            size -= entry.size
+    return removed
+
+
+def _entries(cache: Path) -> Iterator[CacheEntry]:
+    for path in _members(cache):
+        if path.name in _FOLDERS:
+            kind = _FOLDERS[path.name]
+            yield from (_entry(m, kind) for m in _members(path) if _DIGEST.fullmatch(m.stem))
+            continue
+        yield from (_entry(path, kind) for own, kind in _NAMES.items() if own.fullmatch(path.name))
+
+
+def _members(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _entry(path: Path, kind: str) -> CacheEntry:
+    """An entry; one without files was used when its folder changed."""
+    size, used, changed = 0, 0.0, 0.0
+    for file in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        with contextlib.suppress(FileNotFoundError):  # another command may remove it
+            found = file.stat()
+            changed = max(changed, found.st_mtime)
+            if not stat.S_ISDIR(found.st_mode):
+                size += found.st_size
+                used = max(used, found.st_mtime, getattr(found, "st_atime", 0.0) or 0.0)
+    return CacheEntry(path, kind, size, used or changed)
+
+
+def _remove(entry: CacheEntry, cache: Path) -> bool:
+    """Remove an entry; False if it is open or gone."""
+    path = entry.path
+    try:
+        if is_local(path):
+            path = path.rename(cache / f"{_REMOVED}{uuid.uuid4().hex}")
+        remove(path)
+    except OSError:  # on Windows another process has a file open; elsewhere it is removed already
+        return False
+    return True

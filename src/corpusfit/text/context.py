@@ -1,0 +1,392 @@
+"""What the steps of one command share: machine, started engine, work folder, plan, sources."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import place, remove, user_cache
+from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
+from corpusfit.core.errors import (
+    ChangedInputError,
+    EmptyInputError,
+    bad_setting,
+    changed_input,
+    spelled,
+)
+from corpusfit.core.manifest import OutFolder
+from corpusfit.core.plan import Plan, ReadPlan
+from corpusfit.core.types import Shard, Source
+from corpusfit.kernels.compiling import noticed_by
+from corpusfit.selection.budget import Decision
+from corpusfit.text import cures
+from corpusfit.text.reading import Reasons
+from corpusfit.text.survey_job import scan_with
+
+ENGINES: dict[str, type[Engine]] = {
+    "local": LocalEngine,
+    "inline": InlineEngine,
+    "ray": RayEngine,
+}
+CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
+_COMPILING = (
+    "Kernels that run here for the first time are compiled, once, which takes a while. "
+    "To compile those of `select` in advance: `corpusfit doctor --warm`."
+)
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+def default_cache() -> Path:
+    """Folder of embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
+    folder = os.environ.get("CORPUSFIT_CACHE")
+    if folder:
+        return place(folder, "CORPUSFIT_CACHE")
+    return user_cache()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a command runs and how it shows progress; nothing here changes a result.
+
+    Attributes:
+        engine: `local`, `inline` (this process, for small inputs) or `ray`.
+        workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
+        cache: folder or URL for embeddings and distilled models; None for the user's cache.
+        progress: shows progress and warnings.
+    """
+
+    engine: str = "local"
+    workers: int | None = None
+    cache: Path | str | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def start(self) -> Engine:
+        """The engine, not yet started.
+
+        Raises:
+            UsageError: there is no engine of this name.
+        """
+        if self.engine not in ENGINES:
+            raise bad_setting("<.engine>", f"one of {', '.join(ENGINES)}", self.engine)
+        return ENGINES[self.engine](self.workers)
+
+    def for_training(self, device: str) -> Machine:
+        """The machine for several trainings: one at a time on a local GPU."""
+        alone = self.engine == "local" and device == "cuda"
+        return dataclasses.replace(self, workers=1) if alone else self
+
+    def cache_folder(self) -> Path:
+        """The cache folder.
+
+        Raises:
+            UsageError: the cache is a URL that cannot be written to.
+        """
+        return place(self.cache, "<.cache>") if self.cache else default_cache()
+
+    @contextlib.contextmanager
+    def running(self, work: Path | None = None) -> Iterator[RunContext]:
+        """A command on this machine, with its engine started.
+
+        Args:
+            work: folder that the workers see (default: a temporary one, removed afterwards).
+
+        Raises:
+            UsageError: there is no such engine, the cache is a file, or the workers do not see
+                the temporary folder.
+        """
+        if self.cache and Path(self.cache).is_file():
+            raise bad_setting("<.cache>", "a folder or a URL", str(self.cache))
+        say = functools.cache(lambda: self.progress.note(_COMPILING))
+        with self.start() as engine, noticed_by(say), contextlib.ExitStack() as stack:
+            engine.on_compile = say
+            if work is None:
+                work = stack.enter_context(self.scratch())
+                engine.require_shared(work, "<.cache>")
+            yield RunContext(self, engine, work)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A temporary folder that every worker sees, removed after the command."""
+        if self.engine != "ray":
+            with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
+                yield Path(folder)
+            return
+        shared = self.cache_folder() / f"scratch-{uuid.uuid4().hex}"
+        try:
+            yield shared
+        finally:
+            remove(shared)
+
+
+HERE = Machine()
+"""This machine, with every default."""
+
+
+@dataclass
+class RunContext:
+    """A running command.
+
+    Attributes:
+        machine: where it runs.
+        engine: the started engine.
+        work: folder that the workers see.
+        passed_over: notes on files of its inputs that are not read.
+    """
+
+    machine: Machine
+    engine: Engine
+    work: Path
+    passed_over: list[str] = field(default_factory=list, repr=False, compare=False, kw_only=True)
+    _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def progress(self) -> Progress:
+        """Shows progress and warnings."""
+        return self.machine.progress
+
+    @property
+    def cache(self) -> Path:
+        """The cache folder."""
+        return self.machine.cache_folder()
+
+    def at(self, work: Path) -> RunContext:
+        """The same with another folder."""
+        return RunContext(self.machine, self.engine, work, passed_over=self.passed_over)
+
+    def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
+        """Find and fingerprint inputs.
+
+        Args:
+            inputs: files, folders, globs, URLs or `hub:NAME` datasets; `-` is standard input.
+            read: how their rows become texts.
+            role: option that names them.
+
+        Raises:
+            InputError: an input cannot be found or read.
+        """
+        scan = partial(scan_with, self.engine)
+        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=self._note)
+
+    def _note(self, message: str) -> None:
+        self.passed_over.append(spelled(message))
+        self.progress.note(message)
+
+    def shards_of(
+        self, sources: Sequence[Source], read: ReadPlan, cut: CutSources = corpus.shards
+    ) -> Iterator[Shard]:
+        """The shards of some sources; their stored bytes are the weights of pieces for `map`."""
+        before: Counter[int] = Counter()
+        for shard in cut(sources, read):
+            self._weights.append(shard.position - before[shard.source])
+            before[shard.source] = shard.position
+            yield shard
+
+    def map(self, job: Job[P, R], pieces: Iterable[P]) -> Iterator[R]:
+        """Run a job on every piece; advances the stage by what is done.
+
+        A piece weighs the stored bytes of its shard if it is drawn with one from `shards_of`, else
+        1. Shards that no piece is made of are skipped.
+        """
+        meter = Meter(self.progress, self._weights)
+        return self.engine.map(job, meter.weighed(pieces), meter)
+
+    def here(self, pieces: Iterable[P]) -> Iterator[P]:
+        """As `map`, for pieces that are done in this process, each when the next one is drawn."""
+        meter = Meter(self.progress, self._weights)
+        for number, piece in enumerate(meter.weighed(pieces)):
+            meter(number, 0.0)
+            yield piece
+            meter(number, 1.0)
+
+    def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
+        """The sources of an earlier run in `out`, found again.
+
+        Raises:
+            ChangedInputError: a source changed since it was scored, or an earlier version scored
+                small files in other shards.
+            InputError: a source is gone.
+        """
+        now, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
+        if changed:
+            raise ChangedInputError(
+                f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
+                "score again with `corpusfit select` and another <.out>."
+            )
+        known = OutFolder(out).identity()
+        if any(known.get(name) != value for name, value in corpus.layout(now, read).items()):
+            raise ChangedInputError(
+                f"An earlier version scored {out}, with a shard for each small file. Score again "
+                "with `corpusfit select` and another <.out>."
+            )
+        return now
+
+
+@dataclass
+class Run(RunContext):
+    """A running command on a corpus that is scored.
+
+    Attributes:
+        plan: the plan in use; with a budget, the plan after its decision.
+        asked: the plan that the command began with.
+        clusters: fingerprint of the clusters that the selection is balanced by.
+        remark: finding of the fit for the user.
+        reason: why `auto` uses its method.
+        embedder_reason: why `auto` uses its embedder.
+        role: option that names the sources.
+    """
+
+    plan: Plan
+    target: list[Source]
+    sources: list[Source]
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    shard_count: int = 0
+    encoder: str | None = None
+    encoders: dict[str, str] = field(default_factory=dict)
+    remark: str = ""
+    reason: str = ""
+    embedder_reason: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    clusters: str = ""
+    decision: Decision | None = None
+    role: str = "corpus"
+    asked: Plan = field(init=False)
+
+    @classmethod
+    def of(
+        cls,
+        context: RunContext,
+        plan: Plan,
+        target: list[Source],
+        sources: list[Source],
+        *,
+        role: str = "corpus",
+    ) -> Run:
+        """A run of a plan on some sources."""
+        machine, engine, work = context.machine, context.engine, context.work
+        return cls(
+            machine,
+            engine,
+            work,
+            plan,
+            target,
+            sources,
+            warnings=list(dict.fromkeys(context.passed_over)),
+            role=role,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The corpus's source names, by number."""
+        return tuple(s.name for s in self.sources)
+
+    @property
+    def size(self) -> int:
+        """The corpus's stored bytes."""
+        return sum(s.size for s in self.sources)
+
+    def __post_init__(self) -> None:
+        """Note the plan, and when the inputs were last written."""
+        self.asked = self.plan
+        self._written = [_written(source) for source in (*self.target, *self.sources)]
+
+    def require_unchanged(self) -> None:
+        """Check that no input changed since the command began.
+
+        Raises:
+            ChangedInputError: an input changed; the message names the first.
+        """
+        sources = (*self.target, *self.sources)
+        for source, before in zip(sources, self._written, strict=True):
+            if _written(source) != before and corpus.content(source) != source.fingerprint:
+                raise changed_input(source.name, "<.overwrite=true>")
+
+    def warn(self, message: str) -> None:
+        """Show a warning once, and store it for the manifest, with paths of settings."""
+        if spelled(message) not in self.warnings:
+            self.warnings.append(spelled(message))
+            self.machine.progress.warn(message)
+
+    def choose_embedder(self, plan: Plan, reason: str, outlook: str) -> None:
+        """Go on with a plan that names its embedder; say why, if there is an outlook."""
+        self.plan = self.asked = plan
+        self.embedder_reason = reason
+        if outlook:
+            self.progress.note(f"{reason} {outlook}")
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: float = 0) -> Iterator[None]:
+        """Time a stage and show its progress."""
+        started = time.perf_counter()
+        with self.progress.showing(name, total):
+            yield
+        took = time.perf_counter() - started
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
+
+    def over_shards(
+        self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
+    ) -> Iterator[R]:
+        """Run a job on every shard that is not done, with progress by bytes; sets `shard_count`."""
+        with self.stage(name, self.size):
+            yield from self.map(job, (s for s in self.shards() if not done(s.index)))
+
+    def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:
+        """Run a job on a list of pieces, with progress by pieces."""
+        with self.stage(name, len(pieces)):
+            yield from self.map(job, pieces)
+
+    def one(self, job: Job[P, R], piece: P) -> R:
+        """Run a job once, in a worker."""
+        return next(iter(list(self.engine.map(job, [piece]))))
+
+    def shards(self) -> Iterator[Shard]:
+        """The corpus's shards, small sources together, weighed as by `shards_of`."""
+        for shard in self.shards_of(self.sources, self.plan.read, corpus.packed):
+            self.shard_count = shard.index + 1
+            yield shard
+
+    def nothing_read(self, rejected: Reasons) -> EmptyInputError:
+        """The error for a corpus without a usable row."""
+        read, fit = self.plan.read, self.plan.fit
+        field = "Name the text field with <read.text_field>"
+        if self.target and not fit.target_field:
+            field += f", and the target's with <fit.target_field={read.text_field}>"
+        otherwise = cures.of_reasons(rejected.counts, field, self.role)
+        cure = cures.of_content(self.sources, read, rejected.counts, otherwise)
+        return EmptyInputError(f"<.{self.role}> has no usable row ({rejected}). {cure}")
+
+
+def peak() -> float:
+    """Peak resident memory of this process in MB; 0 on Windows, which has no such count."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource  # not on Windows
+
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found / (1e6 if sys.platform == "darwin" else 976.6)  # bytes there, KiB on Linux
+
+
+def _written(source: Source) -> int:
+    """A hash of the sizes and modification times of local files; 0 if unknown."""
+    found = 0
+    try:
+        for file in corpus.files_of(source):
+            stat = os.stat(file)  # noqa: PTH116 (of many files)
+            found = hash((found, stat.st_size, stat.st_mtime_ns))
+    except OSError:
+        return 0
+    return found

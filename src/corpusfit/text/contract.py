@@ -1,0 +1,194 @@
+"""The contract of input formats: how a source becomes rows, and how its rows are written again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import (
+    Document,
+    Documents,
+    Reject,
+    Shard,
+    Source,
+    buffers,
+    taken,
+    text_array,
+)
+from corpusfit.text.cutting import Block
+from corpusfit.text.fields import Pick, Row
+
+SIDES = ("text", "translation")
+"""Names of the two sides of aligned pairs whose files do not name them."""
+
+
+class Format(ABC):
+    """An input format: without state, and known to workers by its name.
+
+    To add a format, add one file to `text/formats/` with one `Format` (or two that differ in a
+    setting). The readers, the messages, `split` and the contract tests find it there.
+    """
+
+    name: ClassVar[str]
+    """Its name in `Source.format`, and so in manifests; never changed."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Endings of file names, before any compression suffix."""
+    begins: ClassVar[bytes | None] = None
+    """First bytes of standard input in this format; None if it is never read from there."""
+    plain: ClassVar[bool] = False
+    """Whether the stored bytes of a small file that is not compressed are a block as they are."""
+    joins: ClassVar[bool] = False
+    """Whether blocks of several sources can be parsed joined, see `joined`."""
+    line_ends: ClassVar[bool] = False
+    """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
+    all_fields: ClassVar[bool] = True
+    """Whether a shard holds all fields of its rows, not only those that the plan names."""
+    parallel: ClassVar[bool] = False
+    """Whether rows are aligned pairs; such a format is named by its prefix."""
+    written: ClassVar[str] = ""
+    """Suffix (no dot) of a file that holds `header` and rows unchanged; empty if none does."""
+
+    @abstractmethod
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Cut a source into blocks of whole rows, in the coordinator.
+
+        Raises:
+            InputError: stored bytes cannot be read. Bad content becomes a reject.
+        """
+
+    @abstractmethod
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard by `shard.data`, in order, in a worker; never raises."""
+
+    def columns(
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
+    ) -> tuple[Documents, list[Reject]]:
+        """The usable rows of a shard as columns, and the rejects; `pick` chooses rows."""
+        return columns_of(self.parse(shard, plan), pick)
+
+    def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
+        """A source's raw rows with an end, so that another's can follow; each begins where it did.
+
+        None if the first row cannot be parsed behind others.
+        """
+        del plan
+        return data
+
+    def head(self, data: bytes, plan: ReadPlan) -> int:
+        """Bytes at the beginning of a block's data that belong to no row."""
+        del data, plan
+        return 0
+
+    def written_row(self, data: bytes, raw: bytes) -> bytes:
+        """The bytes of a row of a block, as a file with `header` holds them, without a line end."""
+        del data
+        return raw.rstrip(b"\r\n")
+
+    def header(self, source: Source, plan: ReadPlan) -> bytes:
+        """What stands before the rows in a file of them, without its line end; else empty."""
+        del source, plan
+        return b""
+
+    def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
+        """Raise `InputError` for an error that would stop a run later; `setting` named it."""
+        del source, plan, setting
+
+    def files(self, source: Source) -> list[str]:
+        """The stored files of a source; none if its content is known by its name alone."""
+        return [source.url]
+
+    def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
+        """The fingerprint of a source from those of its stored files."""
+        del source
+        return digests[0]
+
+    def sides(self, source: Source) -> tuple[str, str]:
+        """Names of the two sides of aligned pairs, fit for file names."""
+        del source
+        return SIDES
+
+
+def columns_of(rows: Iterable[Row], pick: Pick | None = None) -> tuple[Documents, list[Reject]]:
+    """The usable rows as columns, and the rejects; the arguments are those of `Format.columns`."""
+    used: list[Document] = []
+    rejected: list[Reject] = []
+    for row in rows:
+        if isinstance(row, Document):
+            used.append(row)
+        else:
+            rejected.append(row)
+    numbers = np.array([d.row for d in used], np.int64)
+    texts = text_array([d.text for d in used])
+    return picked(Documents(numbers, texts), pick), rejected
+
+
+def picked(found: Documents, pick: Pick | None) -> Documents:
+    """The documents that `pick` chooses, by the sizes of their texts; all without it."""
+    if not pick:
+        return found
+    chosen = pick(found.row, np.diff(buffers(found.texts)[1]))
+    return Documents(found.row[chosen], taken(found.texts, np.flatnonzero(chosen)))
+
+
+def completed(
+    found: Documents, plain: NDArray[np.bool_], parse: Callable[[int], Row | None]
+) -> tuple[Documents, list[Reject]]:
+    """The usable rows of n, and the rejects, after a kernel has read most of them.
+
+    Args:
+        found: n rows, with empty texts where the kernel left them to the full parser.
+        plain: bool [n], which it read.
+        parse: parses the row at a place; None for what is no row.
+    """
+    rejected: list[Reject] = []
+    further: list[str] = []
+    kept, place = plain.copy(), np.arange(len(plain))
+    for i in np.flatnonzero(~plain).tolist():
+        row = parse(i)
+        if isinstance(row, Reject):
+            rejected.append(row)
+        elif row is not None:
+            kept[i], place[i] = True, len(plain) + len(further)
+            further.append(row.text)
+    if kept.all() and not further:
+        return found, rejected
+    both = pa.concat_arrays([found.texts, text_array(further)])
+    return Documents(found.row[kept], taken(both, place[kept])), rejected
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are UTF-8, without decoding them to a string."""
+    places = pa.py_buffer(np.array([0, len(data)], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, places, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+class Named(Format):
+    """A format of inputs that begin with its prefix instead of being files."""
+
+    prefix: ClassVar[str]
+    """Beginning of its inputs, such as `hub:`; formats with the same one share `find`."""
+
+    @abstractmethod
+    def find(self, input_name: str, setting: str) -> Source:
+        """The source that an input names; a source with stored files gets its name later.
+
+        Raises:
+            UsageError: the input has none of the allowed forms; `setting` named it.
+            InputError: it cannot be reached.
+        """
+
+    def located(self, input_name: str, home: Path) -> str:
+        """The same input with its relative paths resolved from the folder `home`."""
+        del home
+        return input_name

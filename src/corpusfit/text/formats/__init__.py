@@ -1,0 +1,1 @@
+"""The input formats, one file each; see `text/contract.py`."""

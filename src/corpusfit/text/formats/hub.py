@@ -1,0 +1,228 @@
+"""Hugging Face datasets, streamed split by split.
+
+What: `hub:NAME[:CONFIG][@SPLIT]` names a split, and so does `OWNER/NAME` where that is no path; its
+rows become JSON lines with the text and the id, which are parsed as such.
+Why: `datasets` reads every layout on the hub, and streaming needs no disk space for a copy.
+Trade-off: `byte` counts bytes of these JSON lines, not of a file. Datasets that need their own code
+are refused: `datasets` runs none from version 4 on, and earlier versions are not supported.
+Reference: https://huggingface.co/docs/datasets/stream
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpusfit.core.errors import CorpusfitError, InputError, MissingDependencyError, importing
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Source
+from corpusfit.text.contract import Named
+from corpusfit.text.cutting import Block, Lines, cut
+from corpusfit.text.files import first_line, is_url, unreadable
+from corpusfit.text.formats.jsonl import JsonLines, as_line
+from corpusfit.text.survey import fingerprint
+
+PREFIX = "hub:"
+_BARE = re.compile(
+    r"[a-z0-9][\w.-]*/[a-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?(@[\w.-]+)?",
+    re.ASCII | re.IGNORECASE,
+)
+_ROWS = 64
+_WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's code
+
+
+class _DatasetName(NamedTuple):
+    name: str
+    config: str | None
+    split: str | None
+
+
+def with_prefix(input_name: str, home: Path | None = None) -> str:
+    """An input in its full form: `hub:owner/name` for `owner/name` where that is no path.
+
+    Args:
+        input_name: any input; a name with a suffix such as `.txt`, not `.5`, is a path.
+        home: the folder of relative paths (default: the current one).
+    """
+    if not _BARE.fullmatch(input_name) or os.path.lexists((home or Path()) / input_name):
+        return input_name
+    return PREFIX + input_name
+
+
+class Hub(Named, JsonLines):
+    """Splits of Hugging Face datasets."""
+
+    name = "hub"
+    prefix = PREFIX
+    all_fields = False
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole rows."""
+        return cut(_JsonLines(source, plan), Lines(), plan)
+
+    def find(self, input_name: str, setting: str) -> Source:
+        """Describe a dataset split as a source.
+
+        Args:
+            input_name: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, whose absolute
+                path goes into the source's `url`.
+            setting: name of the setting, for messages.
+
+        Raises:
+            MissingDependencyError: `datasets` is not installed, or older than version 4.
+            InputError: the dataset cannot be reached, or has no such split.
+        """
+        dataset = _parsed(input_name)
+        files = _files(dataset, input_name, setting)
+        split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
+        if split not in files:
+            known = ", ".join(files) or "none"
+            raise InputError(
+                f"{setting} must name a split of the dataset ({known}); got {input_name!r}. "
+                f"Write {PREFIX}{dataset.name}@SPLIT."
+            )
+        name = dataset.name
+        if Path(name).is_dir():
+            dataset = dataset._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
+            name = Path(dataset.name).name
+        name += f":{dataset.config}" if dataset.config else ""
+        full = f"{PREFIX}{dataset.name}{f':{dataset.config}' if dataset.config else ''}@{split}"
+        return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, dataset, files[split]))
+
+    def files(self, source: Source) -> list[str]:
+        """None: `find` asks the hub again."""
+        del source
+        return []
+
+
+def splits(url: str, setting: str) -> list[str]:
+    """The splits of the dataset `hub:NAME[:CONFIG]`; raises as `find` does."""
+    return list(_files(_parsed(url), url, setting))
+
+
+class _JsonLines:
+    """The rows as JSON lines, one chunk per few rows."""
+
+    position = 0
+    problem = ""
+
+    def __init__(self, source: Source, plan: ReadPlan) -> None:
+        self._url = source.url
+        self._plan = plan
+
+    def __iter__(self) -> Iterator[bytes]:
+        lines: list[bytes] = []
+        for row in opened(self._url)[0]:
+            lines.append(as_line(row, self._plan))
+            if len(lines) == _ROWS:
+                yield b"".join(lines)
+                lines = []
+        if lines:
+            yield b"".join(lines)
+
+
+def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:
+    """The rows of the split `hub:NAME[:CONFIG]@SPLIT`, and its features by field.
+
+    Raises:
+        InputError: the dataset cannot be read, also while the rows are.
+        MissingDependencyError: `datasets` is not installed, or older than version 4.
+    """
+    dataset = _parsed(url)
+    datasets = _datasets(url)
+    with _reading(url):
+        data = datasets.load_dataset(
+            dataset.name, dataset.config, split=dataset.split, streaming=True
+        )
+    return _rows(data, url), getattr(data, "features", None) or {}
+
+
+def _rows(data: Any, url: str) -> Iterator[dict[str, Any]]:
+    with _reading(url):
+        yield from data
+
+
+@contextlib.contextmanager
+def _reading(url: str) -> Iterator[None]:
+    """Turn the errors of `datasets` into `InputError`."""
+    try:
+        yield
+    except CorpusfitError:
+        raise
+    except Exception as e:
+        raise unreadable(url, e) from e
+
+
+def _parsed(url: str) -> _DatasetName:
+    folder, slash, last = url.removeprefix(PREFIX).rpartition("/")  # a folder may hold : and @
+    rest, _, split = last.partition("@")
+    name, _, config = rest.partition(":")
+    return _DatasetName(folder + slash + name, config or None, split or None)
+
+
+def _datasets(url: str) -> Any:
+    name, feature = _parsed(url).name, f"Reading {url!r}"
+    if not Path(name).is_dir():
+        feature = f"There is no file or folder {name!r} here. A data set of the Hugging Face hub"
+    with importing(feature, "hub"):
+        import datasets
+    if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:
+        raise MissingDependencyError(f"Reading {url!r} with datasets 4 or later", "hub")
+    return datasets
+
+
+def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
+    datasets, name = _datasets(url), dataset.name
+    local = Path(name).is_dir()
+    try:
+        if not local:
+            _ask_once(name, datasets.config)
+        return datasets.load_dataset_builder(name, dataset.config)
+    except Exception as e:
+        if local:
+            raise InputError(f"{setting} must be a dataset; got {url!r}: {first_line(e)}.") from e
+        raise InputError(
+            f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset, or - "
+            f"for standard input; got {url.removeprefix(PREFIX)!r}: there is no such file or "
+            f"folder here, and the hub gives no such dataset ({first_line(e)}). Check the spelling "
+            "and the current folder; for a dataset also the network, and log in with "
+            "`hf auth login` if it is private."
+        ) from e
+
+
+def _ask_once(name: str, config: Any) -> None:
+    """Raise if the hub has no such dataset, or cannot be reached: `datasets` tries for 20 s.
+
+    Offline, or if the dataset is in the hub's cache, `datasets` looks there.
+    """
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    kept = config.HF_HUB_OFFLINE or try_to_load_from_cache(name, "README.md", repo_type="dataset")
+    if not kept:
+        HfApi(config.HF_ENDPOINT).dataset_info(name, timeout=10)
+
+
+def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:
+    """The data files of every split, which a dataset's card could name anywhere."""
+    files, name = _builder(dataset, url, setting).config.data_files or {}, dataset.name
+    home = os.path.abspath(name) + os.sep if Path(name).is_dir() else "hf://"  # noqa: PTH100
+    for file in (str(file) for names in files.values() for file in names):
+        if not (file if is_url(file) else os.path.normpath(file)).startswith(home):
+            raise InputError(
+                f"{setting} must be a dataset with files of its own; the card of {name!r} names "
+                f"{file!r}. Remove this from its README.md, or name the file itself."
+            )
+    return {str(split): [str(file) for file in names] for split, names in files.items()}
+
+
+def _identity(full: str, dataset: _DatasetName, files: list[str]) -> str:
+    """Fingerprint: local files by content, files of the hub by URL, which holds the revision."""
+    local = Path(dataset.name).is_dir()
+    parts = [dataset.config or "", full.rpartition("@")[2]] if local else [full]
+    parts += [file if is_url(file) else fingerprint(file)[0] for file in files]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,148 @@
+"""JSON lines: one object per line.
+
+What: a block is raw lines; each line is parsed alone, so that a malformed line costs one row.
+Why: `columns` reads one field with a numba kernel, because creating Python objects would cost more
+than all later work on the text; orjson parses the lines that the kernel cannot decide.
+Trade-off: `row` counts every line, also blank ones, so that it is the line number in an editor
+(from 0).
+Reference: https://jsonlines.org
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
+from corpusfit.kernels.jsonlines import field_texts, line_spans
+from corpusfit.text import rejects
+from corpusfit.text.contract import Format, completed, is_utf8
+from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
+from corpusfit.text.fields import Pick, Row, fields_in, from_mapping, json_value
+from corpusfit.text.unpack import Stream
+
+_ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
+
+
+class JsonLines(Format):
+    """Formats whose shards hold JSON lines."""
+
+    written = "jsonl"
+    joins = True
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard."""
+        byte = shard.first_byte
+        for row, line in enumerate(lines_of(shard.data), shard.first_row):
+            yield _row(row, byte, line, plan)
+            byte += len(line) + 1
+
+    def columns(
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
+    ) -> tuple[Documents, list[Reject]]:
+        """The usable rows of a shard as columns, and the rejects; only the picked rows, if any."""
+        begins, ends = line_spans(shard.data)
+        numbers = shard.first_row + np.arange(len(begins))
+        if pick:
+            picked = pick(numbers, ends - begins)
+            numbers, begins, ends = numbers[picked], begins[picked], ends[picked]
+        data = np.frombuffer(shard.data, np.uint8)
+        field = plan.text_field.encode("utf-8", "surrogatepass")
+        out = np.empty(len(data) + 8, np.uint8)
+        if _ESCAPED.search(field):  # the field name is escaped in the lines
+            through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
+        else:
+            through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
+
+        def line(i: int) -> bytes:
+            return shard.data[begins[i] : ends[i]]
+
+        def parse(i: int) -> Row:
+            return _row(int(numbers[i]), shard.first_byte + int(begins[i]), line(i), plan)
+
+        if not is_utf8(shard.data):
+            plain &= np.array([is_utf8(line(i)) for i in range(len(begins))], np.bool_)
+        return completed(Documents(numbers, texts_between(through, out)), plain, parse)
+
+    def joined(self, data: bytes, plan: ReadPlan) -> bytes:
+        """The lines, with white space in the place of a byte order mark."""
+        del plan
+        if data.startswith(BOM):
+            data = b"   " + data[len(BOM) :]
+        return data if not data or data.endswith(b"\n") else data + b"\n"
+
+
+class Jsonl(JsonLines):
+    """Files of JSON lines."""
+
+    name = "jsonl"
+    suffixes = (".jsonl", ".ndjson", ".jsonlines")
+    begins = b"{"
+    plain = line_ends = True
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole lines."""
+        return cut(Text(Stream(source, plan), plan), Lines(), plan)
+
+
+def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
+    """A row of another format as a JSON line of its text and id.
+
+    A row without a text keeps the names of its fields, for the reject.
+    """
+    asked = (plan.text_field, *fields_in(plan.text_field))
+    texts = [n for name in asked for n in (name, name.partition(".")[0]) if n in row]
+    names, has_text = (*texts, plan.id_field), bool(texts)
+    kept = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
+    return line_of(kept)
+
+
+_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+
+
+def line_of(row: Mapping[Any, Any]) -> bytes:
+    """A row of any values as a JSON line; one that is not Unicode is rejected when it is read."""
+    try:
+        return orjson.dumps(row, default=json_value, option=_OPTIONS) + b"\n"
+    except orjson.JSONEncodeError:
+        pass
+    try:  # an integer of more than 64 bits, in its digits
+        words = json.dumps(row, default=json_value)
+        return orjson.dumps(json.loads(words, parse_int=_digits)) + b"\n"
+    except (orjson.JSONEncodeError, TypeError, ValueError, RecursionError):
+        return b'"\xff"\n'
+
+
+def _digits(number: str) -> int | str:
+    return int(number) if -(1 << 63) <= int(number) < 1 << 64 else number
+
+
+def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _failed(row, byte, line, plan)
+    return from_mapping(row, byte, record, plan)
+
+
+def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
+    """The reject of a line that is not JSON; a leading byte order mark is allowed."""
+    if byte == 0 and line.startswith(BOM):
+        line = line.removeprefix(BOM)
+        try:
+            return from_mapping(row, byte, orjson.loads(line), plan)
+        except orjson.JSONDecodeError:
+            pass
+    if not line.strip():
+        return Reject(row, byte, rejects.EMPTY_LINE)
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return Reject(row, byte, rejects.INVALID_UTF8)
+    return Reject(row, byte, rejects.MALFORMED_JSON)

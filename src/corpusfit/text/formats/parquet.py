@@ -1,0 +1,237 @@
+"""Parquet: the columns of the text and the id, in batches.
+
+What: a block is an Arrow IPC stream of these columns. `row` is the row in the file. `byte` is
+always 0, because a row of a columnar file has no single offset; for the same reason `position` is
+the stored size times the share of rows read.
+Why: pyarrow reads only the requested columns and keeps strings as bytes until they are checked.
+Trade-off: pyarrow keeps whole pages in memory, so a huge value needs its size in memory, unlike in
+the other formats. A compressed `.parquet.gz` is unpacked into a temporary file first, because the
+format needs seeking.
+Reference: https://parquet.apache.org/docs/file-format
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO, ClassVar, cast
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Reject, Shard, Source
+from corpusfit.text import rejects
+from corpusfit.text.contract import Format
+from corpusfit.text.cutting import MIB, Block
+from corpusfit.text.fields import Row, fields_in, from_mapping
+from corpusfit.text.files import open_stored, unreadable
+from corpusfit.text.formats.jsonl import line_of
+from corpusfit.text.tables import records
+from corpusfit.text.unpack import Stream
+
+BATCH = 256
+"""Rows of a batch."""
+_FIELDS = b"fields"
+
+
+class Batches:
+    """Record batches of the needed columns; `problem` tells why they ended early."""
+
+    form = "parquet"
+
+    def __init__(self, source: Source, plan: ReadPlan) -> None:
+        self.rows = 0
+        self.problem = ""
+        self._source, self._plan = source, plan
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            with self._file() as file:
+                if self.problem or not self._source.size:
+                    return
+                for batch, schema in self.read(file):
+                    fields = [n for own in schema for n in _names(own.name, own.type)]
+                    wanted = self.wanted(schema.names)
+                    own = _flat(batch, wanted) if wanted else batch.select([])
+                    yield _plain(own, fields)
+        except (pa.ArrowException, OSError, LookupError, ValueError) as e:  # the last: bad schema
+            if getattr(e, "errno", None):
+                raise unreadable(self._source.url, e) from e
+            self.problem = rejects.unreadable(self.form, e)
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[Any, Any]]:
+        """Batches with the wanted columns, each with the schema of the whole file."""
+        # read pages one by one, not whole column chunks
+        parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
+        self.rows = parquet.metadata.num_rows
+        maps = {field.name for field in parquet.schema_arrow if pa.types.is_map(field.type)}
+        wanted = self.wanted(parquet.schema_arrow.names)
+        columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
+        columns = columns or _counted(parquet.schema)
+        # a batch must not span two groups: an error would lose both
+        for group in range(parquet.num_row_groups if columns else 0):
+            for batch in parquet.iter_batches(
+                BATCH, row_groups=[group], columns=columns, use_threads=False
+            ):
+                yield batch, parquet.schema_arrow
+
+    def wanted(self, names: list[str]) -> list[str]:
+        """The fields of the text and the id that are among some columns, or within one."""
+        field = self._plan.text_field
+        asked = (field, *fields_in(field), self._plan.id_field)
+        return [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
+
+    def position(self, row: int) -> int:
+        """The share of the stored size that is read with a number of rows."""
+        return min(self._source.size, self._source.size * row // max(1, self.rows))
+
+    def _file(self) -> BinaryIO:
+        """The stored file, or its unpacked form."""
+        if not self._source.compression:
+            return open_stored(self._source.url)
+        stream = Stream(self._source, self._plan)
+        file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 (the caller closes it)
+        for chunk in stream:
+            file.write(chunk)
+        file.seek(0)
+        self.problem = stream.problem
+        return file
+
+
+class Parquet(Format):
+    """Parquet files."""
+
+    name = "parquet"
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    all_fields = False
+    batches: ClassVar[type[Batches]] = Batches
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
+        batches = self.batches(source, plan)
+        limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
+        held: list[Any] = []
+        named = fields_in(plan.text_field)
+        field = named[0] if len(named) == 1 else plan.text_field
+        size = first = row = 0
+        for batch in batches:
+            begin = 0
+            for at, length in enumerate(_lengths(batch, field)):
+                long = length > longest
+                size += 0 if long else length
+                row += 1
+                if not long and size < limit:
+                    continue
+                held.append(batch.slice(begin, at - begin + (not long)))
+                rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
+                yield Block(first, 0, _packed(held), rejected, batches.position(row))
+                held, size, first, begin = [], 0, row, at + 1
+            held.append(batch.slice(begin))
+        rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
+        if row > first or rejected:
+            yield Block(first, 0, _packed(held), rejected, source.size)
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard."""
+        if not shard.data:
+            return
+        table = pa.ipc.open_stream(shard.data).read_all()
+        if not {plan.text_field, *fields_in(plan.text_field)} & {*table.column_names}:
+            names = table.schema.metadata[_FIELDS].decode().split("\n")
+            reason = rejects.missing_field(plan.text_field, names)
+            yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
+            return
+        plain = all(map(_is_json, table.schema.types))
+        for row, record in enumerate(records(table), shard.first_row):
+            yield from_mapping(row, 0, record if plain else orjson.loads(line_of(record)), plan)
+
+
+def _names(name: str, kind: Any) -> list[str]:
+    """The name of a column, or those of the fields in it, `a.b`."""
+    if not pa.types.is_struct(kind):
+        return [name]
+    return [n for field in kind for n in _names(f"{name}.{field.name}", field.type)]
+
+
+def _counted(schema: pq.ParquetSchema) -> list[str]:
+    """The column to count rows by if none is wanted, rather of numbers; empty if there is none.
+
+    Without a column Arrow believes the stated number of rows, and a wrong one ends the process; so
+    does a question for the size of a column that is damaged.
+    """
+    columns = [schema.column(i) for i in range(len(schema.names))]
+    wide = [column.physical_type == "BYTE_ARRAY" for column in columns]
+    return [columns[wide.index(min(wide))].path] if columns else []
+
+
+def _flat(batch: Any, names: list[str]) -> Any:
+    """The batch with columns `a.b` in the place of the records `a`."""
+    inner = [n for n in names if n not in batch.schema.names]
+    outer = {n.partition(".")[0] for n in inner} - {*names}
+    columns = {n: batch.column(n) for n in batch.schema.names if n not in outer}
+    for name in inner:
+        first, *rest = name.split(".")
+        with contextlib.suppress(KeyError, pa.ArrowException):  # no such field
+            column = batch.column(first)
+            if pa.types.is_map(column.type):
+                columns[name] = pc.map_lookup(column, ".".join(rest), "first")
+            else:
+                columns[name] = pc.struct_field(column, rest)
+    if not inner:
+        return batch
+    return pa.RecordBatch.from_pydict(columns) if columns else batch.select([])
+
+
+def _plain(batch: Any, names: list[str]) -> Any:
+    """The batch without dictionaries, which differ between batches, and the names of all fields."""
+    decoded = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    notes = {_FIELDS: "\n".join(names).encode()}
+    if not decoded:
+        return batch.select([]).replace_schema_metadata(notes)
+    fields = [pa.field(n, c.type) for n, c in zip(batch.schema.names, decoded, strict=True)]
+    return pa.RecordBatch.from_arrays(decoded, schema=pa.schema(fields, metadata=notes))
+
+
+def _is_string(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_json(kind: Any) -> bool:
+    """Whether the values of a type are those that JSON has."""
+    types = pa.types
+    if types.is_struct(kind):
+        return all(_is_json(field.type) for field in kind)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_json(kind.value_type)
+    others = types.is_null(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    return bool(others or _is_string(kind))
+
+
+def _lengths(batch: Any, field: str) -> list[int]:
+    """Bytes of each text, the mean where it is not one string; 8 more, so that all fill shards."""
+    if field not in batch.schema.names or not _is_string(batch.schema.field(field).type):
+        mean = batch.nbytes // max(1, batch.num_rows) if batch.num_columns else 0
+        return [8 + mean] * int(batch.num_rows)
+    lengths = pc.fill_null(pc.binary_length(batch.column(field).cast(pa.large_binary())), 0)
+    return cast("list[int]", np.add(lengths.to_numpy(zero_copy_only=False), 8).tolist())
+
+
+def _packed(batches: list[Any]) -> bytes:
+    """The batches as one Arrow IPC stream; empty without rows."""
+    batches = [b for b in batches if b.num_rows]
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return cast("bytes", sink.getvalue().to_pybytes())

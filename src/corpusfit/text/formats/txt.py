@@ -1,0 +1,168 @@
+"""Plain text: documents between blank lines, one document per line, or one per file.
+
+What: `row` is the line on which a document begins, in every mode; a line of white space is blank.
+Why: an editor shows line numbers, so a document can be found by its row.
+Trade-off: in the mode `blocks` row numbers have gaps, and blank lines are borders, not rows; in the
+mode `lines` a blank line is a rejected row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
+from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.plaintext import document_texts
+from corpusfit.text import rejects
+from corpusfit.text.contract import Format, completed, is_utf8, picked
+from corpusfit.text.cutting import BOM, Block, Lines, Scan, Text, cut, lines_of
+from corpusfit.text.fields import Pick, Row, from_value
+from corpusfit.text.unpack import Stream
+
+_BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
+_LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
+_CURE = "use read.txt=lines to read one document per line"
+_SPACES = np.zeros(256, np.bool_)
+_SPACES[list(b" \t\r\n\f\v")] = True
+
+
+class Txt(Format):
+    """Plain text."""
+
+    name = "txt"
+    suffixes = (".txt",)
+    begins = b""
+    plain = joins = True
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole documents."""
+        text = Text(Stream(source, plan), plan)
+        if plan.txt == "lines":
+            yield from cut(text, Lines(), plan)
+            return
+        ends = _NoEnds() if plan.txt == "file" else _BlankLines()
+        for block in cut(text, ends, plan, cure=_CURE):
+            if block.rejects or not block.data.isspace():
+                yield block
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The documents of one shard."""
+        return _PARSE[plan.txt](shard)
+
+    def columns(
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
+    ) -> tuple[Documents, list[Reject]]:
+        """The usable rows of a shard as columns, and the rejects."""
+        if plan.txt == "file":
+            return super().columns(shard, plan, pick)
+        data, by_line = np.frombuffer(shard.data, np.uint8), plan.txt == "lines"
+        out = np.empty(len(data) + 8, np.uint8)
+        row, begins, stops, through, plain = document_texts(data, line_ends(data), by_line, out)
+        numbers = shard.first_row + row
+
+        def raw(i: int) -> bytes:
+            return shard.data[begins[i] : stops[i]]
+
+        def parse(i: int) -> Row | None:
+            number, byte = int(numbers[i]), shard.first_byte + int(begins[i])
+            whole = _document(number, byte, raw(i))
+            return whole or (Reject(number, byte, rejects.EMPTY_LINE) if by_line else None)
+
+        if shard.first_byte == 0 and shard.data.startswith(BOM):
+            plain[:1] = False
+        if not is_utf8(shard.data):
+            plain &= np.array([is_utf8(raw(i)) for i in range(len(begins))], np.bool_)
+        texts = texts_between(through, out)
+        found, rejected = completed(Documents(numbers, texts), plain, parse)
+        return picked(found, pick), rejected
+
+    def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
+        """The text with a last line end or line; None for one that has to stand alone."""
+        if plan.txt == "file" or data.startswith(BOM):
+            return None
+        if plan.txt == "lines":
+            return data if not data or data.endswith(b"\n") else data + b"\n"
+        return data + b"\n\n"
+
+
+def _parse_lines(shard: Shard) -> Iterator[Row]:
+    byte = shard.first_byte
+    for row, line in enumerate(lines_of(shard.data), shard.first_row):
+        whole = _document(row, byte, line)
+        yield whole or Reject(row, byte, rejects.EMPTY_LINE)
+        byte += len(line) + 1
+
+
+def _parse_blocks(shard: Shard) -> Iterator[Row]:
+    data, row = shard.data, shard.first_row
+    leading = _LEADING.match(data)
+    begin = leading.end() if leading else 0
+    row += data.count(b"\n", 0, begin)
+    while begin < len(data):
+        border = _BORDER.search(data, begin)
+        end, following = border.span() if border else (len(data), len(data))
+        document = _document(row, shard.first_byte + begin, data[begin:end])
+        if document:
+            yield document
+        row += data.count(b"\n", begin, following)
+        begin = following
+
+
+def _parse_file(shard: Shard) -> Iterator[Row]:
+    document = _document(shard.first_row, shard.first_byte, shard.data)
+    if document:
+        yield document
+
+
+_PARSE = {"blocks": _parse_blocks, "lines": _parse_lines, "file": _parse_file}
+
+
+def _document(row: int, byte: int, raw: bytes) -> Row | None:
+    """The text without surrounding line ends; None if it is blank."""
+    if byte == 0:
+        raw = raw.removeprefix(BOM)
+    raw = raw.rstrip(b" \t\r\n\f\v")
+    if not raw:
+        return None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return Reject(row, byte, rejects.INVALID_UTF8)
+    return from_value(row, byte, text.replace("\r\n", "\n"))
+
+
+class _NoEnds:
+    """Scanner of the mode `file`: no row ends before the file does."""
+
+    def __call__(self, chunk: bytes) -> Scan:
+        del chunk
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+class _BlankLines:
+    """Scanner of the mode `blocks`: a row ends with a blank line; row numbers are line numbers."""
+
+    def __init__(self) -> None:
+        self._row = 0
+        self._blank = True  # the open line of the previous chunk holds only white space
+
+    def __call__(self, chunk: bytes) -> Scan:
+        codes = np.frombuffer(chunk, np.uint8)
+        ends = np.flatnonzero(codes == 10).astype(np.int64) + 1
+        starts = np.concatenate(([0], ends))
+        candidates = np.flatnonzero(_SPACES[codes[starts[:-1]]])
+        blank = np.zeros(len(ends), np.bool_)
+        for i in candidates.tolist():
+            blank[i] = chunk[starts[i] : ends[i]].isspace()
+        if len(ends):
+            blank[0] &= self._blank
+            self._blank = True
+        rest = chunk[starts[-1] :]
+        self._blank = self._blank and (not rest or rest.isspace())
+        numbers = self._row + np.arange(1, len(ends) + 1, dtype=np.int64)
+        self._row += len(ends)
+        return ends[blank], numbers[blank]

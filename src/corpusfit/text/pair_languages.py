@@ -1,0 +1,216 @@
+"""Languages of a sample: whether pairs have two, and which side the target or encoder knows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from corpusfit import text as corpus
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.languages import can_identify, count_words, identifier
+from corpusfit.core.plan import AUTO, FIRST, SECOND, ReadPlan
+from corpusfit.core.types import Document, Source
+
+Pair = tuple[str, str]
+
+
+class Sampled(NamedTuple):
+    """A sample of inputs.
+
+    Attributes:
+        sides: names of the sides of each source; empty if the inputs are no pairs.
+        rows: the text of each row, and of pairs the other side.
+    """
+
+    sides: tuple[tuple[str, str], ...]
+    rows: Iterable[tuple[str, ...]]
+
+
+ENGLISH = "en"
+_ENGLISH_ONLY = re.compile(
+    r"auto|minilm|static|(.+/)?((distil)?bert-(base|large)-(un)?cased|(distil)?roberta-(base|large)"
+    r"|all-(MiniLM|mpnet)-[\w.-]+)"
+)
+"""Names of encoders trained on English only; `auto` takes one. Others count as multilingual, as the
+languages of a model folder are unknown."""
+
+_SOURCES, _PAIRS = 32, 256
+"""Number of sources in the sample, evenly spaced, and of first rows of all of them together."""
+_WORDS, _ENOUGH = 5, 20
+"""Words that make a text long enough to be identified, and rows of such texts for a verdict."""
+_FEW = 0.1
+"""Share of pairs in other languages from which a warning is shown."""
+
+
+def check_sources(
+    sources: Sequence[Source], read: ReadPlan, setting: str, warn: Callable[[str], None]
+) -> Pair | None:
+    """Check the languages of a sample of a parallel corpus; nothing for another corpus."""
+    if not (sources and corpus.is_parallel(sources)):
+        return None
+    return check_languages(sampled(sources, read).rows, setting, warn)
+
+
+def check_languages(
+    pairs: Iterable[tuple[str, ...]], setting: str, warn: Callable[[str], None]
+) -> Pair | None:
+    """Compare the commonest language of each side, and count pairs with a side in another one.
+
+    Skipped without the extra `languages`, and where few pairs have five words on both sides.
+
+    Reference: Lui and Baldwin (2012), langid.py.
+
+    Args:
+        pairs: texts with their translations.
+        setting: the setting that named them, for messages.
+        warn: called with a warning if a tenth of the pairs are in other languages.
+
+    Returns:
+        The commonest language of each side; None where it is skipped.
+
+    Raises:
+        InputError: both sides are in the same language.
+    """
+    found = _languages(pairs)
+    if not found:
+        return None
+    counts = [Counter(sides) for sides in zip(*found, strict=True)]
+    (first, second), most = zip(*(c.most_common(1)[0] for c in counts), strict=True)
+    if first == second and 2 * min(most) > len(found):
+        raise InputError(
+            f"{setting} must be pairs of two languages; both sides of a sample of {len(found)} "
+            f"pairs are in the same one ({first}). Name the file of the other language, as in "
+            "pair:train.de,train.en."
+        )
+    others = sum(pair != (first, second) for pair in found)
+    if others > _FEW * len(found):
+        shares = ", ".join(
+            f"{100 * (1 - n / len(found)):.0f} % of the {name} side not in {code}"
+            for name, code, n in zip(("first", "second"), (first, second), most, strict=True)
+        )
+        warn(
+            f"{setting}: {others} of a sample of {len(found)} pairs have a side in another "
+            f"language than most ({shares}). Look at some, and remove those that are no "
+            "translations."
+        )
+    return first, second
+
+
+def with_side(
+    read: ReadPlan, embedder: str, note: Callable[[str], None], *inputs: Sampled
+) -> ReadPlan:
+    """The plan with the side of aligned pairs that is read: `first` or `second`.
+
+    `auto` is the side in the language of the inputs that are no pairs; else the English side for an
+    encoder of English; else the first. Without the extra `languages` it is the first.
+
+    Args:
+        read: names the side.
+        embedder: the encoder of the texts; empty for none.
+        note: called with the side that `auto` is.
+        inputs: the corpus, the target and so on, of which the same side is read.
+
+    Raises:
+        UsageError: the inputs have no such side, or have their sides in different orders.
+    """
+    pairs = [own for own in inputs if own.sides]
+    if not pairs:
+        if read.side != AUTO:
+            raise bad_setting("<read.side>", "left out without aligned pairs", read.side)
+        return read
+    named = dict.fromkeys(names for own in pairs for names in own.sides)
+    decided = read.side in (FIRST, SECOND)
+    known = [] if decided and len(pairs) < 2 else [_commonest(own.rows) for own in pairs]
+    for own in (*named, *known):
+        if own[0] != own[1] and own[::-1] in (*named, *known):
+            cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
+            orders = f"{'-'.join(own)} and {'-'.join(own[::-1])}"
+            raise bad_setting("<read.side>", "of pairs in one direction", orders, cure)
+    if decided:
+        return read
+    if read.side != AUTO:
+        places = {own.index(read.side) if read.side in own else -1 for own in named}
+        if len(places) > 1 or -1 in places:
+            names = ", ".join(dict.fromkeys(name for own in named for name in own))
+            allowed = f"auto, first, second, or the name of a side of all pairs, of {names}"
+            raise bad_setting("<read.side>", allowed, read.side)
+        return read.sides()[places.pop()]
+    plain = dict.fromkeys(_commonest(own.rows)[0] for own in inputs if not own.sides)
+    reasons = {code: f"the other texts are in the same language ({code})" for code in plain}
+    if is_english_only(embedder):
+        reasons.setdefault(ENGLISH, f"{embedder} is trained on English only")
+    # plain text decides before the encoder, which cannot compare two languages
+    found = [code for code in reasons if code and code in known[0]]
+    at = known[0].index(found[0]) if found else 0
+    why = reasons[found[0]] if found else "no language decides"
+    name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
+    note(f"The pairs are read by their {name} side: {why}. For the other: <read.side={other}>.")
+    return read.sides()[at]
+
+
+def is_english_only(embedder: str) -> bool:
+    """Whether an encoder, or the one that a static model is distilled from, knows only English."""
+    return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:")))
+
+
+def warn_english_only(
+    embedder: str,
+    sources: Sequence[Source],
+    read: ReadPlan,
+    setting: str,
+    warn: Callable[[str], None],
+) -> None:
+    """Warn of an encoder of English if most of a sample is in other languages."""
+    if not is_english_only(embedder):
+        return
+    found = _languages(_sample(sources, read))
+    others = Counter(own[0] for own in found if own[0] != ENGLISH)
+    if 2 * others.total() > len(found):
+        share = 100 * others.total() / len(found)
+        warn(
+            f"{share:.0f} % of a sample of {setting} is in other languages than English "
+            f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
+            "is trained on English only. Take a multilingual one with <embed.embedder=MODEL>, or a "
+            "fast static model distilled from it with <embed.embedder=static:MODEL>."
+        )
+
+
+def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
+    """The beginnings of some sources, of pairs with the first side as the text."""
+    parallel = bool(sources) and corpus.is_parallel(sources)
+    names = dict.fromkeys(corpus.sides([source]) for source in sources if parallel)
+    return Sampled(tuple(names), _sample(sources, read.sides()[0]))
+
+
+def _commonest(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The language of most rows, for each side of pairs; empty without a verdict."""
+    found = _languages(rows)
+    most = [Counter(side).most_common(1)[0] for side in zip(*found, strict=True)]
+    return tuple(code if 2 * n > len(found) else "" for code, n in most) or ("", "")
+
+
+def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The languages of the texts of the first rows that are long enough; empty if they are few."""
+    if not can_identify():
+        return []
+    long = (row for row in rows if min(map(count_words, row)) >= _WORDS)
+    identify = identifier()
+    found = [tuple(map(identify, row)) for row in islice(long, _PAIRS)]
+    return found if len(found) >= _ENOUGH else []
+
+
+def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ...]]:
+    """The first rows of a few sources: texts, and of pairs the other side."""
+    some = sources[:: max(1, -(-len(sources) // _SOURCES))]
+    each = -(-_PAIRS // max(1, len(some)))
+    for source in some:
+        found = (
+            (row.text,) if row.translation is None else (row.text, row.translation)
+            for shard in corpus.shards([source], read)
+            for row in corpus.rows(shard, read)
+            if isinstance(row, Document) and count_words(row.text) >= _WORDS
+        )
+        yield from islice(found, each)

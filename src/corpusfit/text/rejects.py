@@ -1,0 +1,113 @@
+"""Reject reasons: every reason why a row is not used; details follow the first ": "."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from corpusfit.core.plan import ReadPlan
+
+MALFORMED_JSON = "malformed JSON"
+INVALID_UTF8 = "invalid UTF-8"
+NOT_AN_OBJECT = "row is not an object"
+NULL_TEXT = "text is null"
+EMPTY_TEXT = "text is empty"
+NOT_A_STRING = "text is not a string"
+MISSING_FIELD = "missing field"
+EMPTY_LINE = "empty line"
+NUL = "text contains NUL"
+UNCLOSED_QUOTE = "unclosed quote"
+
+FOREIGN = "not JSON"
+"""The only field of an object in the place of a value that JSON lacks; it says what that was."""
+
+_SHOWN = 8
+
+
+def kind(reason: str) -> str:
+    """The reason without its detail, by which summaries count."""
+    return reason.partition(": ")[0]
+
+
+def of_field(reason: str) -> bool:
+    """Whether the text may stand in another field."""
+    return reason.startswith((MISSING_FIELD, NULL_TEXT, EMPTY_TEXT, NOT_A_STRING))
+
+
+def missing_field(field: str, fields: Iterable[object]) -> str:
+    """The row lacks the text field; the detail lists the fields that it has (at most eight)."""
+    names = _shown(fields)
+    return f"{MISSING_FIELD} {field!r}" + (f": fields are {names}" if names else "")
+
+
+def not_a_string(value: object, field: str = "") -> str:
+    """The text field holds neither a string nor what is said in messages or a list of strings."""
+    if isinstance(value, Mapping) and FOREIGN in value:
+        what = value[FOREIGN]
+        return INVALID_UTF8 if what == INVALID_UTF8 else f"{NOT_A_STRING}: {str(what)[:200]}"
+    if isinstance(value, Mapping):
+        names = _shown(_inner(value, field))
+        return f"{NOT_A_STRING}: object" + (f" with the fields {names}" if names else "")
+    return f"{NOT_A_STRING}: {type(value).__name__}"
+
+
+def _inner(value: Mapping[Any, Any], field: str) -> Iterator[str]:
+    """The names that read the fields of an object, such as `meta.text`."""
+    for name, inner in value.items():
+        own = f"{field}.{name}" if field else str(name)
+        deeper = isinstance(inner, Mapping) and own.count(".") < _SHOWN
+        yield from _inner(inner, own) if deeper else [own]
+
+
+def _shown(names: Iterable[object]) -> str:
+    """The first names of fields."""
+    found = [str(name)[:40] for name in names]
+    return ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+
+
+def malformed_csv(detail: object) -> str:
+    """A record cannot be parsed, or has more fields than the header."""
+    return f"malformed CSV: {detail}"
+
+
+def too_long(plan: ReadPlan, cure: str = "") -> str:
+    """The row is over the limit; the detail is advice."""
+    return f"row longer than {plan.max_row_mb:g} MiB" + (f": {cure}" if cure else "")
+
+
+def too_many_words(plan: ReadPlan) -> str:
+    """A side of the pair is over the limit of words."""
+    return f"pair has a side of more than {plan.max_words:,} words"
+
+
+def uneven(plan: ReadPlan) -> str:
+    """The sides of the pair differ in length by more than the limit."""
+    return f"pair has a side of more than {plan.max_length_ratio:g} times the words of the other"
+
+
+def truncated(compression: str) -> str:
+    """The archive ends before its end mark."""
+    return f"truncated .{compression} archive"
+
+
+def in_translation(reason: str) -> str:
+    """The same reason for the translation of a pair."""
+    if reason.startswith("text "):
+        return reason.replace("text", "translation", 1)
+    return f"{reason} (translation)"
+
+
+def corrupt(compression: str, detail: object) -> str:
+    """The archive cannot be unpacked further."""
+    return f"corrupt .{compression} archive: {detail}"
+
+
+def bomb(plan: ReadPlan) -> str:
+    """The archive unpacks to more than the limit allows."""
+    return f"bomb limit: archive unpacks to more than {plan.max_ratio:g} times its size"
+
+
+def unreadable(form: str, error: BaseException) -> str:
+    """The library of a format cannot read the file; the detail is the first line of its error."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"unreadable {form}: {lines[0][:200]}"

@@ -1,0 +1,173 @@
+"""Scan stored bytes once: fingerprints of files, and row offsets where rows are lines."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Cells
+from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.text.cutting import MIB, most_in_one
+from corpusfit.text.files import read_bytes, stated_digest, stored_size
+
+CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
+
+
+class Chunk(NamedTuple):
+    """A chunk of a file to scan, [begin, end).
+
+    Attributes:
+        url: the file.
+        begin: the chunk's first byte.
+        end: one past its last byte.
+        cell: bytes of a shard's cell, to find the first row of each; 0 computes only the digest.
+    """
+
+    url: str
+    begin: int
+    end: int
+    cell: int
+
+
+_NONE = np.empty(0, np.int64)
+
+
+class ChunkScan(NamedTuple):
+    """What the scan of a chunk found.
+
+    Attributes:
+        digest: XXH3 (128 bits) of its bytes.
+        begins: int64 [m], offset of the first row of each cell that begins after a line end here.
+        rows: int64 [m], number of rows that begin in each of these cells.
+        ends: offsets behind the first and the last line end; (-1, -1) without one.
+        longest: bytes of the longest row between two line ends of the chunk.
+    """
+
+    digest: bytes
+    begins: NDArray[np.int64] = _NONE
+    rows: NDArray[np.int64] = _NONE
+    ends: tuple[int, int] = (-1, -1)
+    longest: int = 0
+
+
+ScanChunks = Callable[[Sequence[Chunk]], Sequence[ChunkScan]]
+"""Scans chunks, in this process or on workers; results are in the order of the chunks."""
+
+
+def scan_chunk(chunk: Chunk) -> ChunkScan:
+    """Scan one chunk.
+
+    Raises:
+        InputError: the chunk cannot be read.
+    """
+    data = read_bytes(chunk.url, chunk.begin, chunk.end)
+    digest = xxhash.xxh3_128_digest(data)
+    if not chunk.cell:
+        return ChunkScan(digest)
+    starts = line_ends(np.frombuffer(data, np.uint8)) + (chunk.begin + 1)
+    if not len(starts):
+        return ChunkScan(digest)
+    cells = starts // chunk.cell
+    firsts = np.flatnonzero(np.diff(cells, prepend=-1))
+    longest = int(np.diff(starts).max(initial=0))
+    rows = np.diff(np.append(firsts, len(starts)))
+    return ChunkScan(digest, starts[firsts], rows, (int(starts[0]), int(starts[-1])), longest)
+
+
+def scan_here(chunks: Sequence[Chunk]) -> Sequence[ChunkScan]:
+    """Scan the chunks in this process, one after the other."""
+    return [scan_chunk(chunk) for chunk in chunks]
+
+
+def survey(
+    files: Sequence[tuple[str, bool]], plan: ReadPlan, scan: ScanChunks = scan_here
+) -> list[tuple[str, int, Cells | None]]:
+    """Fingerprint files and find the row offsets of those whose rows are lines.
+
+    Chunks can be scanned in any order; their results add up to the fingerprint (BLAKE2b over the
+    chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
+    file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
+    whose store reports a digest is scanned only if its rows are lines.
+
+    Args:
+        files: (path or URL, whether its rows are lines).
+        plan: `shard_mb` and `max_row_mb` (MiB).
+        scan: scans the chunks.
+
+    Returns:
+        For each file its fingerprint in hex, its size in bytes, and its row offsets; None for a
+        file without plain lines, a file of one block, one with a row over the row limit, which one
+        reader must drop in passing, or one without a line feed (`cutting.Text`).
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
+    asked, chunks = [], list[Chunk]()
+    for url, lines in files:
+        reported = stated_digest(url)
+        size = reported[1] if reported else stored_size(url)
+        many = lines and size > one
+        before = len(chunks)
+        if many or not reported:
+            chunks += _chunks(url, size, cell if many else 0)
+        asked.append((reported, size, many, len(chunks) - before))
+    scans = iter(scan(chunks))
+    found = []
+    for reported, size, many, n in asked:
+        own_scans = list(itertools.islice(scans, n))
+        digest = reported[0] if reported else _combined(own_scans, size)
+        cells = _cells(own_scans, size, cell, int(plan.max_row_mb * MIB)) if many else None
+        found.append((digest, size, cells))
+    return found
+
+
+def fingerprint(url: str) -> tuple[str, int]:
+    """The fingerprint of one file in hex, and its size in bytes; raises as `survey` does."""
+    digest, size, _ = survey([(url, False)], ReadPlan())[0]
+    return digest, size
+
+
+def _chunks(url: str, size: int, cell: int) -> Iterator[Chunk]:
+    for begin in range(0, size, CHUNK_BYTES):
+        yield Chunk(url, begin, min(size, begin + CHUNK_BYTES), cell)
+
+
+def _combined(scans: Sequence[ChunkScan], size: int) -> str:
+    digest = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=16)
+    for chunk in scans:
+        digest.update(chunk.digest)
+    return digest.hexdigest()
+
+
+def _cells(scans: Sequence[ChunkScan], size: int, cell: int, longest: int) -> Cells | None:
+    """The first rows of all cells; None if one reader must cut the file."""
+    if not size or _longest(scans, size) > max(1, longest):
+        return None
+    if all(scan.ends[0] < 0 for scan in scans):
+        return None  # without a line feed, lines may end in CR
+    begins = np.concatenate([np.zeros(1, np.int64), *(s.begins for s in scans)])
+    rows = np.concatenate([np.ones(1, np.int64), *(s.rows for s in scans)])
+    if begins[-1] == size:  # a final line end begins no row
+        begins, rows = begins[:-1], rows[:-1]
+    elif scans[-1].ends[1] == size:
+        rows[-1] -= 1
+    first = np.flatnonzero(np.diff(begins // cell, prepend=-1))  # a cell can span two chunks
+    counts = np.add.reduceat(rows, first)
+    return Cells(np.append(begins[first], size), np.cumsum(counts) - counts)
+
+
+def _longest(scans: Sequence[ChunkScan], size: int) -> int:
+    longest, before = 0, 0
+    for chunk in scans:
+        if chunk.ends[0] >= 0:
+            longest = max(longest, chunk.longest, chunk.ends[0] - before)
+            before = chunk.ends[1]
+    return max(longest, size - before)

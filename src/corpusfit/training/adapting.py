@@ -1,0 +1,366 @@
+"""The command `adapt`: continued pre-training of a model on a selection or other text."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusfit.core.artifacts import remove, user_path, write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.lock import locked
+from corpusfit.core.manifest import Finished, digest, source_identity, versions
+from corpusfit.embed.extras import require_extras
+from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.evaluation.contamination.filter import find_contaminated
+from corpusfit.evaluation.contamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.text.context import HERE, Machine
+from corpusfit.text.reproduce import absolute, command_words, named_model
+from corpusfit.text.same_text import FORM
+from corpusfit.training.adapters import require_adaptable
+from corpusfit.training.cards import SELECTED, write_model_card
+from corpusfit.training.failures import require_batch
+from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.inputs import (
+    TrainingInputs,
+    find_training_inputs,
+    require_own_text,
+    require_task,
+    with_task_phase,
+)
+from corpusfit.training.models import LoadedModel, open_model
+from corpusfit.training.new_words import add_words, find_new_words
+from corpusfit.training.objectives import Objective, objective
+from corpusfit.training.pair_data import check_marks, choose_side, require_pairs, tags_of
+from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TASK, TRANSLATION, AdaptPlan
+from corpusfit.training.presets import TASK_PASSES, length_of, task_phase
+from corpusfit.training.processes import start_accelerator
+from corpusfit.training.publishing import push_to_hub
+from corpusfit.training.scratch import new_model
+from corpusfit.training.scratch_translator import new_translator
+from corpusfit.training.special_tokens import backend_tokenizer
+from corpusfit.training.tokenizer_sample import sample_pairs, sample_texts
+from corpusfit.training.trainer import TrainerCallback
+from corpusfit.training.training_data import (
+    require_enough,
+    require_suitable,
+    sharpness,
+    training_text,
+)
+from corpusfit.training.training_phases import PhaseRunner
+from corpusfit.training.training_setup import ROLES, Ready
+from corpusfit.training.translators import add_tags
+
+
+class Adapted(Finished):
+    """A finished adaptation: a model for `AutoModel.from_pretrained`, or an adapter."""
+
+    def history(self) -> list[dict[str, Any]]:
+        """Training and held-out losses by step: the records of `losses.jsonl`."""
+        lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def push_to_hub(
+        self, name: str, *, public: bool = False, evaluations: Sequence[Finished] = ()
+    ) -> str:
+        """Publish the model with its card, as `publishing.push_to_hub`."""
+        return push_to_hub(self, name, public=public, evaluations=evaluations)
+
+
+def adapt(
+    plan: AdaptPlan,
+    data: Sequence[str],
+    out: Path,
+    *,
+    task: Sequence[str] = (),
+    replay: Sequence[str] = (),
+    guard: Sequence[str] = (),
+    guard_field: str = "",
+    track: str = "",
+    machine: Machine = HERE,
+    overwrite: bool = False,
+    trial: TrainerCallback | None = None,
+    then: Sequence[str] = (),
+) -> Adapted:
+    """Continue a model's pre-training.
+
+    With several processes, the first one prepares the text, and each needs the text on its machine
+    or on shared storage.
+
+    Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
+    section 5, for both phases.
+
+    Args:
+        plan: every setting that can change the result.
+        data: the folder of a selection, or inputs in the form of `--corpus`, or `task`.
+        out: a new or empty folder of this machine, or one of the same training to resume.
+        task: the task's texts, to measure the loss on (default: the selection's target). If the
+            plan has a second phase, it trains on them: on the train split of a task's folder or
+            `hub:NAME`, whose dev and test join `guard`.
+        replay: general text to mix in.
+        guard: tasks or files in the form of `held_out`; data and general text that contain one of
+            their texts are left out.
+        guard_field: text field of the guard files (default: `plan.read.text_field`).
+        track: experiment tracker for the metrics; see `training/processes.py`.
+        machine: where text is tokenised, and how progress is shown.
+        overwrite: replace another training in `out`.
+        trial: callback of a training that only measures the loss on the task's texts and writes no
+            model; it may stop the training by an exception.
+        then: texts of the second phase, if the loss is measured on all of `task`.
+
+    Returns:
+        The finished training.
+
+    Raises:
+        CorpusfitError: see `core/errors.py`; the last checkpoint is kept.
+    """
+    began = time.perf_counter()
+    plan = plan.check()
+    require_extras("Adapting a model", "train", plan.model.name)
+    hardware = resolve(plan.train, "train")
+    folder = AdaptFolder(out)
+    folder.claim()
+    accelerator = start_accelerator(hardware.device, track, out)
+    if plan.train.batch is not None:
+        whole = plan.objective.name == SIMCSE
+        require_batch(plan.train.batch, accelerator.num_processes, whole=whole)
+    if not accelerator.is_main_process:
+        machine = dataclasses.replace(machine, progress=Progress())
+    alone = locked(folder.work, "adapt", make=True)
+    with alone if accelerator.is_main_process else contextlib.nullcontext():
+        with accelerator.main_process_first():  # the other processes find the files
+            inputs = (data, task, replay, guard, then)
+            ready = _prepare(
+                plan,
+                inputs,
+                folder,
+                hardware,
+                machine,
+                guard_field=guard_field,
+                overwrite=overwrite,
+            )
+        if not isinstance(ready, Ready):
+            return Adapted(out, ready)
+        runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
+        try:
+            facts = runner.run(ready, folder)
+            on_task = list(data) == [TASK]  # then the command sets every setting of the preset
+            texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
+            texts = {"data": list(data) if on_task else absolute(data), **texts}
+            named = plan.with_value("model.name", named_model(plan.model.name))
+            settings = named.overrides(all_of_them=on_task)
+            if ready.texts.selection:
+                facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
+            facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
+            if accelerator.is_main_process and trial is None:
+                facts["seconds"] = round(time.perf_counter() - began, 1)
+                write_model_card(out, facts)
+                folder.finish(facts)
+                folder.free()
+            accelerator.wait_for_everyone()
+        finally:
+            accelerator.end_training()  # ends the process group too; no process waits after this
+        return Adapted(out, folder.finished() or facts)
+
+
+def _prepare(
+    plan: AdaptPlan,
+    inputs: tuple[Sequence[str], ...],
+    folder: AdaptFolder,
+    hardware: Hardware,
+    machine: Machine,
+    *,
+    guard_field: str,
+    overwrite: bool,
+) -> Ready | dict[str, Any]:
+    """The model and the text, or the manifest of a finished training."""
+    _require_outside(folder.path, [plan.model.name, *itertools.chain(*inputs)])
+    data, task, replay, guard, then = inputs
+    own: Sequence[str] = ()
+    if plan.then_task.on:
+        task, own = training_splits(data, task, machine.progress)
+    require_own_text(data, task)
+    # before the texts are read, which takes hours for a large corpus
+    base = None if plan.model.init else open_base(plan, hardware, machine.progress.warn)
+    with machine.running(folder.work) as context:
+        texts = find_training_inputs(data, task, replay, plan.read, context)
+        if plan.then_task.on:
+            require_task(texts)
+            texts = with_task_phase(texts, then, context)
+        read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
+        guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
+        guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
+        pairs = plan.objective.name == TRANSLATION
+        languages = None
+        if pairs:
+            texts, languages = require_pairs(texts, machine.progress)
+        else:
+            plan, texts = choose_side(plan, texts, machine.progress)
+        require_suitable(plan, texts)
+        tags = tags_of(texts) if plan.objective.tag_domains else []
+        held = itertools.chain(*guarded.values())
+        opened = _ready(plan, base, texts, held, tags, hardware, machine)
+        if languages is not None:
+            check_marks(opened.tokenizer, languages, machine.progress)
+        identity = _identity(plan, texts, opened) | (
+            {"guard": digest(guarded), "same_text": FORM} if guarded else {}
+        )
+        identity |= {"tags": tags} if tags else {}
+        if plan.objective.name in EMBEDDINGS:
+            identity["pooling"] = opened.model.pooling.mode
+        folder.begin(identity, overwrite=overwrite)
+        done = folder.finished()
+        if done is not None:
+            folder.free()  # in case a kill came between `finish` and `free`
+            return done
+        length = length_of(plan, opened.longest, hardware.device)
+        aim = objective(plan.objective, opened.special, length)
+        if pairs:
+            remove(folder.pair_tokenizer)
+            opened.tokenizer.save_pretrained(folder.pair_tokenizer)
+        else:
+            backend = backend_tokenizer(opened.tokenizer, opened.name)
+            write_bytes(folder.tokenizer, backend.to_str().encode())
+        end = opened.special.end if plan.objective.name == "causal" else None
+        room = room_of(length, aim)
+        dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
+        if guarded:
+            dropped, counts = find_contaminated(
+                guarded,
+                texts,
+                plan.read,
+                folder.guard,
+                context,
+                then_task=plan.then_task.on,
+                pairs=pairs,
+            )
+        text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
+        require_enough(plan, text)
+        text.figures.update({"guard": counts} if guarded else {})
+    ready = Ready(plan, texts, opened, aim, text, length)
+    if text.then is None:
+        return ready
+    own_plan = task_phase(plan, length)
+    require_enough(own_plan, text.then)
+    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
+    return dataclasses.replace(ready, then=phase)
+
+
+def _require_outside(out: Path, inputs: Iterable[str]) -> None:
+    """Make sure that no input is inside `out`, where --overwrite would delete it."""
+    for name in filter(None, inputs):
+        path = user_path(name)
+        if path.exists() and path.resolve().is_relative_to(out.resolve()):
+            allowed = "a folder that does not contain the model or the texts"
+            raise bad_setting("<.out>", allowed, str(out), "Choose another folder.")
+
+
+def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
+    """What must be equal to resume a training; a model is identified by its content."""
+    trains = texts.on_task or plan.then_task.on or plan.train.keep == "best"
+    decides = trains or not texts.own_task  # else the task's texts are only measured on
+    return {
+        "command": "adapt",
+        **plan.decisive(),
+        **{role: source_identity(getattr(texts, role)) for role in ROLES},
+        **({} if decides else {"task": {}}),
+        "lambda": list(sharpness(plan, texts)),
+        "base": opened.fingerprint,
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None]) -> LoadedModel:
+    """Open the model that a plan names, and check it against every setting, before any text.
+
+    Raises:
+        UsageError: a setting does not suit the model.
+        ModelError: as `open_model`, or the model does not support the adapter.
+    """
+    opened = open_model(
+        plan.model,
+        plan.objective.name,
+        attention=hardware.attention,
+        seed=plan.seed,
+        on_warn=on_warn,
+    )
+    length = length_of(plan, opened.longest, hardware.device)
+    room_of(length, objective(plan.objective, opened.special, length))
+    if plan.adapter.kind:
+        require_adaptable(opened.model, plan.adapter)
+    tokenizer = opened.tokenizer
+    ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    if plan.objective.name == "causal" and not opened.special.prefix and ends == (None, None):
+        on_warn(
+            f"The tokenizer of {opened.name} has no token that begins or ends a text, so texts are "
+            "not ended in training, and `corpusfit evaluate` cannot measure their likelihood. Set "
+            "its bos_token or eos_token."
+        )
+    return opened
+
+
+def room_of(length: int, aim: Objective) -> int:
+    """Tokens of a text in a sequence, without the special ones."""
+    if length <= aim.overhead():
+        cure = f"{aim.overhead()} of the tokens are special ones of this model."
+        raise bad_setting("<train.length>", f"{aim.overhead() + 1} or more", length, cure)
+    return length - aim.overhead()
+
+
+def _ready(
+    plan: AdaptPlan,
+    base: LoadedModel | None,
+    texts: TrainingInputs,
+    guarded: Iterable[str],
+    tags: Sequence[str],
+    hardware: Hardware,
+    machine: Machine,
+) -> LoadedModel:
+    if plan.model.init and plan.objective.name == TRANSLATION:
+        return new_translator(
+            plan.model.init,
+            sample_pairs(texts, plan.seed, guarded),
+            vocabulary=plan.model.vocabulary,
+            tags=tags,
+            dropout=plan.model.dropout,
+            attention=hardware.attention,
+            seed=plan.seed,
+        )
+    if plan.model.init:
+        return new_model(
+            plan.model.init,
+            plan.objective.name,
+            sample_texts(texts, plan.seed, guarded),
+            vocabulary=plan.model.vocabulary,
+            dropout=plan.model.dropout,
+            attention=hardware.attention,
+            seed=plan.seed,
+        )
+    assert base is not None  # noqa: S101
+    add_tags(base, tags, plan.seed)
+    if not plan.model.add_tokens:
+        return base
+    sample = sample_texts(texts, plan.seed, guarded)
+    new = find_new_words(sample, base, plan.model.add_tokens)
+    machine.progress.note(
+        f"{len(new.words):,} words join the vocabulary{_some(new.words)}; the data's words take "
+        f"{new.shorter:.1%} fewer tokens."
+    )
+    if new.passed:
+        machine.progress.note(
+            f"{len(new.passed):,} frequent words cannot join it, as the tokenizer has them as "
+            f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
+        )
+    return add_words(base, new, plan.objective.name)
+
+
+def _some(words: Sequence[str]) -> str:
+    return f", such as {', '.join(words[:3])}" if words else ""

@@ -1,0 +1,352 @@
+"""Open a language model for continued pre-training, check it against its objective, and save it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.core.artifacts import is_local, remove, writing
+from corpusfit.core.errors import ModelError, StorageError, machine_fault, raise_machine_fault
+from corpusfit.embed.contract import digest
+from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
+from corpusfit.embed.hardware import seeded
+from corpusfit.embed.sentence_folders import read_pooling
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
+from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
+from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of
+from corpusfit.training.translators import special_tokens_of_translator
+
+MODEL = Setting(
+    flag="<model.name>",
+    allowed="a model folder, a Hugging Face hub id or minilm",
+    otherwise="start from an untrained model with <model.init=tiny>",
+    extra="train",
+)
+AUTO = {
+    "mlm": "AutoModelForMaskedLM",
+    "mlm+nsp": "AutoModelForPreTraining",
+    "causal": "AutoModelForCausalLM",
+    TRANSLATION: "AutoModelForSeq2SeqLM",
+    TSDAE: "AutoModel",
+    SIMCSE: "AutoModel",
+}
+"""Model class of transformers for each objective."""
+
+_DROPOUTS = {
+    *("dropout", "attention_dropout", "activation_dropout", "dropout_rate"),  # encoder-decoders
+    *("hidden_dropout_prob", "attention_probs_dropout_prob"),  # BERT
+    *("resid_pdrop", "embd_pdrop", "attn_pdrop"),  # GPT-2
+}
+"""Settings of a model that are a dropout."""
+_OTHER = {
+    "mlm": "causal",
+    "mlm+nsp": "mlm",
+    "causal": "mlm",
+    TRANSLATION: "mlm",
+    TSDAE: SIMCSE,
+    SIMCSE: TSDAE,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model that is ready for training.
+
+    Attributes:
+        model: torch module in float32, on the CPU, in evaluation mode.
+        tokenizer: transformers tokenizer; `special_tokens.backend_tokenizer` gives its backend.
+        special: special tokens of the tokenizer.
+        longest: maximum tokens of a sequence, special tokens included.
+        name: name that the user gave.
+        fingerprint: hex digest of the model's files, or of the settings that made it.
+    """
+
+    model: Any
+    tokenizer: Any
+    special: SpecialTokens
+    longest: int
+    name: str
+    fingerprint: str
+
+
+def open_model(
+    plan: ModelPlan, objective: str, *, attention: str, seed: int, on_warn: Callable[[str], None]
+) -> LoadedModel:
+    """Open the model that a plan names.
+
+    transformers fills missing weights with random numbers and only logs it, so missing weights are
+    an error here unless a new head is allowed. Only fast tokenizers and safetensors are supported,
+    no code from the model's folder, and encoder-decoders for translation alone, which may have a
+    slow tokenizer.
+
+    Args:
+        plan: name of the model, its dropout, and whether it may get a new head.
+        objective: one of `OBJECTIVES`; for those of `EMBEDDINGS` the model is a `SentenceEncoder`.
+        attention: `eager` or `sdpa`; a model without `sdpa` is opened with `eager`.
+        seed: random seed of a new head.
+        on_warn: called with a warning about a new head.
+
+    Raises:
+        UsageError: the name is neither a folder nor a hub id.
+        ModelError: the model cannot be loaded, or does not support the objective.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    folder = find(plan.name, setting=MODEL)
+    place = transformer_folder(folder, MODEL)
+    tokenizer, model, missing = _load(plan, place, objective, attention, seed)
+    head, body = missing_weights(model, missing)
+    if body:
+        raise ModelError(
+            f"<model.name>: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
+            "missing. Name a folder with the complete model."
+        )
+    if objective in EMBEDDINGS:
+        model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
+        head = []
+    if head and not plan.new_head:
+        raise ModelError(
+            f"<model.name>: {plan.name} lacks the head that <objective.name={objective}> needs: "
+            f"{_some(head)} missing. Name a model with this head, or pass <model.new_head=true> to "
+            "start with a random one, which takes a good part of the training to learn."
+        )
+    if head:
+        on_warn(
+            f"{plan.name} lacks the head that {objective} needs; training starts with a random "
+            f"head: {_some(head)} new."
+        )
+    return checked_model(model, tokenizer, objective, plan.name, fingerprint(place))
+
+
+def fingerprint(folder: Path) -> str:
+    """Hex digest of a model's files, including those of its tokenizer.
+
+    Raises:
+        ModelError: files are missing.
+    """
+    return digest({"kind": "model 1", "files": file_digests(transformer_folder(folder, MODEL))})
+
+
+def checked_model(
+    model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str
+) -> LoadedModel:
+    """Check a model against its objective, and collect what training needs.
+
+    Raises:
+        ModelError: the model or its tokenizer does not support the objective.
+    """
+    if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
+        raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
+    if objective == "mlm+nsp" and getattr(model.config, "type_vocab_size", 2) < 2:
+        raise _unfit(name, objective, "its config.json has one type of token (type_vocab_size)")
+    if objective in ("mlm", "mlm+nsp") and getattr(model.config, "is_decoder", False):
+        raise _unfit(name, objective, "its config.json makes it a decoder (is_decoder)")
+    if objective == "causal" and reads_ahead(model):
+        raise _unfit(name, objective, "its attention is not causal")
+    if objective == TRANSLATION:
+        special = special_tokens_of_translator(model, tokenizer, name)
+        return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
+    special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
+    if objective in ("mlm", "mlm+nsp") and special.mask is None:
+        raise _unfit(name, "mlm", "its tokenizer has no mask token")
+    if objective in EMBEDDINGS:
+        _require_embedding(model, special, objective, name)
+    return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
+
+
+def _load(
+    plan: ModelPlan, place: Path, objective: str, attention: str, seed: int
+) -> tuple[Any, Any, Sequence[str]]:
+    """Tokenizer, model, and names of missing weights."""
+    import transformers
+
+    with _loading(plan.name, objective, seed):
+        config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
+        if config.is_encoder_decoder != (objective == TRANSLATION):
+            raise _unfit_halves(plan.name, objective)
+        if plan.dropout is not None:
+            set_dropout(config, plan.dropout)
+        tokenizer = load_tokenizer(place, f"<model.name>: {plan.name}")
+        changed = None if plan.dropout is None else config
+        model, missing = _from_pretrained(AUTO[objective], place, attention, changed)
+    return tokenizer, model, missing
+
+
+def _from_pretrained(
+    kind: str, place: Path, attention: str, config: Any = None
+) -> tuple[Any, Sequence[str]]:
+    """A model of an auto class of transformers, and names of missing weights.
+
+    `config` is used in place of that of the folder.
+    """
+    import torch
+    import transformers
+
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
+    options |= {"dtype": torch.float32} | ({"config": config} if config else {})
+    opening = getattr(transformers, kind).from_pretrained
+    try:
+        model, info = opening(place, attn_implementation=attention, **options)
+    except ValueError as e:
+        if "scaled_dot_product_attention" not in str(e):
+            raise
+        model, info = opening(place, attn_implementation="eager", **options)
+    return model, info["missing_keys"]
+
+
+@contextmanager
+def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
+    """Load quietly, new weights by the seed; `ModelError` for what cannot be loaded."""
+    try:
+        with quiet(), seeded(seed):
+            yield
+    except ModelError:
+        raise
+    except Exception as e:  # a broken folder raises many kinds of exceptions
+        raise_machine_fault(e, f"<model.name>: {name} cannot be loaded")
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        if reason.startswith("Unrecognized configuration class"):
+            part = "decoder" if objective == TSDAE else "head for it"
+            raise _unfit(name, objective, f"its architecture has no {part}") from e
+        raise ModelError(f"<model.name>: {name} cannot be loaded: {reason}") from e
+
+
+def _sentence_encoder(
+    plan: ModelPlan, folder: Path, model: Any, objective: str, seed: int, *, pooled: bool
+) -> Any:
+    """A model with its pooling, and for `tsdae` with a decoder.
+
+    A pooler of transformers is not trained, as no embedding depends on it; `pooled` says whether
+    the files have one.
+    """
+    from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
+
+    pooling = read_pooling(folder, plan.pooling, MODEL)
+    if not pooled:
+        model.pooler = None
+    elif getattr(model, "pooler", None) is not None:
+        model.pooler.requires_grad_(False)
+    if objective == SIMCSE:
+        return SentenceEncoder(model, pooling)
+    config = copy.deepcopy(model.config)
+    config.is_decoder = config.add_cross_attention = True
+    with _loading(plan.name, objective, seed):
+        attention = model.config._attn_implementation
+        place = transformer_folder(folder, MODEL)
+        decoder, _ = _from_pretrained(AUTO["causal"], place, attention, config)
+    return DenoisingAutoencoder(model, pooling, decoder).eval()
+
+
+def _require_embedding(model: Any, special: SpecialTokens, objective: str, name: str) -> None:
+    """Raise `ModelError` if a model cannot be trained with an objective of `EMBEDDINGS`."""
+    if not special.prefix and (objective == TSDAE or model.pooling.mode == "cls"):
+        raise _unfit(name, objective, "its tokenizer has no token before a text")
+    if objective == TSDAE and not model.decodes():
+        raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
+    if objective == SIMCSE and not model.varies():
+        raise ModelError(
+            f"<model.name>: {name} has no dropout, which <objective.name=simcse> needs. Pass "
+            "<model.dropout=0.1>, or use <objective.name=tsdae>."
+        )
+
+
+def set_dropout(config: Any, dropout: float) -> None:
+    """Set every dropout of a model's configuration."""
+    for field in _DROPOUTS & vars(config).keys():
+        setattr(config, field, dropout)
+
+
+def _unfit_halves(name: str, objective: str) -> ModelError:
+    """The error for an encoder-decoder where there should be none, or the other way round."""
+    if objective == TRANSLATION:
+        return ModelError(
+            f"<model.name>: {name} is an encoder or a decoder alone; translation needs both. Name "
+            "an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or start from an untrained "
+            "one with <model.init=small>."
+        )
+    return ModelError(
+        f"<model.name>: {name} is an encoder-decoder; <objective.name={objective}> needs an "
+        "encoder or a decoder. Name one of those, or train on aligned pairs with "
+        "<objective.name=translation>."
+    )
+
+
+def _unfit(name: str, objective: str, why: str) -> ModelError:
+    return ModelError(
+        f"<model.name>: {name} cannot be trained with <objective.name={objective}>: {why}. "
+        f"Use <objective.name={_OTHER[objective]}>, or name another model."
+    )
+
+
+def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of missing weights, of the head and of the rest; tied weights count as loaded."""
+    names: dict[int, list[str]] = {}
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(weight), []).append(name)
+    lacking = sorted(same[0] for same in names.values() if set(same) <= set(missing))
+    inside = "" if model.base_model is model else f"{model.base_model_prefix}."
+    body = [n for n in lacking if n.startswith(inside) and ".pooler." not in f".{n}"]
+    return [n for n in lacking if n not in body], body
+
+
+def _some(names: list[str]) -> str:
+    """The first name, and the number of others."""
+    more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
+    return f"{names[0]}{more}"
+
+
+def reads_ahead(model: Any) -> bool:
+    """Whether a token's logits depend on a later token."""
+    import torch
+
+    ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
+    ids %= model.get_input_embeddings().weight.shape[0]
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[:, :3]
+    return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)
+
+
+def save_model(
+    model: Any, tokenizer: Any, folder: Path, weights: dict[str, Any] | None = None
+) -> None:
+    """Write a folder that `AutoModel.from_pretrained` and every model setting can open.
+
+    Each file is written atomically, `config.json` last, so a folder with `config.json` is complete.
+
+    Args:
+        model: a transformers model, without wrappers; its weights keep their dtype.
+        tokenizer: transformers tokenizer.
+        folder: local folder or folder of a store; files of the same names are replaced.
+        weights: weights to write (default: the model's `state_dict`).
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
+    remove(aside)
+    try:
+        aside.mkdir(parents=True)
+        with quiet():
+            model.save_pretrained(aside, state_dict=weights)
+            tokenizer.save_pretrained(aside)
+        config = aside / "tokenizer_config.json"
+        fields = json.loads(config.read_text("utf-8"))
+        if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
+            fields["tokenizer_class"] = "PreTrainedTokenizerFast"
+            config.write_text(json.dumps(fields, indent=2, sort_keys=True), "utf-8")
+        for path in sorted(aside.iterdir(), key=lambda p: (p.name == "config.json", p.name)):
+            with open(path, "rb") as whole, writing(folder / path.name) as f:
+                shutil.copyfileobj(whole, f, 1 << 20)
+    except StorageError:
+        raise
+    except Exception as e:  # safetensors has its own error for a full disk
+        what = f"Cannot write the model to {folder}"
+        raise (machine_fault(e, what) or StorageError(f"{what}: {e}.")) from e
+    finally:
+        remove(aside)

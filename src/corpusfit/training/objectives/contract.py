@@ -1,0 +1,147 @@
+"""The contract of training objectives, and the model as they call it.
+
+What: an objective lays out rows, picks the predicted positions, and sums the cross-entropy over
+them, each token's times the relevance weight of its text (TADPOLE, equation 1).
+Why: only predicted positions go through the vocabulary head, the most expensive matrix of a small
+model.
+Trade-off: losses are summed here and divided in `trainer.py` by the number of predicted tokens of
+the whole step, so that the gradient does not depend on how a step is split into micro-batches.
+Reference: TADPOLE, sections 3 (equation 1) and 4.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
+from corpusfit.training.crossentropy import cross_entropies
+from corpusfit.training.packing import Packing
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    import torch
+
+Rows = Sequence[NDArray[np.int64]]
+Keys = NDArray[np.uint64]
+Aim = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model and how to call it.
+
+    Attributes:
+        predictor: predictor of the model.
+        call: the model, or its wrapper for distributed training.
+        packing: how several chunks share a row; None if a row holds one chunk.
+        bf16: compute in bf16; weights, gradients and losses are float32.
+    """
+
+    predictor: Predictor
+    call: Any
+    packing: Packing | None
+    bf16: bool
+
+    def scope(self) -> Any:
+        """Autocast context of the forward pass."""
+        import torch
+
+        device = self.predictor.model.device.type
+        return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
+
+    def inputs(self, ids: torch.Tensor, chunk: torch.Tensor) -> dict[str, Any]:
+        """Model inputs for rows of token ids [r, l] and the chunk of each token [r, l]."""
+        import torch
+
+        inputs = {"input_ids": ids}
+        if self.packing is None:
+            return {**inputs, "attention_mask": (chunk != PADDING).long()}
+        dtype = torch.bfloat16 if self.bf16 else torch.float32
+        return {**inputs, **self.packing.inputs(chunk, dtype)}
+
+
+@dataclass(frozen=True, eq=False)
+class Objective(ABC):
+    """A training objective for the tokens of one model."""
+
+    special: SpecialTokens
+    packs: ClassVar[bool] = True
+    whole_steps: ClassVar[bool] = False
+    """Whether a step's rows, two or more, go through the model together, as the loss compares them.
+    """
+    specials: ClassVar[int] = 1
+    """How often the closing special tokens occur in a chunk."""
+
+    def overhead(self) -> int:
+        """Number of special tokens per chunk."""
+        return len(self.special.prefix) + self.specials * len(self.special.suffix)
+
+    @abstractmethod
+    def micro_batch(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
+    ) -> MicroBatch:
+        """Lay out and mask some rows.
+
+        Args:
+            chunk_tokens: the chunks.
+            rows: r arrays of chunk numbers.
+            keys: uint64 [r], random key of each row.
+            width: tokens in a row; 0 for the length of the longest row.
+        """
+
+    def micro_batches(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, most: int, width: int = 0
+    ) -> list[MicroBatch]:
+        """The rows of a step in micro-batches of at most `most` sequences; see `micro_batch`."""
+        return [
+            self.micro_batch(chunk_tokens, rows[i : i + most], keys[i : i + most], width)
+            for i in range(0, len(rows), most)
+        ]
+
+    def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
+        """Weighted sums of the losses of predicted tokens and of pairs.
+
+        Args:
+            network: the model.
+            micro: a micro-batch on the model's device.
+
+        Returns:
+            Two float32 scalars; the second is 0 without pairs.
+        """
+        logits = network.predictor.logits(
+            network.call, network.inputs(micro.ids, micro.chunk), micro.at
+        )
+        return weighted_sum(logits, micro.labels, micro.scale), 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class RowObjective(Objective):
+    """An objective that predicts tokens of the rows that the model reads."""
+
+    def micro_batch(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
+    ) -> MicroBatch:
+        """See `Objective.micro_batch`."""
+        token_rows = self._lay_out(chunk_tokens, rows, keys, width)
+        return MicroBatch.of(token_rows, *self._aim(token_rows, keys))
+
+    def _lay_out(self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int) -> TokenRows:
+        return lay_out(chunk_tokens, rows, self.special, width)
+
+    @abstractmethod
+    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
+        """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
+
+
+def weighted_sum(
+    logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, smoothing: float = 0.0
+) -> torch.Tensor:
+    """Weighted sum of the cross-entropies [m], in nats, in float32."""
+    return (cross_entropies(logits, labels, smoothing) * scale).sum()

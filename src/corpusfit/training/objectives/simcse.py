@@ -1,0 +1,74 @@
+"""SimCSE: a text is distinguished from the other texts of its step, by two embeddings of each.
+
+What: every text goes through the model twice, with other dropout; among the second embeddings, the
+one of the same text should be the most similar to its first.
+Why: dropout is the least noise that leaves the meaning of a text as it is.
+Trade-off: a step goes through the model as a whole, as its texts are each other's negatives; of
+several processes each has its own. Copies of a text are no negatives of it.
+Reference: Gao et al. (2021), SimCSE, section 3, equation 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from corpusfit.embed.hardware import seeded
+from corpusfit.training.batches import ChunkTokens, MicroBatch, lay_out
+from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
+
+
+@dataclass(frozen=True, eq=False)
+class SimCse(Objective):
+    """Contrastive learning of a `SentenceEncoder`, with dropout as the only noise.
+
+    Attributes:
+        temperature: divisor of the cosine similarities.
+    """
+
+    temperature: float
+    packs: ClassVar[bool] = False
+    whole_steps: ClassVar[bool] = True
+
+    def micro_batch(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
+    ) -> MicroBatch:
+        """See `Objective.micro_batch`; a row is one chunk, its label its own number."""
+        token_rows = lay_out(chunk_tokens, rows, self.special, width)
+        number = np.arange(len(rows))
+        first = number * token_rows.ids.shape[1]
+        return MicroBatch.of(token_rows, token_rows.ids, first, number)
+
+    def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
+        """See `Objective.losses`; held-out losses have dropout too, always with the same seed."""
+        import torch
+        from torch.nn.functional import normalize
+
+        inputs = network.inputs(micro.ids.repeat(2, 1), micro.chunk.repeat(2, 1))
+        with _dropout(network.predictor.model):
+            embeddings = network.call(**inputs)
+        with torch.autocast(micro.ids.device.type, enabled=False):  # bf16 is too coarse for cosines
+            one, other = normalize(embeddings.float(), dim=1).chunk(2)
+            logits = one @ other.T / self.temperature
+            number = torch.unique(micro.ids, dim=0, return_inverse=True)[1]
+            copies = number[:, None] == number
+            copies.fill_diagonal_(fill_value=False)
+            if copies.any():  # no model can distinguish a text from its copy
+                logits = logits.masked_fill(copies, -torch.inf)
+            return weighted_sum(logits, micro.labels, micro.scale), 0.0
+
+
+@contextmanager
+def _dropout(model: Any) -> Iterator[None]:
+    """Dropout in evaluation mode too, with a fixed seed there."""
+    if model.training:
+        yield
+        return
+    with seeded(0):
+        model.train()
+        yield
+        model.eval()

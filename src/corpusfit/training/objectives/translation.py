@@ -1,0 +1,103 @@
+"""Translation: an encoder reads the source text, and a decoder predicts the target text.
+
+What: the tokens of each target text are predicted from its source text and the target tokens
+before. Each token's cross-entropy, with label smoothing, counts by the weight of its pair.
+Why: only real target tokens go through the vocabulary head, so padding costs little.
+Trade-off: rows are batches of pairs of similar length, not packed sequences, because few
+encoder-decoders take positions or masks of several texts in a row.
+Reference: Vaswani et al. (2017), Attention Is All You Need, sections 5.1 and 5.4; Aharoni and
+Goldberg (2020), appendix A.1 and Figure 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.kernels.packing import cut_batches
+from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch
+from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
+
+
+@dataclass(frozen=True, eq=False)
+class Translation(Objective):
+    """Translation of the source text of a pair; a chunk is the target text of a pair.
+
+    Attributes:
+        smoothing: label smoothing, in training mode only: held-out losses are plain
+            cross-entropies, whose exponential is the perplexity.
+        length: most tokens of a side.
+    """
+
+    smoothing: float
+    length: int
+    packs: ClassVar[bool] = False
+
+    def overhead(self) -> int:
+        """0: the stored tokens of both sides hold their special tokens."""
+        return 0
+
+    def micro_batches(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, most: int, width: int = 0
+    ) -> list[MicroBatch]:
+        """A step's pairs, by length, with at most `most` times `length` tokens on either side."""
+        found: list[MicroBatch] = []
+        sizes = chunk_tokens.chunks
+        for row, key in zip(rows, keys, strict=True):
+            longer = np.maximum(sizes.begin[row], sizes.length[row])
+            begins = cut_batches(longer, most * self.length)
+            found += [
+                self.micro_batch(chunk_tokens, [some], np.array([key]))
+                for some in np.split(row, begins[1:-1])
+            ]
+        return found
+
+    def micro_batch(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
+    ) -> MicroBatch:
+        """Lay out the pairs of all rows, one after the other; `keys` and `width` are not used."""
+        import torch
+
+        pairs = np.concatenate(rows)
+        sources = _padded([chunk_tokens.source_ids(int(c)) for c in pairs], self.special.pad)
+        targets = _padded([chunk_tokens.ids(int(c)) for c in pairs], self.special.pad)
+        lengths = chunk_tokens.chunks
+        real = np.arange(targets.shape[1]) < lengths.length[pairs, None]
+        read = np.arange(sources.shape[1]) < lengths.begin[pairs, None]
+        decoder = np.roll(targets, 1, axis=1)
+        last = targets[np.arange(len(pairs)), lengths.length[pairs] - 1]
+        start = self.special.start
+        decoder[:, 0] = last if start is None or start < 0 else start
+        scale = chunk_tokens.scale[pairs]
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": sources,
+            "chunk": np.where(read, 0, PADDING),
+            "kind": np.empty(0, np.int64),
+            "at": np.flatnonzero(real),
+            "labels": targets[real],
+            "scale": np.broadcast_to(scale[:, None], real.shape)[real],
+            "follows": np.empty(0, np.int64),
+            "row_scale": scale,
+            "decoder": decoder,
+        }
+        return MicroBatch(
+            **{k: torch.from_numpy(np.ascontiguousarray(a)) for k, a in arrays.items()}
+        )
+
+    def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
+        """See `Objective.losses`."""
+        inputs = {**network.inputs(micro.ids, micro.chunk), "decoder_input_ids": micro.decoder}
+        logits = network.predictor.logits(network.call, inputs, micro.at)
+        smoothing = self.smoothing if network.predictor.model.training else 0.0
+        return weighted_sum(logits, micro.labels, micro.scale, smoothing), 0.0
+
+
+def _padded(texts: list[NDArray[Any]], pad: int) -> NDArray[np.int64]:
+    """int64 [n, l]: texts with padding at their ends."""
+    rows = np.full((len(texts), max(map(len, texts))), pad, np.int64)
+    for row, text in zip(rows, texts, strict=True):
+        row[: len(text)] = text
+    return rows

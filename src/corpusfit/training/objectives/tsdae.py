@@ -1,0 +1,85 @@
+"""TSDAE: a decoder rebuilds a text from the embedding of what is left of it.
+
+What: each word is deleted with the same probability, the rest becomes one embedding, and the
+decoder predicts every token of the whole text from it and the tokens before.
+Why: the embedding is all that the decoder sees of the other half, so it has to hold the text.
+Trade-off: whole words are deleted where the tokenizer marks them, else tokens; one word always
+stays.
+Reference: Wang et al. (2021), TSDAE, sections 3 and 6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
+from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
+
+
+@dataclass(frozen=True, eq=False)
+class Tsdae(Objective):
+    """Denoising autoencoding of texts by a `DenoisingAutoencoder`.
+
+    Attributes:
+        delete: probability with which a word is deleted.
+    """
+
+    delete: float
+    packs: ClassVar[bool] = False
+
+    @cached_property
+    def _begins(self) -> NDArray[np.bool_]:
+        """Which tokens begin a word, bool [vocabulary]; all if the tokenizer does not mark them."""
+        special = self.special
+        every = np.ones(special.vocabulary, np.bool_)
+        return every if special.begins is None else special.begins | ~special.ordinary
+
+    def kept(self, ids: NDArray[Any], key: int) -> NDArray[np.bool_]:
+        """Which tokens of a text stay, bool [l], of its ids without special tokens and its key."""
+        word = np.cumsum(self._begins[ids])
+        word -= word[0]  # the first token may be inside a word
+        words = int(word[-1]) + 1
+        draws = uniform(place_keys(key, 0, words + 1))
+        stays = draws[:words] >= self.delete
+        if not stays.any():
+            stays[int(draws[words] * words)] = True
+        found: NDArray[np.bool_] = stays[word]
+        return found
+
+    def micro_batch(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
+    ) -> MicroBatch:
+        """See `Objective.micro_batch`; a row is one chunk, and the decoder reads it whole."""
+        import torch
+
+        whole = lay_out(chunk_tokens, rows, self.special, width)
+        left = [
+            self._noisy(chunk_tokens.ids(int(row[0])), int(key))
+            for row, key in zip(rows, keys, strict=True)
+        ]
+        ids = np.full((len(rows), max(map(len, left))), self.special.pad, np.int64)
+        chunk = np.full(ids.shape, PADDING, np.int64)
+        for r, text in enumerate(left):
+            ids[r, : len(text)], chunk[r, : len(text)] = text, 0
+        real = whole.chunk[:, 1:] != PADDING
+        token_rows = TokenRows(ids, chunk, whole.scale[:, 1:], whole.kind, whole.follows)
+        micro = MicroBatch.of(token_rows, ids, np.flatnonzero(real), whole.ids[:, 1:][real])
+        decoder = torch.from_numpy(np.ascontiguousarray(whole.ids[:, :-1]))
+        return dataclasses.replace(micro, decoder=decoder)
+
+    def _noisy(self, ids: NDArray[Any], key: int) -> list[int]:
+        """What is left of a text, between the special tokens."""
+        return [*self.special.prefix, *ids[self.kept(ids, key)].tolist(), *self.special.suffix]
+
+    def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
+        """See `Objective.losses`."""
+        inputs = {**network.inputs(micro.ids, micro.chunk), "decoder_input_ids": micro.decoder}
+        logits = network.predictor.logits(network.call, inputs, micro.at)
+        return weighted_sum(logits, micro.labels, micro.scale), 0.0

@@ -1,0 +1,189 @@
+"""Sequence packing: several chunks in a row, none of which attends to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corpusfit.embed.transformer import first_position
+from corpusfit.training.prediction import TOLERANCE, Predictor, evaluation_mode, relative_difference
+from corpusfit.training.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    import torch
+
+LEAK = 1e-2  # allowed share of the difference that chunks cause when attention is not masked
+SAMPLED = 32  # positions of a chunk whose logits are compared
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The model inputs that keep chunks of a row apart: attention mask and positions.
+
+    Attributes:
+        positions: number of each chunk's first position; None: the model takes no positions.
+        form: form of the mask: `boolean`, true where a token attends; `additive`, added to the
+            attention scores; `pairs`, 1 where a token attends, without an axis for heads, as BERT
+            models take it in transformers 4.
+        causal: a token does not attend to later tokens.
+        window: attention window of some layers; 0 if all layers attend to the whole chunk.
+    """
+
+    positions: int | None
+    form: str
+    causal: bool
+    window: int
+
+    def inputs(self, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
+        """Model inputs besides the token ids.
+
+        Args:
+            chunks: int64 [B, L], number of the token's chunk: different for neighbours in a row,
+                -1 for padding.
+            dtype: dtype of the attention (bf16 under autocast).
+
+        Returns:
+            `attention_mask`, and `position_ids` [B, L] if the model takes positions.
+        """
+        inputs = {"attention_mask": self.mask(chunks, dtype)}
+        if self.positions is not None:
+            inputs["position_ids"] = _positions(chunks) + self.positions
+        return inputs
+
+    def mask(self, chunks: torch.Tensor, dtype: torch.dtype) -> Any:
+        """The attention mask; one for each kind of layer where layers differ."""
+        full = block_mask(chunks, self.form, dtype, causal=self.causal)
+        if not self.window:
+            return full
+        sliding = block_mask(chunks, self.form, dtype, causal=self.causal, window=self.window)
+        return {"full_attention": full, "sliding_attention": sliding}
+
+
+def block_mask(
+    chunks: torch.Tensor, form: str, dtype: torch.dtype, *, causal: bool = False, window: int = 0
+) -> torch.Tensor:
+    """Block-diagonal attention mask: a token attends to its own chunk, padding to padding.
+
+    Args:
+        chunks: int64 [B, L], number of the token's chunk.
+        form: `boolean`; `additive`, 0 where a token attends and the dtype's minimum elsewhere; or
+            `pairs`, 1 and 0.
+        dtype: dtype of a numeric mask.
+        causal: a token attends to itself and earlier tokens only.
+        window: maximum distance of attention (causal: exclusive); 0 for no limit.
+
+    Returns:
+        [B, 1, L, L], or [B, L, L] for `pairs`; every token attends at least to itself, so no row of
+        scores is empty.
+    """
+    import torch
+
+    seen = chunks[:, None, :, None] == chunks[:, None, None, :]
+    if causal or window:
+        place = torch.arange(chunks.shape[1], device=chunks.device)
+        back = place[:, None] - place
+        if causal:
+            seen = seen & (back >= 0)
+        if window:
+            seen = seen & (back < window if causal else back.abs() <= window)
+    if form == "boolean":
+        return seen
+    if form == "pairs":
+        return seen[:, 0].to(dtype)
+    return torch.zeros_like(seen, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
+
+
+def _positions(chunks: torch.Tensor) -> torch.Tensor:
+    """Position of each token in its own chunk, from 0: int64 [B, L]."""
+    import torch
+
+    place = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
+    first = torch.ones_like(chunks, dtype=torch.bool)
+    first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
+    begin: torch.Tensor = place.masked_fill(~first, 0).cummax(1).values
+    return place - begin
+
+
+def find_packing(
+    predictor: Predictor, special: SpecialTokens, length: int, *, causal: bool
+) -> Packing | None:
+    """How this model can keep chunks of a row apart, found by trying masks and positions.
+
+    A packing works if two chunks in one row have the same logits as each chunk alone. The trial
+    takes a few forward passes.
+
+    Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
+
+    Args:
+        predictor: predictor of the model, in float32; its mode and random state are restored.
+        special: special tokens.
+        length: tokens in a row, at most `LoadedModel.longest`; as in training, because an attention
+            window shows only in longer rows.
+        causal: the model predicts the next token.
+
+    Returns:
+        None if no packing works, or the row is too short for two chunks.
+    """
+    import torch
+
+    model = predictor.model
+    texts = [torch.from_numpy(t).to(model.device) for t in _two(special, length)]
+    if not texts:
+        return None
+    sizes = [len(t) for t in texts]
+    spread = [torch.linspace(0, n - 1, min(n, SAMPLED)).long().to(model.device) for n in sizes]
+    row, at = torch.cat(texts)[None], torch.cat([spread[0], spread[1] + sizes[0]])
+    chunks = torch.arange(2, device=model.device).repeat_interleave(
+        torch.tensor(sizes, device=model.device)
+    )[None]
+
+    def packed(inputs: dict[str, Any]) -> torch.Tensor:
+        return predictor.logits(model, {"input_ids": row, **inputs}, at)
+
+    with evaluation_mode(model):
+        ones = zip(texts, spread, strict=True)
+        alone = torch.cat([predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones])
+        for packing in _candidates(model, causal):
+            inputs = packing.inputs(chunks, torch.float32)
+            try:
+                error = relative_difference(packed(inputs), alone)
+                if error > TOLERANCE:
+                    continue
+                everything = packing.mask(torch.zeros_like(chunks), torch.float32)
+                leak = relative_difference(packed({**inputs, "attention_mask": everything}), alone)
+            except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S112
+                continue
+            if error <= LEAK * leak:
+                return packing
+    return None
+
+
+def _two(special: SpecialTokens, length: int) -> list[Any]:
+    """Two chunks that fill a row, int64 each: a long one that exceeds windows, and a short one."""
+    overhead = len(special.prefix) + len(special.suffix)
+    short = max(length // 8, overhead + 2)
+    if length < short + overhead + 3:
+        return []
+    words = np.flatnonzero(special.ordinary)
+    rng = np.random.default_rng(0)
+    return [
+        np.array([*special.prefix, *rng.choice(words, n - overhead), *special.suffix], np.int64)
+        for n in (length - short, short)
+    ]
+
+
+def _candidates(model: Any, causal: bool) -> Iterator[Packing]:
+    """Packings to try, the likely and fast ones first."""
+    config = model.config
+    eager = getattr(config, "_attn_implementation", "eager") == "eager"
+    slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+    reach = getattr(config, "sliding_window", None) or 0
+    windows = (0, reach) if slides and reach else (0,)
+    starts = dict.fromkeys((first_position(model), 0, None))
+    forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
+    for form, window, start in product(forms, windows, starts):
+        yield Packing(start, form, causal, window)

@@ -1,0 +1,292 @@
+"""Rows of every pass over the chunks, as a function of the seed and the pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.kernels.packing import cut_batches, fill_rows
+from corpusfit.training.chunks import Chunks
+
+_WINDOW = 64  # batches within which chunks are sorted by length
+_PASS, _REPLAY = range(2)  # streams of random numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of chunks.
+
+    Attributes:
+        order: int64 [m], chunk numbers.
+        begins: int64 [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`.
+    """
+
+    order: NDArray[np.int64]
+    begins: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    def some(self, begin: int, end: int) -> list[NDArray[np.int64]]:
+        """The chunk numbers of each row from `begin` to `end`, at least one row."""
+        at = self.begins[begin : end + 1]
+        return np.split(self.order[at[0] : at[-1]], at[1:-1] - at[0])
+
+
+class Passes:
+    """Passes over chunks; pass p is a pure function of the arguments and p.
+
+    One pass is kept in memory, 8 bytes per chunk and 8 per row. A row is identified by its pass and
+    number, so an interrupted training resumes without reading from the start.
+
+    Reference: TADPOLE, equation 1 (weights) and appendix E (DANA, appendix C), whose open question
+    `draw` answers.
+
+    Attributes:
+        chunks: chunks of the data, then of the replay text, as rows number them.
+        scale: float32 [n], factor of the loss of a chunk's tokens: its weight over the mean weight
+            of the data's tokens; 1 for replay text, and for all chunks with `draw`.
+        frequency: float32 [n], how often a chunk comes in a pass, in expectation, times `scale`.
+
+    Args:
+        chunks: chunks of the data; no weight is below 0.
+        replay: chunks of general text to mix in.
+        share: share of replay tokens in a pass, in [0, 1). Replay text comes in a seeded order;
+            each pass continues where the last one ended.
+        length: tokens of a row.
+        overhead: special tokens of a chunk; a chunk with these fits a row.
+        draw: draw as many chunks as there are, with replacement, in proportion to their weight;
+            otherwise each comes once.
+        pack: fill rows with several chunks; otherwise a row is one chunk, and a batch has chunks of
+            similar length.
+        batch: rows of a batch.
+        seed: random seed.
+
+    Raises:
+        EmptyInputError: the data or the replay text has no chunk.
+        InputError: all weights are 0, or one is negative or not finite.
+    """
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        replay: Chunks | None,
+        share: float,
+        *,
+        length: int,
+        overhead: int,
+        draw: bool,
+        pack: bool,
+        batch: int,
+        seed: int,
+    ) -> None:
+        _require_usable(chunks, replay)
+        self._own, self._draw, self._pack = len(chunks), draw, pack
+        self.length, self._batch, self._seed = length, batch, seed
+        w, n = chunks.weight.astype(np.float64), chunks.length.astype(np.float64)
+        tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
+        of_loss = np.ones(len(w)) if draw else w / ((w @ n) / n.sum())
+        self._general = _Round(replay, round(tokens * share / (1 - share)), seed)
+        self.chunks = chunks.followed_by(replay) if replay is not None else chunks
+        more = np.ones(len(self.chunks) - len(chunks))
+        self.scale = np.concatenate([of_loss, more]).astype(np.float32)
+        counts = len(w) * w / w.sum() if draw else of_loss
+        self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
+        self._taken = self.chunks.length + np.int32(overhead)
+        self._last: tuple[int, Rows] | None = None
+
+    def count(self, number: int) -> int:
+        """Number of rows in a pass."""
+        return len(self.rows(number))
+
+    def fill(self, number: int) -> float:
+        """Share of a pass that is tokens, special tokens included; the rest is padding.
+
+        Unpacked rows are as long as the longest row of their batch.
+        """
+        rows = self.rows(number)
+        taken = self._taken[rows.order]
+        if self._pack:
+            return int(taken.sum()) / (len(rows) * self.length)
+        starts = np.union1d([0], np.arange(self._head(number), len(rows), self._batch))
+        longest = np.maximum.reduceat(taken, starts).astype(np.int64)
+        return int(taken.sum()) / int(longest @ np.diff(starts, append=len(rows)))
+
+    def rows(self, number: int) -> Rows:
+        """The rows of a pass, by its number from 0; the last result is cached."""
+        if self._last is None or self._last[0] != number:
+            self._last = None  # free it first: two passes would need twice the memory
+            self._last = number, self._laid_out(number)
+        return self._last[1]
+
+    def _laid_out(self, number: int) -> Rows:
+        rng = np.random.default_rng((self._seed, _PASS, number))
+        own = np.arange(self._own)
+        if self._draw:
+            mixed = rng.permutation(own)
+            own = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
+        order = rng.permutation(np.concatenate([own, self._own + self._general.taken(number)]))
+        return self._in_rows(order, number, rng)
+
+    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
+        """The rows of a pass, from its chunks in random order."""
+        if self._pack:
+            return Rows(*fill_rows(order, self._taken, self.length))
+        order = self._by_length(order, self._head(number), rng)
+        return Rows(order, np.arange(len(order) + 1))
+
+    def _head(self, number: int) -> int:
+        """Number of rows, one chunk each, that complete the last batch of the previous pass."""
+        return -(number * self._own + self._general.before(number)) % self._batch
+
+    def _by_length(
+        self, order: NDArray[np.int64], head: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Group chunks by length into batches, after the first `head` chunks."""
+        rest = order[head:]
+        window = _WINDOW * self._batch
+        for begin in range(0, len(rest), window):
+            some = rest[begin : begin + window]
+            rest[begin : begin + window] = some[np.argsort(self._taken[some], kind="stable")]
+        whole = len(rest) // self._batch * self._batch
+        batches = rest[:whole].reshape(-1, self._batch)
+        rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)
+        return order
+
+
+class PairPasses(Passes):
+    """Passes over pairs: a row is a batch of pairs of similar length, in random order.
+
+    Within a window of batches, pairs are sorted by the length of their longer side and then of
+    their target text, which left less padding than other orders. Neither side of a batch has more
+    than `length` tokens, padding included. `overhead`, `pack` and `batch` of `Passes` do not apply.
+    """
+
+    def fill(self, number: int) -> float:
+        """Share of a pass that is tokens of either side; the rest is padding."""
+        rows, chunks = self.rows(number), self.chunks
+        both = (chunks.begin[rows.order], chunks.length[rows.order].astype(np.int64))
+        sizes = np.diff(rows.begins)
+        laid = sum(int(np.maximum.reduceat(side, rows.begins[:-1]) @ sizes) for side in both)
+        return int(sum(side.sum() for side in both)) / laid
+
+    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
+        """See `Passes`."""
+        del number
+        target = self.chunks.length.astype(np.int64)
+        longer = np.maximum(self.chunks.begin, target)
+        windows = np.cumsum(longer[order]) // (_WINDOW * self.length)
+        order = order[np.lexsort((target[order], longer[order], windows))]
+        begins = cut_batches(longer[order], self.length)
+        mixed = rng.permutation(len(begins) - 1)
+        sizes = np.diff(begins)[mixed]
+        ends = np.cumsum(sizes)
+        places = np.arange(len(order)) + np.repeat(begins[:-1][mixed] - ends + sizes, sizes)
+        return Rows(order[places], np.concatenate([[0], ends]))
+
+
+def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
+    """Raise unless there is text to train on."""
+    if not len(chunks):
+        raise EmptyInputError("The training data is empty: no text has a token. Check <.data>.")
+    if replay is not None and not len(replay):
+        raise EmptyInputError("The replay text is empty: no text has a token. Check <.replay>.")
+    if not (np.isfinite(chunks.weight) & (chunks.weight >= 0)).all():
+        raise InputError(
+            "A relevance weight of the data is negative or not finite. Run the selection again."
+        )
+    if not chunks.weight.any():
+        raise InputError(
+            "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
+            "<weights.alpha>, or train with <weights.policy=off>."
+        )
+
+
+class _Round:
+    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens.
+
+    Attributes:
+        rounds: how often a chunk comes in a pass, on average.
+    """
+
+    def __init__(self, chunks: Chunks | None, tokens: int, seed: int) -> None:
+        n = len(chunks) if chunks is not None else 0
+        self._order = np.random.default_rng((seed, _REPLAY)).permutation(n)
+        lengths = chunks.length[self._order] if chunks is not None else np.empty(0, np.int32)
+        ends = np.cumsum(lengths, dtype=np.int64)
+        self._begins = ends - lengths
+        self._tokens, self._round = tokens, int(ends[-1]) if n else 0
+        self.rounds = tokens / self._round if n else 0.0
+
+    def before(self, number: int) -> int:
+        """Number of chunks in all earlier passes."""
+        if not self._round:
+            return 0
+        rounds, token = divmod(number * self._tokens, self._round)
+        return rounds * len(self._order) + int(np.searchsorted(self._begins, token))
+
+    def taken(self, number: int) -> NDArray[np.int64]:
+        """int64 [k]: the chunks of a pass; a chunk may repeat."""
+        places = np.arange(self.before(number), self.before(number + 1))
+        return self._order[places % max(1, len(self._order))]
+
+
+def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int64]:
+    """How often each of n items is drawn in n draws, by systematic resampling of residuals.
+
+    The integer part of an item's expected count is certain and only the rest is random, which
+    keeps the variance as low as possible.
+
+    Reference: Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
+
+    Args:
+        weights: float32 [n], 0 or more and not all 0.
+        offset: a uniform random number in [0, 1).
+
+    Returns:
+        int64 [n], with sum n: the expected count n w / sum w, rounded down or up; its mean over a
+        uniform `offset` is the expected count.
+    """
+    n = len(weights)
+    expected = weights.astype(np.float64)
+    expected *= n / expected.sum()
+    whole = np.rint(expected)
+    expected = np.where(np.abs(expected - whole) <= 1e-12 * whole, whole, expected)  # not 2.999…
+    counts = np.floor(expected)
+    ends = np.cumsum(expected - counts)
+    missing = n - int(counts.sum())
+    if missing > 0:
+        passed = np.ceil(ends * (missing / ends[-1]) - offset)  # points 0 + offset, 1 + offset …
+        passed[ends == ends[-1]] = missing
+        counts += np.diff(passed, prepend=0.0)
+    return counts.astype(np.int64)
+
+
+class Feed:
+    """Rows in order, pass after pass.
+
+    Attributes:
+        at: next pass and next row of that pass; another feed can start there.
+
+    Args:
+        passes: the passes.
+        at: pass and row to start from.
+    """
+
+    def __init__(self, passes: Passes, at: tuple[int, int] = (0, 0)) -> None:
+        self._passes = passes
+        self.at = at
+
+    def take(self, k: int) -> list[NDArray[np.int64]]:
+        """The next k rows as arrays of chunk numbers; they may span passes."""
+        found: list[NDArray[np.int64]] = []
+        while len(found) < k:
+            number, row = self.at
+            rows = self._passes.rows(number)
+            end = min(len(rows), row + k - len(found))
+            found += rows.some(row, end)
+            self.at = (number + 1, 0) if end == len(rows) else (number, end)
+        return found

@@ -1,0 +1,589 @@
+"""The plan of an adaptation: every setting with its default and its check, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.options import Option
+from corpusfit.core.plan import PRECISIONS, Device, ReadPlan
+from corpusfit.core.settings import SEED, Group, Settings
+
+TASK = "task"
+"""What --data may be instead of inputs: the task's own texts."""
+TRANSLATION, TSDAE, SIMCSE = "translation", "tsdae", "simcse"
+LANGUAGE_MODELS = ("mlm", "mlm+nsp", "causal")
+"""Objectives of language models."""
+EMBEDDINGS = (TSDAE, SIMCSE)
+"""Objectives of sentence encoders."""
+OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, *EMBEDDINGS)
+ADAPTERS = ("pfeiffer", "lora")
+WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
+KEEPS = ("last", "best")
+
+
+def loss_unit(objective: str) -> str:
+    """What an objective's loss is a mean over: `text` or `token`."""
+    return "text" if objective == SIMCSE else "token"
+
+
+Precision = Annotated[
+    str,
+    Option(
+        "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`; weights "
+        "are always fp32",
+        allowed=PRECISIONS,
+    ),
+]
+WeightDecay = Annotated[float, Option("Weight decay, except of biases and norms", least=0)]
+Clip = Annotated[
+    float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
+]
+_RATE = "Highest learning rate of AdamW"
+
+
+@dataclass(frozen=True)
+class ModelPlan(Group, group="model"):
+    """The model to adapt."""
+
+    name: Annotated[
+        str,
+        Option(
+            "Base model: a model folder, a Hugging Face hub id or `minilm`",
+            "model",
+            default="none; <model.name> or <model.init> is required",
+            metavar="MODEL",
+        ),
+    ] = ""
+    init: Annotated[
+        str,
+        Option(
+            "Size of an untrained model in place of <model.name>, with a tokenizer trained on the "
+            "data",
+            "init",
+            default="none",
+            more="With <objective.name=translation> `tiny`, `small` or `base`, which is "
+            "Transformer base",
+            allowed=("tiny", "mini", "small", "base"),
+        ),
+    ] = ""
+    new_head: Annotated[
+        bool, Option("Add a new head if the model lacks the objective's", "new_head")
+    ] = False
+    vocabulary: Annotated[
+        int,
+        Option(
+            "Tokens of a new tokenizer; 0 is 8,192, 16,384 or 30,522, by size (for translation "
+            "8,192 or, of `base`, 32,000 merges)",
+            least=0,
+        ),
+    ] = 0
+    add_tokens: Annotated[
+        int,
+        Option(
+            "Frequent words of the data to add to the vocabulary, each starting as the mean of "
+            "its pieces",
+            "add_tokens",
+            least=0,
+        ),
+    ] = 0
+    dropout: Annotated[
+        float | None,
+        Option(
+            "Dropout, in attention and after activations too",
+            default="that of the model",
+            least=0,
+            below=1,
+        ),
+    ] = None
+    pooling: Annotated[
+        str,
+        Option(
+            "Embedding of a text with `tsdae` or `simcse`: `mean` of the last hidden states, or "
+            "`cls`",
+            default="that of the model's folder, else mean",
+            allowed=("mean", "cls"),
+        ),
+    ] = ""
+
+    def _check_together(self) -> None:
+        if bool(self.name) == bool(self.init):
+            given = f"<model.name={self.name}> <model.init={self.init}>"
+            cure = "For example <model.name=bert-base-uncased>, or <model.init=tiny>."
+            allowed = "given by <model.name> or by <model.init>"
+            raise bad_setting("The model", allowed, given if self.name else "neither", cure)
+        if self.vocabulary and not self.init:
+            allowed = "left out without <model.init>"
+            cure = "Add <model.init=tiny>, or leave out <model.vocabulary>."
+            raise bad_setting("<model.vocabulary>", allowed, self.vocabulary, cure)
+        if self.vocabulary and self.vocabulary < 300:
+            allowed = "0, or 300 or more, as every character needs a token"
+            cure = "For example <model.vocabulary=8192>."
+            raise bad_setting("<model.vocabulary>", allowed, self.vocabulary, cure)
+        if self.add_tokens and self.init:
+            allowed = "left out with <model.init>, whose vocabulary is of the data"
+            raise bad_setting("<model.add_tokens>", allowed, self.add_tokens, "Leave it out.")
+
+
+@dataclass(frozen=True)
+class ObjectivePlan(Group, group="objective"):
+    """The training objective."""
+
+    name: Annotated[
+        str,
+        Option(
+            "Training objective",
+            "objective",
+            more="`mlm` masks tokens; `mlm+nsp` also predicts the next sentence, and the loss is "
+            "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token; "
+            "`translation` trains an encoder-decoder on the aligned pairs of <.data>; `tsdae` and "
+            "`simcse` train a sentence encoder: the first rebuilds a text with deleted words from "
+            "its embedding, the second distinguishes a text from the others of its step",
+            allowed=OBJECTIVES,
+        ),
+    ] = "mlm"
+    mask: Annotated[
+        float,
+        Option(
+            "Share of the tokens to predict; of these, 80 % are masked, 10 % replaced by a random "
+            "token and 10 % unchanged (Devlin et al. 2019)",
+            above=0,
+            below=1,
+        ),
+    ] = 0.15
+    whole_word: Annotated[bool, Option("Mask whole words", "whole_word")] = False
+    smoothing: Annotated[
+        float,
+        Option(
+            "Label smoothing of translation: share of each label that is spread evenly over the "
+            "vocabulary, in the training loss only",
+            least=0,
+            below=1,
+        ),
+    ] = 0.1
+    tag_domains: Annotated[
+        bool,
+        Option(
+            "Begin each source text of translation with a token for its domain: the name of its "
+            "file, without suffixes",
+            "tag_domains",
+        ),
+    ] = False
+    delete: Annotated[
+        float,
+        Option("Share of a text's words that `tsdae` deletes", above=0, below=1),
+    ] = 0.6
+    temperature: Annotated[
+        float, Option("Divisor of the cosine similarities of `simcse`", above=0)
+    ] = 0.05
+
+    def _check_together(self) -> None:
+        if self.whole_word and self.name not in ("mlm", "mlm+nsp"):
+            cure = "Leave out <objective.whole_word>, or <objective.name>."
+            allowed = f"left out with <objective.name={self.name}>"
+            raise bad_setting("<objective.whole_word>", allowed, True, cure)
+        if self.tag_domains and self.name != TRANSLATION:
+            cure = "Add <objective.name=translation>, or leave out <objective.tag_domains>."
+            allowed = f"left out with <objective.name={self.name}>"
+            raise bad_setting("<objective.tag_domains>", allowed, True, cure)
+
+
+@dataclass(frozen=True)
+class WeightsPlan(Group, group="weights"):
+    """The use of relevance weights (TADPOLE, equation 1 and appendix E)."""
+
+    policy: Annotated[
+        str,
+        Option(
+            "Use of relevance weights: `off`, `lambda` (weights the loss of every segment), "
+            "`resample` (draws segments by weight) or `mask+lambda` (weights the loss of selected "
+            "segments)",
+            "weights",
+            more="`lambda` and `resample` need a selection with every segment",
+            metavar="POLICY",
+            allowed=WEIGHTS,
+        ),
+    ] = "off"
+    c: Annotated[
+        float | None, Option("Steepness C of lambda", default="that of the selection", least=0)
+    ] = None
+    alpha: Annotated[
+        float | None,
+        Option("Midpoint of lambda, in standard deviations", default="that of the selection"),
+    ] = None
+
+    def _check_together(self) -> None:
+        for name, value in (("c", self.c), ("alpha", self.alpha)):
+            if value is not None and self.policy == "off":
+                cure = "For example <weights.policy=lambda>."
+                allowed = "left out with <weights.policy=off>"
+                raise bad_setting(f"<weights.{name}>", allowed, value, cure)
+
+
+@dataclass(frozen=True)
+class MixPlan(Group, group="mix"):
+    """The replay of general text, and the held-out texts."""
+
+    replay_share: Annotated[
+        float,
+        Option(
+            "Replay tokens as a fraction of all training tokens",
+            "replay_share",
+            more="With <.replay>",
+            above=0,
+            below=1,
+        ),
+    ] = 0.05
+    heldout: Annotated[
+        int, Option("Held-out sequences of each kind of text, to measure the loss on", above=0)
+    ] = 256
+    task_heldout: Annotated[
+        float,
+        Option(
+            "Held-out share of the task's texts, with <.data=task> or <then_task.on>",
+            above=0,
+            below=1,
+        ),
+    ] = 0.1
+
+
+@dataclass(frozen=True)
+class TrainPlan(Group, group="train"):
+    """The training; `training/presets.py` sets what is left out, by the data and the machine."""
+
+    steps: Annotated[
+        int | None,
+        Option(
+            "Training steps",
+            "steps",
+            default="3 passes over the data, at most 2,000 steps on a CPU and 50,000 on a GPU",
+            more="The default is at least 50 steps",
+            above=0,
+        ),
+    ] = None
+    epochs: Annotated[
+        float | None,
+        Option("Passes over the data", "epochs", default="set by <train.steps>", above=0),
+    ] = None
+    batch: Annotated[
+        int | None,
+        Option(
+            "Sequences per step; of translation, batches of <train.pair_tokens> per step",
+            "batch",
+            default="16 on a CPU, 256 on a GPU; of translation 1 and 8, of a sentence encoder 16 "
+            "and 64",
+            above=0,
+        ),
+    ] = None
+    pair_tokens: Annotated[
+        int,
+        Option(
+            "Most tokens of a batch of pairs of similar length, on either side, padding included",
+            above=0,
+        ),
+    ] = 4_096
+    texts: Annotated[
+        int | None,
+        Option(
+            "Texts per step, where <train.batch> is left out: as many sequences as hold this "
+            "number of texts, or of parts of long texts",
+            default="none, 256 with <.preset=tapt>",
+            above=0,
+        ),
+    ] = None
+    length: Annotated[
+        int | None,
+        Option(
+            "Tokens per sequence; of translation, most tokens of a side, and longer pairs are left "
+            "out",
+            "length",
+            default="128 on a CPU, 512 on a GPU, 128 of a sentence encoder, or the model's limit",
+            more="Special tokens included",
+            least=8,
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        Option(
+            "Highest learning rate",
+            "rate",
+            default="1e-3 with <model.init>, 3e-5 of a sentence encoder, 3e-4 below 50 million "
+            "weights, else 1e-4",
+            more="Of AdamW",
+            above=0,
+        ),
+    ] = None
+    warmup: Annotated[
+        float, Option("Share of the steps over which the learning rate rises", least=0, most=1)
+    ] = 0.01
+    warmup_steps: Annotated[
+        int | None,
+        Option(
+            "Steps over which the learning rate rises",
+            default="set by <train.warmup>",
+            above=0,
+        ),
+    ] = None
+    warmup_from: Annotated[float, Option("Learning rate before the warm-up", least=0)] = 0.0
+    schedule: Annotated[
+        str,
+        Option(
+            "Learning rate after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`",
+            allowed=("linear", "cosine", "constant", "inverse_sqrt"),
+        ),
+    ] = "linear"
+    beta2: Annotated[
+        float, Option("Decay of AdamW's mean of squared gradients", least=0, below=1)
+    ] = 0.999
+    decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    keep: Annotated[
+        str, Option("Model to keep: `last`, or `best` by <train.best_by>", allowed=KEEPS)
+    ] = "last"
+    best_by: Annotated[
+        str,
+        Option(
+            "What <train.keep=best> and <train.patience> go by: the `loss` on held-out texts, of "
+            "the task if there are any; or `bleu` of translations of the task's pairs",
+            allowed=("loss", "bleu"),
+        ),
+    ] = "loss"
+    evaluations: Annotated[
+        int, Option("Number of measurements of the held-out losses during training", above=0)
+    ] = 5
+    patience: Annotated[
+        int,
+        Option(
+            "Stop the training after this number of measurements without a new best by "
+            "<train.best_by>; 0 is never",
+            least=0,
+        ),
+    ] = 0
+    micro_tokens: Annotated[
+        int,
+        Option(
+            "Most tokens per forward pass; 0 is 4,096 on a CPU and 16,384 on a GPU. Fewer need "
+            "less memory; the result differs by rounding and dropout only",
+            least=0,
+        ),
+    ] = 0
+    precision: Precision = "auto"
+    device: Device = "auto"
+    checkpoint_minutes: Annotated[float, Option("Minutes between checkpoints", above=0)] = 10.0
+    checkpoints: Annotated[int, Option("Number of checkpoints to keep", above=0)] = 2
+
+    def _check_together(self) -> None:
+        if self.steps is not None and self.epochs is not None:
+            both = f"<train.steps={self.steps}> and <train.epochs={self.epochs:g}>"
+            raise UsageError(f"{both} exclude each other. Pass one.")
+
+
+@dataclass(frozen=True)
+class AdapterPlan(Group, group="adapter"):
+    """The adapter to train in place of the model's weights."""
+
+    kind: Annotated[
+        str,
+        Option(
+            "Adapter to train in place of the model's weights",
+            "adapter",
+            default="none",
+            more="`pfeiffer` is a bottleneck after each feed-forward layer (mDAPT, appendix D)",
+            allowed=ADAPTERS,
+        ),
+    ] = ""
+    reduction: Annotated[
+        int, Option("Width of the model divided by the width of a bottleneck", above=0)
+    ] = 2
+    rank: Annotated[int, Option("Rank of LoRA's matrices", above=0)] = 8
+    alpha: Annotated[int, Option("LoRA's scale times its rank", above=0)] = 16
+    save: Annotated[
+        str,
+        Option(
+            "What to save: `apart` (the adapter alone) or `merged` (one folder with the model)",
+            allowed=("apart", "merged"),
+        ),
+    ] = "apart"
+
+
+@dataclass(frozen=True)
+class ThenTaskPlan(Group, group="then_task"):
+    """The second phase: continued training on the task's own texts (`--then-task`).
+
+    Settings that are not listed are those of the first phase.
+
+    Reference: Gururangan et al. (2020), Don't Stop Pretraining, section 5.
+    """
+
+    on: Annotated[
+        bool,
+        Option(
+            "After <.data>, train on the texts of <.task> in a second phase; of a task's folder, "
+            "on its train split, with its dev and test in <.guard>",
+            "then_task",
+        ),
+    ] = False
+    steps: Annotated[
+        int | None,
+        Option(
+            "Training steps",
+            default="100 passes over the task's texts, at least 50 steps and at most 2,000 on a "
+            "CPU or 50,000 on a GPU",
+            above=0,
+        ),
+    ] = None
+    epochs: Annotated[
+        float | None,
+        Option("Passes over the task's texts", default="set by <then_task.steps>", above=0),
+    ] = None
+    batch: Annotated[
+        int | None,
+        Option(
+            "Sequences per step",
+            default="as many as hold 256 texts or parts of long texts",
+            above=0,
+        ),
+    ] = None
+    rate: Annotated[float, Option(_RATE, above=0)] = 1e-4
+    keep: Annotated[
+        str,
+        Option(
+            "Model to keep: `last`, or `best` by the loss on held-out texts of the task",
+            allowed=KEEPS,
+        ),
+    ] = "best"
+    evaluations: Annotated[
+        int, Option("Number of measurements of the held-out losses", above=0)
+    ] = 20
+
+    def _check_together(self) -> None:
+        if not self.on:
+            for setting, plain in vars(ThenTaskPlan()).items():
+                if (came := getattr(self, setting)) != plain:
+                    allowed, cure = "left out without <then_task.on>", "Add <then_task.on=true>."
+                    raise bad_setting(f"<then_task.{setting}>", allowed, came, cure)
+        if self.steps is not None and self.epochs is not None:
+            allowed = "left out with <then_task.epochs>"
+            raise bad_setting("<then_task.steps>", allowed, self.steps, "Set one of them.")
+
+
+FREE = (
+    ("model", "name"),
+    ("read", "strict"),
+    ("train", "micro_tokens"),
+    ("train", "checkpoint_minutes"),
+    ("train", "checkpoints"),
+)
+"""Settings that do not decide the weights: paths, and those that change rounding only."""
+
+
+_NEWER = (
+    ("model", "dropout"),
+    ("model", "add_tokens"),
+    ("model", "pooling"),
+    ("objective", "smoothing"),
+    ("objective", "tag_domains"),
+    ("objective", "delete"),
+    ("objective", "temperature"),
+    ("train", "pair_tokens"),
+    ("train", "warmup_steps"),
+    ("train", "warmup_from"),
+    ("train", "beta2"),
+    ("train", "patience"),
+    ("train", "best_by"),
+)
+
+
+def without_newer(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a plan as in the digests of runs before the newer ones, if these are defaults."""
+    plain = AdaptPlan().as_dict()
+    for group, name in _NEWER:
+        if settings[group].get(name) == plain[group][name]:
+            settings[group].pop(name, None)
+    return settings
+
+
+@dataclass(frozen=True)
+class AdaptPlan(Settings):
+    """Every setting of an adaptation that can change the model that comes out."""
+
+    model: ModelPlan = ModelPlan()
+    read: ReadPlan = field(default_factory=ReadPlan)
+    objective: ObjectivePlan = ObjectivePlan()
+    weights: WeightsPlan = WeightsPlan()
+    mix: MixPlan = MixPlan()
+    train: TrainPlan = TrainPlan()
+    adapter: AdapterPlan = AdapterPlan()
+    then_task: ThenTaskPlan = ThenTaskPlan()
+    seed: Annotated[int, SEED] = 0
+
+    def decisive(self) -> dict[str, Any]:
+        """The settings that decide the weights: all but paths and those that change rounding."""
+        settings = self.as_dict()
+        for group, name in FREE:
+            del settings[group][name]
+        pairs = self.objective.name == TRANSLATION  # trains on both sides
+        settings["read"] = (self.read.sides()[0] if pairs else self.read).decisive()
+        if not self.then_task.on:
+            del settings["then_task"]  # as in the digests of runs of one phase
+        if self.train.batch is not None or self.train.texts is None:
+            del settings["train"]["texts"]  # decides nothing; as in the digests before it
+        return without_newer(settings)
+
+    def _check_together(self) -> None:
+        self._check_translation()
+        self._check_embeddings()
+        for other in ("init", "new_head", "add_tokens"):
+            if self.adapter.kind and getattr(self.model, other):
+                why = {
+                    "init": "an untrained model needs all weights trained",
+                    "new_head": "with an adapter, a new head would stay untrained",
+                    "add_tokens": "with an adapter, new tokens would stay untrained",
+                }[other]
+                cure = f"Leave out one of them; {why}."
+                allowed = f"left out with <model.{other}>"
+                raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+        merged = not self.adapter.kind or (self.adapter.kind, self.adapter.save) == (
+            "lora",
+            "merged",
+        )
+        if self.then_task.on and not merged:
+            cure = "Or merge the adapter: <adapter.kind=lora> <adapter.save=merged>."
+            allowed = "left out with <adapter.kind>"
+            raise bad_setting("<then_task.on>", allowed, self.adapter.kind, cure)
+
+    def _check_translation(self) -> None:
+        """Raise `UsageError` for settings that do not suit the objective."""
+        init, name = self.model.init, self.objective.name
+        if (name == TRANSLATION and init == "mini") or (name != TRANSLATION and init == "base"):
+            sizes = "tiny, small or base" if name == TRANSLATION else "tiny, mini or small"
+            cure = "For example <model.init=small>."
+            raise bad_setting("<model.init>", f"{sizes} with <objective.name={name}>", init, cure)
+        if name not in LANGUAGE_MODELS and self.adapter.kind:
+            cure = "Leave out <adapter.kind> to train all weights."
+            allowed = f"left out with <objective.name={name}>"
+            raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+        if name not in ("mlm", "mlm+nsp") and self.model.add_tokens:
+            allowed = f"left out with <objective.name={name}>"
+            cure = "It is for <objective.name=mlm>, whose model is no generator of text."
+            raise bad_setting("<model.add_tokens>", allowed, self.model.add_tokens, cure)
+        if name != TRANSLATION and self.train.best_by == "bleu":
+            raise bad_setting("<train.best_by>", f"loss with <objective.name={name}>", "bleu")
+
+    def _check_embeddings(self) -> None:
+        """Raise `UsageError` for settings that do not suit a sentence encoder."""
+        name = self.objective.name
+        if name in EMBEDDINGS and self.model.init:
+            cure = "Name a trained model, such as <model.name=minilm>."
+            allowed = f"left out with <objective.name={name}>"
+            raise bad_setting("<model.init>", allowed, self.model.init, cure)
+        if name not in EMBEDDINGS and self.model.pooling:
+            cure = "Leave it out, or train a sentence encoder: <objective.name=tsdae>."
+            allowed = f"left out with <objective.name={name}>"
+            raise bad_setting("<model.pooling>", allowed, self.model.pooling, cure)
+        for group in ("train", "then_task"):
+            if name == SIMCSE and getattr(self, group).batch == 1:
+                cure = "A text is distinguished from the others of its step."
+                allowed = "2 or more with <objective.name=simcse>"
+                raise bad_setting(f"<{group}.batch>", allowed, 1, cure)

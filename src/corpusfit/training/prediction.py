@@ -1,0 +1,224 @@
+"""A language model's logits at selected positions, computed only where needed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from corpusfit.embed.hardware import seeded
+from corpusfit.training.partial_attention import attend_at, is_bert_attention
+
+if TYPE_CHECKING:
+    import torch
+
+_HEAD, _LAYER, _ATTENTION = "head", "layer", "attention"  # where hidden states are selected
+TOLERANCE = 1e-4  # of the largest logit: float32 sums of other shapes differ by less than 1e-5
+
+
+class Predictor:
+    """The logits at selected positions, for any model whose head works token by token.
+
+    Hooks select hidden states before the head, and for models written like BERT already in the last
+    layer or its attention. Each hook is tested on the model itself; where the logits differ, they
+    are computed for all positions and selected afterwards. The hooks stay on the model; calls from
+    elsewhere are not affected. Create it before an adapter or a distributed wrapper is added.
+
+    Reference: Liu et al. (2019), RoBERTa, whose head does the same.
+
+    Args:
+        model: a transformers language model; its mode, weights and random state are restored.
+
+    Attributes:
+        model: the model.
+        hooked: whether the head sees the selected positions alone.
+        early: where states are selected before the head: in the last `layer`, in its `attention`,
+            or nowhere (empty).
+        pools: whether a pooler works without the first token of each row.
+    """
+
+    pools: ClassVar[bool] = False
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.hooked, self.early = False, ""
+        self._at: torch.Tensor | None = None
+        self._laid: torch.Size | None = None  # rows and columns that `_at` refers to
+        self._seen = ""  # where states were selected
+        takes = inspect.signature(model.forward).parameters
+        self._more = {"use_cache": False} if "use_cache" in takes else {}
+        for part in self._parts():
+            if part is not None and self._stays(_HEAD, part.register_forward_hook(self._keep)):
+                self.hooked = True
+                break
+        last = self._last_attention() if self.hooked else None
+        if last and self._stays(_LAYER, last.output.register_forward_pre_hook(self._keep_early)):
+            self.early = _LAYER
+            inside = last.self
+            if is_bert_attention(inside) and self._stays(_ATTENTION, _Patch(inside, self._attend)):
+                self.early = _ATTENTION
+
+    def _last_attention(self) -> Any:
+        """The last layer's attention with BERT's submodules `self` and `output`; None without one.
+
+        None also for a model with a pooler, which needs the first token of each row.
+        """
+        base = self.model.base_model
+        layers = getattr(getattr(base, "encoder", None), "layer", None)
+        if not layers or not (self.pools or getattr(base, "pooler", None) is None):
+            return None
+        attention = getattr(layers[-1], "attention", None)
+        return attention if hasattr(attention, "output") and hasattr(attention, "self") else None
+
+    def _parts(self) -> Iterator[Any]:
+        """Modules that may pass the hidden states to the head."""
+        base = self.model.base_model
+        yield base
+        yield getattr(base, "decoder", None)  # OPT's head reads a submodule of its base model
+        yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
+
+    def _stays(self, where: str, handle: Any) -> bool:
+        """Whether a hook selects states there and keeps the logits; otherwise it is removed."""
+        import torch
+
+        rows = self.model.get_input_embeddings().weight.shape[0]
+        ids = torch.arange(8, device=self.model.device).reshape(2, 4) % rows
+        seen = torch.ones_like(ids)
+        seen[1, 3] = 0
+        try:
+            inputs = {"input_ids": ids, "attention_mask": seen}
+            if self.model.config.is_encoder_decoder:
+                inputs["decoder_input_ids"] = ids
+            with evaluation_mode(self.model):
+                own, hooked = self._tried(inputs)
+            good = hooked.shape == own.shape and relative_difference(hooked, own) < TOLERANCE
+            good = good and self._seen == where
+        except Exception:  # layers and heads raise many kinds of exceptions for selected states
+            good = False
+        if not good:
+            handle.remove()
+        return good
+
+    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The model's own logits at some positions, and those with the hook."""
+        import torch
+
+        at = torch.tensor([1, 2, 6], device=self.model.device)
+        own = _logits(self.model(**inputs)).flatten(0, 1)[at]
+        return own, self.logits(self.model, inputs, at)
+
+    def _keep(self, _module: Any, _args: Any, out: Any) -> Any:
+        """Hook: select states from a module's output."""
+        if self._at is None:
+            return out
+        if not self._seen:
+            self._seen = _HEAD
+            out.last_hidden_state = self._picked(out[0])
+        return out
+
+    def _attend(self, own: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
+        """Replacement of the last attention's `forward`: the selected positions only."""
+        at, mask = self._at, args[0] if args else more.get("attention_mask")
+        known = mask is None or mask.ndim == len("BHLL")
+        if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._laid or not known:
+            return own(states, *args, **more)
+        self._seen = _ATTENTION
+        return self._arranged(attend_at(part, states, mask, at)), None
+
+    def _keep_early(self, _module: Any, args: Any) -> Any:
+        """Hook: select states from a module's inputs; not if the model has padded the rows."""
+        if self._at is None or args[-1].shape[:2] != self._laid:
+            return None
+        rest = args[1:] if self._seen == _ATTENTION else args  # the attention selected its own
+        self._seen = self._seen or _LAYER
+        return *args[: len(args) - len(rest)], *map(self._picked, rest)
+
+    def _picked(self, states: torch.Tensor) -> torch.Tensor:
+        """Select from states [B, L, d], and arrange."""
+        assert self._at is not None  # noqa: S101
+        return self._arranged(states.flatten(0, 1).index_select(0, self._at))
+
+    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
+        """Shape states [M, d] for the head: one row."""
+        return states[None]
+
+    def _call(
+        self, call: Any, inputs: dict[str, Any], at: torch.Tensor
+    ) -> tuple[Any, torch.Tensor]:
+        """The model's output, and the logits [M, V] at the positions."""
+        out = self._asked(call, inputs, at)
+        logits: torch.Tensor = _logits(out).flatten(0, 1)
+        return out, logits if self._seen else logits.index_select(0, at)
+
+    def _asked(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> Any:
+        """The model's output with hooks active; `_seen` records where states were selected."""
+        self._at, self._laid, self._seen = at, inputs["input_ids"].shape, ""
+        try:
+            return call(**inputs, **self._more)
+        finally:
+            self._at = None
+
+    def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
+        """Logits at some positions.
+
+        Args:
+            call: the model, or a wrapper of it.
+            inputs: model inputs: `input_ids` [B, L] and any others.
+            at: int64 [M], distinct positions in the flattened batch (row times L plus column); of
+                an encoder-decoder, in `decoder_input_ids`.
+
+        Returns:
+            [M, V], in the order of `at`. A causal model's logits are those of the next token.
+        """
+        return self._call(call, inputs, at)[1]
+
+    def pair(
+        self, call: Any, inputs: dict[str, Any], at: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [M, V] as in `logits`, and next-sentence logits [B, 2]; class 0: it follows.
+
+        The model is one opened by `open_model` for `mlm+nsp`.
+        """
+        out, logits = self._call(call, inputs, at)
+        return logits, out.seq_relationship_logits
+
+
+class _Patch:
+    """Replaces a module's `forward` by a call with the old one, until it is removed."""
+
+    def __init__(self, part: Any, called: Any) -> None:
+        self._part = part
+        part.forward = partial(called, part.forward, part)
+
+    def remove(self) -> None:
+        """Restore the module's `forward`."""
+        del self._part.forward
+
+
+def _logits(out: Any) -> Any:
+    """Token logits of a model's output."""
+    return out["logits"] if "logits" in out else out["prediction_logits"]
+
+
+def relative_difference(some: torch.Tensor, others: torch.Tensor) -> float:
+    """Largest difference relative to the largest logit; infinite for NaN."""
+    largest = (some - others).abs().max() / others.abs().max()
+    return float(largest.nan_to_num(float("inf")))
+
+
+@contextmanager
+def evaluation_mode(model: Any) -> Iterator[None]:
+    """Evaluation mode without gradients; restores the mode and torch's random state on exit."""
+    import torch
+
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        with seeded(0), torch.no_grad():
+            yield
+    finally:
+        model.train(modes[0][1])  # BigBird replaces modules while it runs
+        for part, mode in modes:
+            part.training = mode

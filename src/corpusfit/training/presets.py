@@ -1,0 +1,209 @@
+"""Training settings of the papers, and defaults that depend on the data and the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.training.plan import (
+    EMBEDDINGS,
+    SIMCSE,
+    TRANSLATION,
+    AdaptPlan,
+    ThenTaskPlan,
+    TrainPlan,
+    WeightsPlan,
+)
+
+_TADPOLE = {
+    "objective.name": "mlm+nsp",
+    "train.steps": 50_000,
+    "train.rate": 1e-4,
+    "train.batch": 256,
+    "train.length": 256,
+    "train.warmup": 0.01,
+}
+TASK_TEXTS = 256
+"""Texts per step of training on the task's texts (as `tapt`)."""
+PRESETS: dict[str, dict[str, Any]] = {
+    "tadpole": _TADPOLE,
+    "mdapt": {"train.steps": 25_000, "train.batch": 2_048, "train.length": 128, "train.rate": 5e-5},
+    "mdapt-adapter": {
+        "adapter.kind": "pfeiffer",
+        "train.steps": 1_500_000,
+        "train.length": 128,
+        "train.rate": 1e-4,
+    },
+    "domain-clusters": {
+        "objective.name": TRANSLATION,
+        "objective.smoothing": 0.1,
+        "model.dropout": 0.2,
+        "train.rate": 5e-4,
+        "train.schedule": "inverse_sqrt",
+        "train.warmup_steps": 4_000,
+        "train.warmup_from": 1e-7,
+        "train.beta2": 0.98,
+        "train.decay": 0.0,
+        "train.clip": 1.0,
+        "train.pair_tokens": 4_096,
+        "train.batch": 5,
+        "train.length": 100,
+        "train.epochs": 200.0,
+        "train.evaluations": 200,
+        "train.patience": 10,
+        "train.keep": "best",
+        "train.best_by": "bleu",
+    },
+    "tapt": {
+        "train.epochs": 100.0,
+        "train.evaluations": 100,
+        "train.keep": "best",
+        "train.rate": 1e-4,
+        "train.texts": TASK_TEXTS,
+        "train.length": 128,
+    },
+}
+"""Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
+tokens. mDAPT gives neither a learning rate nor a batch size for the pre-training of adapters: the
+rate of `mdapt-adapter` is our choice, that of mDAPT's fine-tuning of adapters (section 4.1).
+The length of `domain-clusters` is in subwords, the paper's in words.
+
+Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, section 3.3; Gururangan et al. (2020), Don't
+Stop Pretraining (`tapt`); Domain Clusters, appendix A.1 and Figure 5."""
+
+_CONTINUOUS_STEPS = 100_000
+PASSES = 3
+"""Passes over the data that the default number of steps makes, within its limits."""
+TASK_PASSES = 100
+"""Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
+_LENGTH = {"cpu": 128, "cuda": 512}
+BATCH = {"cpu": 16, "cuda": 256}
+PAIR_BATCHES = {"cpu": 1, "cuda": 8}
+"""Batches of pairs per step of a translation."""
+_EMBEDDING_LENGTH = 128
+_EMBEDDING_BATCH = {"cpu": 16, "cuda": 64}
+_MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
+_LEAST_STEPS = 50
+_SMALL_MODEL = 50_000_000
+_RATES = {True: 3e-4, False: 1e-4}
+_FROM_SCRATCH = 1e-3
+_EMBEDDING_RATE = 3e-5
+"""That of SimCSE for BERT base (appendix A), and of sentence-transformers' recipe for TSDAE."""
+
+
+def preset(name: str, weights: str) -> dict[str, Any]:
+    """The settings of a paper, by their paths in the plan.
+
+    Args:
+        name: a key of `PRESETS`.
+        weights: the plan's weighting policy; TADPOLE trains longer with continuous weights.
+
+    Raises:
+        UsageError: there is no such preset.
+    """
+    if name not in PRESETS:
+        raise bad_setting("<.preset>", f"one of {', '.join(PRESETS)}", name)
+    found = dict(PRESETS[name])
+    if name == "tadpole" and weights == "lambda":
+        found["train.steps"] = _CONTINUOUS_STEPS
+    return found
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the defaults depend on.
+
+    The device's speed is not measured, so equal data gives equal models on machines of one kind.
+
+    Attributes:
+        tokens: tokens of the training data, without special tokens.
+        rows: sequences in a pass over the data.
+        texts: texts, or parts of long texts, in a pass; a packed row has several.
+        parameters: number of weights of the model.
+        longest: maximum tokens of a sequence of the model.
+        device: `cpu` or `cuda`.
+    """
+
+    tokens: int
+    rows: int
+    texts: int
+    parameters: int
+    longest: int
+    device: str
+
+
+def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
+    """Tokens in a sequence, for a model with a maximum of `longest`.
+
+    Raises:
+        UsageError: `--length` is above the maximum.
+    """
+    embeds = plan.objective.name in EMBEDDINGS
+    length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], longest)
+    if length > longest:
+        cure = "Longer texts are split into several sequences."
+        raise bad_setting("<train.length>", f"at most {longest} for this model", length, cure)
+    return length
+
+
+def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
+    """The plan of the second phase of `--then-task`, on the task's texts.
+
+    Its sequences are as long as those of the first phase, so that held-out losses compare.
+
+    Args:
+        plan: plan of both phases.
+        length: tokens in a sequence.
+    """
+    own = dataclasses.asdict(plan.then_task)
+    del own["on"]
+    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **own)
+    return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
+
+
+def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple[TrainPlan, str]:
+    """The training plan with all defaults filled in, and its description.
+
+    Args:
+        plan: plan of the adaptation.
+        size: size of the data and the model.
+        passes: passes over the data of the default number of steps, within its limits.
+    """
+    train = plan.train
+    length = length_of(plan, size.longest, size.device)
+    translates = plan.objective.name == TRANSLATION
+    embeds = plan.objective.name in EMBEDDINGS
+    batches = PAIR_BATCHES if translates else _EMBEDDING_BATCH if embeds else BATCH
+    batch = train.batch or batches[size.device]
+    if train.batch is None and train.texts is not None:
+        batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
+    every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
+    batch = size.rows if every else batch  # a text is compared with others, once with each
+    rate = train.rate
+    if rate is None:
+        trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
+        rate = _FROM_SCRATCH if plan.model.init else trained
+    steps = train.steps
+    if steps is None and train.epochs is not None:
+        steps = max(1, math.ceil(size.rows * train.epochs / batch))
+    if steps is None:
+        wanted = math.ceil(passes * size.rows / batch)
+        steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, wanted))
+    whole = dataclasses.replace(
+        train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
+    )
+    rows = f"{batch:,} sequences of {length}"
+    if translates:
+        rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
+    made = steps * batch / max(1, size.rows)
+    words = (
+        f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
+        f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
+        f"learning rate {rate:g} "
+        f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
+        f"{' A step has all texts, as they are few.' if every else ''}"
+    )
+    return whole, words

@@ -1,0 +1,110 @@
+"""Optimiser steps: their learning rates, AdamW, and when held-out losses are measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corpusfit.core.errors import TrainingError
+from corpusfit.embed.hardware import seed_generators
+from corpusfit.training.plan import TrainPlan
+
+if TYPE_CHECKING:
+    import torch
+
+_TIMESCALE = 10_000  # steps; transformers' for an inverse square root without a warm-up
+
+
+def rate_at(step: int, plan: TrainPlan) -> float:
+    """The learning rate of a step, counted from 0, by transformers' schedule of the same name.
+
+    With `warmup_from` the rate rises from there, as in fairseq.
+    """
+    assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
+    warm = math.ceil(plan.warmup * plan.steps) if plan.warmup_steps is None else plan.warmup_steps
+    if step < warm:
+        return plan.warmup_from + (plan.rate - plan.warmup_from) * step / warm
+    if plan.schedule == "constant":
+        return plan.rate
+    if plan.schedule == "inverse_sqrt":
+        timescale = warm or _TIMESCALE
+        return plan.rate * math.sqrt(timescale / (timescale + step - warm))
+    left = (plan.steps - step) / max(1, plan.steps - warm)
+    share = left if plan.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))
+    return plan.rate * share
+
+
+class Updates:
+    """The updates of some weights: fused AdamW, with decay on matrices, not on biases and norms.
+
+    Reference: Loshchilov and Hutter (2019), AdamW.
+    """
+
+    def __init__(self, parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> None:
+        import torch
+
+        groups = [
+            {"params": [p for p in parameters.values() if p.ndim >= 2], "weight_decay": plan.decay},
+            {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.optimizer: Any = torch.optim.AdamW(
+            [g for g in groups if g["params"]], lr=0.0, betas=(0.9, plan.beta2), fused=True
+        )
+        self._weights, self._plan = list(parameters.values()), plan
+
+    def make(
+        self,
+        step: int,
+        key: np.uint64,
+        gradient: Callable[[], torch.Tensor],
+        diverged: Callable[[int], TrainingError],
+    ) -> torch.Tensor:
+        """Make one update, with the scheduled rate and a clipped gradient; returns its loss.
+
+        Args:
+            step: number of the step, from 0.
+            key: random key of dropout.
+            gradient: computes the gradient and returns the loss.
+            diverged: the error for a gradient that is not finite, by the number of steps.
+        """
+        import torch
+
+        seed_generators(int(key >> np.uint64(1)))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate_at(step, self._plan)
+        loss = gradient()
+        if not torch.nn.utils.clip_grad_norm_(self._weights, self._plan.clip).isfinite():
+            raise diverged(step + 1)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
+
+
+def evaluations(plan: TrainPlan) -> set[int]:
+    """The steps after which held-out losses are measured; the last step is one of them."""
+    assert plan.steps is not None  # noqa: S101
+    times = min(max(1, plan.evaluations), plan.steps)
+    return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
+
+
+def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
+    """Whether as many measurements gave no new best weights; never with a patience of 0."""
+    found = [minimised(r) for r in history if "heldout" in r]
+    if not patience or not found:
+        return False
+    return len(found) - 1 - found.index(min(found)) >= patience
+
+
+def minimised(record: Mapping[str, Any]) -> float:
+    """What the best weights minimise, of a record of held-out losses.
+
+    That is minus BLEU if it is measured, else the loss on the task's text or, without a task, on
+    the data.
+    """
+    losses: Mapping[str, float] = record["heldout"]
+    if "bleu" in record:
+        return -float(record["bleu"])
+    return losses["task"] if "task" in losses else next(iter(losses.values()))

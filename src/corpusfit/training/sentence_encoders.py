@@ -1,0 +1,141 @@
+"""Sentence encoders in training: a transformer with its pooling, alone or with a decoder.
+
+What: the embeddings of texts; and TSDAE's autoencoder, whose decoder rebuilds a text from its
+embedding by cross-attention to this one vector.
+Why: encoder and decoder hold the same parameters but for the cross-attention and the head, so what
+the decoder learns of the domain reaches the encoder.
+Trade-off: only architectures whose causal form takes `add_cross_attention` have a decoder (BERT,
+RoBERTa, ELECTRA and their kin); others are refused.
+Reference: Wang et al. (2021), TSDAE, section 3; Gao et al. (2021), SimCSE, section 3.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from corpusfit.embed.sentence_folders import Pooling
+from corpusfit.training.prediction import evaluation_mode
+
+
+class SentenceEncoder(torch.nn.Module):
+    """A transformer and the pooling of its states into one embedding.
+
+    Attributes:
+        encoder: transformers model without a head.
+        pooling: its pooling; embeddings are not scaled to length 1 in training.
+        config: configuration of the model.
+    """
+
+    def __init__(self, encoder: Any, pooling: Pooling) -> None:
+        super().__init__()
+        self.encoder, self.pooling, self.config = encoder, pooling, encoder.config
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        device: torch.device = self.encoder.device
+        return device
+
+    @property
+    def base_model(self) -> Any:
+        """The model without its head, as transformers names it."""
+        return self.encoder
+
+    def get_input_embeddings(self) -> Any:
+        """The table of the tokens' embeddings."""
+        return self.encoder.get_input_embeddings()
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        """Embeddings [r, d] of rows of token ids [r, l]; the mask is 1 where a token is real."""
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if self.pooling.mode == "cls":
+            return states[:, 0]
+        kept = states.masked_fill(attention_mask[:, :, None] == 0, 0)
+        return kept.sum(1, dtype=torch.float32) / attention_mask.sum(1, keepdim=True)
+
+    @property
+    def _probe(self) -> torch.Tensor:
+        """Two texts that differ in their last token."""
+        rows = int(self.get_input_embeddings().weight.shape[0])
+        return torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.device) % rows
+
+    def varies(self) -> bool:
+        """Whether dropout gives two equal texts different embeddings."""
+        ids = self._probe[[0, 0]]
+        with evaluation_mode(self):
+            self.train()
+            one, other = self(ids, torch.ones_like(ids))
+        return not torch.equal(one, other)
+
+
+class DenoisingAutoencoder(SentenceEncoder):
+    """A sentence encoder and a decoder with the same weights.
+
+    It is called like an encoder-decoder of transformers, and its output has `logits`.
+
+    Attributes:
+        decoder: transformers language model with cross-attention.
+
+    Args:
+        encoder: transformers model without a head; its weights become those of the decoder.
+        pooling: its pooling.
+        decoder: the decoder, opened from the same files.
+    """
+
+    def __init__(self, encoder: Any, pooling: Pooling, decoder: Any) -> None:
+        super().__init__(encoder, pooling)
+        self.decoder = decoder
+        self.config = copy.deepcopy(encoder.config)
+        self.config.is_encoder_decoder = True
+        for name, weight in decoder.base_model.named_parameters():
+            part, _, own = name.rpartition(".")
+            if name in self._names:
+                setattr(encoder.get_submodule(part), own, weight)
+
+    @property
+    def _names(self) -> set[str]:
+        """Names of the encoder's weights, without those of a pooler, which is not trained."""
+        return {name for name, p in self.encoder.named_parameters() if p.requires_grad}
+
+    @property
+    def base_model(self) -> Any:
+        """The decoder without its head."""
+        return self.decoder.base_model
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        decoder_input_ids: torch.Tensor | None = None,
+    ) -> Any:
+        """The decoder's output for the embeddings of rows of token ids.
+
+        Args:
+            input_ids: [r, l], the texts with deleted words.
+            attention_mask: [r, l], 1 where a token is real.
+            decoder_input_ids: [r, t], the whole texts.
+        """
+        embeddings = super().forward(input_ids, attention_mask)
+        return self._decoded(decoder_input_ids, embeddings)
+
+    def _decoded(self, ids: torch.Tensor | None, embeddings: torch.Tensor) -> Any:
+        return self.decoder(
+            input_ids=ids, encoder_hidden_states=embeddings[:, None], use_cache=False
+        )
+
+    def decodes(self) -> bool:
+        """Whether the decoder has the encoder's weights, reads embeddings, and no later token."""
+        if not self._names <= {name for name, _ in self.base_model.named_parameters()}:
+            return False
+        ids = self._probe
+        zeros = torch.zeros(len(ids), int(self.config.hidden_size), device=self.device)
+        with evaluation_mode(self):
+            try:
+                one, other = (self._decoded(ids, v).logits[:, :3] for v in (zeros, zeros + 1))
+            except (TypeError, ValueError, RuntimeError, AttributeError):
+                return False
+        ahead = torch.allclose(one[0], one[1], rtol=1e-4, atol=1e-5)
+        return ahead and not torch.equal(one, other)

@@ -1,0 +1,142 @@
+"""Special tokens of a tokenizer, maskable tokens, and tokens that begin a word."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import ModelError
+from corpusfit.embed.distill import UNUSED
+
+_STARTS = {"ByteLevel": ("Ġ", "Ċ", "ĉ"), "▁": ("▁",)}
+"""How a word's first token begins (space, new line, tab), by the pre-tokenizer that marks it."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpecialTokens:
+    """Special tokens and vocabulary of a tokenizer, as ids.
+
+    Attributes:
+        prefix: special ids before a chunk: `[CLS]`, `<s>`, or nothing for GPT-2.
+        suffix: special ids after a chunk.
+        mask: id of the mask token.
+        pad: id of the padding token; an arbitrary one if the tokenizer has none.
+        end: id of the end-of-text token.
+        vocabulary: number of ids.
+        ordinary: bool [vocabulary], tokens of text: they may be masked and may replace others.
+        begins: bool [vocabulary], ordinary tokens that begin a word; None if the tokenizer does not
+            mark them. In scripts without spaces a word may be a whole sentence.
+        start: first input id of a decoder with an encoder; -1: the last token of the text.
+    """
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    mask: int | None
+    pad: int
+    end: int | None
+    vocabulary: int
+    ordinary: NDArray[np.bool_]
+    begins: NDArray[np.bool_] | None
+    start: int | None = None
+
+
+def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
+    """The special tokens of a transformers tokenizer, from its JSON.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        name: name of the model that the user gave.
+        rows: number of rows of the model's embedding matrix.
+
+    Raises:
+        ModelError: the tokenizer is slow, or has more tokens than the model.
+    """
+    backend = backend_tokenizer(tokenizer, name)
+    tokens = backend.get_vocab(with_added_tokens=True)
+    vocabulary = max(tokens.values()) + 1
+    if vocabulary > rows:
+        raise ModelError(
+            f"<model.name>: the tokenizer of {name} has {vocabulary:,} tokens, the model's "
+            f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
+        )
+    ordinary = np.zeros(vocabulary, dtype=np.bool_)
+    ordinary[[i for token, i in tokens.items() if not UNUSED.fullmatch(token)]] = True
+    added = backend.get_added_tokens_decoder()
+    ordinary[[i for i, token in added.items() if token.special]] = False
+    ordinary[[i for i in tokenizer.all_special_ids if i < vocabulary]] = False
+    prefix, suffix = _around_a_text(backend)
+    ends = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+    return SpecialTokens(
+        prefix=prefix,
+        suffix=suffix,
+        mask=tokenizer.mask_token_id,
+        pad=int(next(i for i in ends if i is not None)),
+        end=tokenizer.eos_token_id,
+        vocabulary=vocabulary,
+        ordinary=ordinary,
+        begins=_begins(backend, tokens, ordinary),
+    )
+
+
+def backend_tokenizer(tokenizer: Any, name: str) -> Any:
+    """A copy of a transformers tokenizer's backend, without truncation and padding.
+
+    Args:
+        tokenizer: a fast tokenizer; not changed.
+        name: name of the model that the user gave.
+
+    Returns:
+        A `tokenizers.Tokenizer`.
+
+    Raises:
+        ModelError: the tokenizer is slow.
+    """
+    from tokenizers import Tokenizer
+
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError(
+            f"<model.name>: {name} has a slow tokenizer; a fast one is needed. Name a model with a "
+            "tokenizer.json."
+        )
+    whole = Tokenizer.from_str(backend.to_str())
+    whole.no_truncation()
+    whole.no_padding()
+    return whole
+
+
+def _around_a_text(backend: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special ids before and after a text, from the tokenizer's own post-processor."""
+    from tokenizers import Tokenizer, models
+
+    # another tokenizer, of one token: any text may have no token in the vocabulary of this one
+    probe = Tokenizer(models.WordLevel({"a": 0}, "a"))
+    probe.post_processor = backend.post_processor
+    found = probe.encode("a", add_special_tokens=True)
+    at = found.special_tokens_mask.index(0)
+    return tuple(found.ids[:at]), tuple(found.ids[at + 1 :])
+
+
+def _begins(
+    backend: Any, tokens: dict[str, int], ordinary: NDArray[np.bool_]
+) -> NDArray[np.bool_] | None:
+    """Which ordinary tokens begin a word, bool [vocabulary]; None if the tokenizer marks none."""
+    inside = getattr(backend.model, "continuing_subword_prefix", None)
+    if type(backend.model).__name__ == "WordPiece" and inside:
+        later = [i for token, i in tokens.items() if token.startswith(inside)]
+        begins = ordinary.copy()
+        begins[later] = False
+        return begins
+    parts = json.loads(backend.to_str())
+    around = json.dumps([parts[p] for p in ("normalizer", "pre_tokenizer", "decoder")])
+    for maker, starts in _STARTS.items():
+        if json.dumps(maker).strip('"') in around:
+            begins = np.zeros_like(ordinary)
+            begins[[i for token, i in tokens.items() if token.startswith(starts)]] = True
+            begins[list(backend.get_added_tokens_decoder())] = True  # each is a whole word
+            return begins & ordinary
+    return None

@@ -1,0 +1,51 @@
+"""Texts of the data on which the tokenizer of an untrained model is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from corpusfit import text as corpus
+from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.training.inputs import TrainingInputs
+
+_SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
+_OVERSAMPLING = 3
+
+
+def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+    """A sample of about ten million characters of the data, from random shards.
+
+    Args:
+        texts: the data.
+        seed: random seed.
+        guarded: held-out texts; texts that contain one are left out.
+    """
+    watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
+    sources = texts.data or texts.task
+    size = sum(s.size for s in sources)
+    left = _SAMPLE_CHARACTERS
+    for shard in corpus.shards(sources, texts.read):
+        drawn = (
+            uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * _SAMPLE_CHARACTERS
+        )
+        if not drawn and shard.index:
+            continue
+        found = corpus.documents(shard, texts.read)[0].texts
+        holders = set(watch.find(found).text.tolist())
+        for text in (t for i, t in enumerate(found.to_pylist()) if i not in holders):
+            yield text[:left]
+            left -= len(text)
+            if left <= 0:
+                return
+
+
+def sample_pairs(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+    """A sample of both sides of the data; see `sample_texts`."""
+    held = list(guarded)
+    first, second = texts.read.sides()
+    if texts.selection is not None:  # its rows have both sides as fields
+        second = dataclasses.replace(texts.read, text_field="translation")
+    for read in (first, second):
+        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held)

@@ -1,0 +1,285 @@
+"""The chunks that a model trains on and those held out to measure the loss."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.artifacts import is_local
+from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.scoring import table
+from corpusfit.selection.fit import Sample
+from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.weights import moments, relevance
+from corpusfit.text.context import RunContext
+from corpusfit.training.chunks import Chunks, exclude_keys, split_heldout
+from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.inputs import TrainingInputs
+from corpusfit.training.pair_data import chunks_of
+from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
+from corpusfit.training.tokenising import Tokenising
+from corpusfit.training.tokens import Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingText:
+    """Chunks to train on and to measure on.
+
+    Attributes:
+        tokens: tokens of the data, and of general text if there is any.
+        train: the data's chunks, with their weights.
+        replay: general chunks to mix in, if any.
+        heldout: held-out tokens and chunks, by the kind of text.
+        figures: counts, by the kind of text.
+        then: the task's chunks, to train on after the data, if the plan asks for that.
+    """
+
+    tokens: tuple[Tokens, ...]
+    train: Chunks
+    replay: Chunks | None
+    heldout: dict[str, tuple[Tokens, Chunks]] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
+    then: TrainingText | None = None
+
+
+def training_text(
+    plan: AdaptPlan,
+    texts: TrainingInputs,
+    folder: AdaptFolder,
+    room: int,
+    end: int | None,
+    context: RunContext,
+    *,
+    dropped: NDArray[np.uint64],
+) -> TrainingText:
+    """Tokenise the texts, weight them, cut them into chunks, and hold some out.
+
+    No copy of a held-out text is trained on. Without `--replay`, general text is the selection's
+    sample of its corpus: texts of the sample that are trained on are left out, but longer segments
+    that contain one are not found. Both phases of `--then-task` measure the same held-out texts.
+
+    Args:
+        plan: plan of the adaptation.
+        texts: the texts.
+        folder: folder of the run, with the tokenizer.
+        room: tokens per chunk.
+        end: id that ends a text, if any.
+        context: the running command; token ids are in its cache.
+        dropped: uint64, keys of contaminated texts, which are neither trained on nor held out.
+
+    Raises:
+        CorpusfitError: no text can be read, or the data has no weights for the weighting policy.
+    """
+    cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
+    pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
+    tokenizer = folder.pair_tokenizer if pairs else folder.tokenizer
+    make = Tokenising(texts.read, tokenizer, cache_place, end, context, room * pairs, tagged)
+    figures: dict[str, Any] = {}
+    heldout: dict[str, tuple[Tokens, Chunks]] = {}
+    if texts.on_task:
+        data, figures[TASK] = make.corpus(TASK, texts.task)
+        share, name = plan.mix.task_heldout, TASK
+    else:
+        make_data = make.selected if texts.selection else make.corpus
+        data, figures["data"] = make_data("data", texts.data)
+        share, name = 0.05, "data"
+    chunks = chunks_of(data, weights_of(plan, data, texts), room)
+    clean = exclude_keys(chunks, data.keys, dropped)
+    if len(chunks) and not len(clean):
+        raise EmptyInputError(
+            "Every text of <.data> contains a text of <.guard>, so none is left to train on. Name "
+            "other data."
+        )
+    train, held = split_heldout(clean, data.keys, plan.mix.heldout, plan.seed, share)
+    if texts.task and not texts.on_task:
+        reading = dataclasses.replace(make, read=texts.task_read)
+        task, figures[TASK] = reading.corpus(TASK, texts.task)
+        _require_text(task, figures[TASK])
+        phase, then, measured = task, *_task_chunks(task, room, plan, dropped, split=not texts.then)
+        if texts.then:
+            phase, _ = reading.corpus("then", texts.then)
+            then = chunks_of(phase, np.ones(len(phase), np.float32), room)
+            then = exclude_keys(then, phase.keys, dropped)
+        if len(measured):
+            heldout[TASK] = task, measured
+    if len(held):
+        heldout[name] = data, held
+    replay = None
+    general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
+    if general is not None and texts.replay:
+        chunks = chunks_of(general, np.ones(len(general), np.float32), room, store=1)
+        chunks = exclude_keys(chunks, general.keys, dropped)
+        replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
+        replay = exclude_keys(replay, general.keys, _keys(heldout))
+        heldout["general"] = general, measured
+    train = exclude_keys(train, data.keys, _keys(heldout))
+    if general is not None and not texts.replay:
+        heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
+    if plan.objective.name == SIMCSE:  # compares texts: the loss of one alone is 0
+        for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
+            del heldout[name]
+            context.progress.note(
+                f"The held-out loss on {name} is not measured: it compares texts, and there are "
+                "too few to hold two out."
+            )
+    others = () if general is None else (general,)
+    whole = TrainingText((data, *others), train, replay, heldout, figures)
+    if not plan.then_task.on:
+        return whole
+    then = exclude_keys(then, phase.keys, _keys(heldout))
+    _require_task_text(then, plan, measured=TASK in heldout)
+    second = dataclasses.replace(whole, tokens=(phase, *others), train=then)
+    return dataclasses.replace(whole, then=second)
+
+
+def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
+    """Raise `UsageError` for settings that do not suit the kinds of texts, before they are read."""
+    if plan.train.best_by == "bleu" and not texts.task:
+        cure = "Name held-out pairs with <.task>."
+        raise bad_setting("<train.best_by>", "loss without pairs of a task", "bleu", cure)
+    require_weights(plan, texts)
+
+
+def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
+    """Make sure that the texts of a step of `simcse` differ, as each is compared with the others.
+
+    Raises:
+        UsageError: a step has more texts than there are.
+        EmptyInputError: there are no two different texts.
+    """
+    if plan.objective.name != SIMCSE:
+        return
+    n, batch = len(text.train), plan.train.batch
+    parts = text.tokens[0].keys[text.train.text], text.train.begin.astype(np.uint64)
+    if n and len(np.unique(np.stack(parts), axis=1).T) < 2:
+        raise EmptyInputError(
+            "<objective.name=simcse> needs two different texts or more, and the data has one left "
+            "to train on. Name more texts, or use <objective.name=tsdae>."
+        )
+    if batch is not None and batch > n:
+        cure = f"The data has {n:,} texts, or parts of long texts, to train on."
+        allowed = f"{n:,} or fewer with <objective.name=simcse>"
+        raise bad_setting("<train.batch>", allowed, batch, cure)
+
+
+def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
+    found = [tokens.keys[chunks.text].reshape(-1) for tokens, chunks in heldout.values()]
+    return np.concatenate([np.empty(0, np.uint64), *found])
+
+
+def _task_chunks(
+    task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
+) -> tuple[Chunks, Chunks]:
+    """The task's chunks to train on in the second phase, and to measure on: all without `split`."""
+    chunks, share = chunks_of(task, np.ones(len(task), np.float32), room), 1.0
+    if plan.then_task.on and split:
+        chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
+    return split_heldout(chunks, task.keys, plan.mix.heldout, plan.seed, share)
+
+
+def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
+    if not tokens.lengths.any():
+        reasons = ", ".join(figures["reasons"]) or "empty input"
+        raise EmptyInputError(
+            f"<.task> has no usable text ({reasons}). Set <read.text_field> to the field with the "
+            "text, or name another file."
+        )
+
+
+def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> None:
+    """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
+    if not len(chunks):
+        raise EmptyInputError(
+            "No text of <.task> is left for <then_task.on>: each contains a text of <.guard> or of "
+            "the task's dev or test split, or equals a held-out text. Name other texts, or leave "
+            "out <then_task.on>."
+        )
+    if not measured and plan.then_task.keep == "best":
+        raise EmptyInputError(
+            "<.task> has only one distinct text, so none can be held out to choose the best model. "
+            "Name more texts, or pass <then_task.keep=last>."
+        )
+
+
+def _heldout_chunks(
+    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64]
+) -> Chunks:
+    """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
+    chunks = chunks_of(tokens, np.ones(len(tokens), np.float32), room)
+    apart = exclude_keys(chunks, tokens.keys, trained)
+    chunks = apart if len(apart) else chunks
+    return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
+
+
+def _general_text(
+    texts: TrainingInputs, make: Tokenising, folder: AdaptFolder, figures: dict[str, Any]
+) -> Tokens | None:
+    """General text: that of --replay, or the selection's sample of its corpus."""
+    if texts.replay:
+        general, figures["general"] = make.corpus("general", texts.replay)
+        return general
+    if texts.folder is None or make.pairs:
+        return None  # the sample has no translations
+    sample = Sample(SelectionFolder(texts.folder).fit, "background")
+    if not sample.texts.exists():
+        make.context.progress.note(
+            f"General text is not measured: {texts.folder} keeps no sample of its corpus. To "
+            "measure it, add <.replay> with general text."
+        )
+        return None
+    general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)
+    return general
+
+
+def require_weights(plan: AdaptPlan, texts: TrainingInputs) -> None:
+    """Raise `UsageError` if the data is no selection, or not one that the weights apply to."""
+    policy = plan.weights.policy
+    if policy == "off":
+        return
+    if texts.selection is None or texts.folder is None:
+        cure = "Name the folder of a `corpusfit select` as <.data>."
+        raise bad_setting("<weights.policy>", "off for data that is no selection", policy, cure)
+    chosen = texts.selection["plan"]["choose"]
+    if texts.selection.get("cascade"):
+        cure = "Select with one method, as scores of different stages are not comparable."
+        raise bad_setting("<weights.policy>", "off for the selection of a cascade", policy, cure)
+    everything = chosen["policy"] == "continuous"
+    if policy == "mask+lambda" and chosen["policy"] == "resample":
+        cure = "Use <weights.policy=off>, as the selection was drawn by the weights already."
+        raise bad_setting("<weights.policy>", "off for a selection by resampling", policy, cure)
+    if policy == "mask+lambda" and everything:
+        cure = f"Or choose a part first: corpusfit choose {texts.folder} --fraction 0.2"
+        allowed = "lambda or resample for a selection of all segments"
+        raise bad_setting("<weights.policy>", allowed, policy, cure)
+    if policy != "mask+lambda" and not everything:
+        cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
+        allowed = "mask+lambda or off for a selection of some segments"
+        raise bad_setting("<weights.policy>", allowed, policy, cure)
+
+
+def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
+    """float32 [n]: the relevance weight of each text, 1 with --weights off.
+
+    Reference: TADPOLE, section 3.2 (lambda) and appendix E.
+    """
+    if plan.weights.policy == "off":
+        return np.ones(len(tokens), np.float32)
+    assert texts.folder is not None  # noqa: S101  checked by `require_weights`
+    c, alpha = sharpness(plan, texts)
+    paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
+    columns = (table.read_columns(p, "score", "copy") for p in paths)
+    over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
+    return relevance(tokens.scores, over, c=c, alpha=alpha)
+
+
+def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
+    """C and alpha of lambda: the plan's, or else the selection's; 0 and 0 without weights."""
+    if plan.weights.policy == "off" or texts.selection is None:
+        return 0.0, 0.0
+    chosen = texts.selection["plan"]["choose"]
+    c = chosen["c"] if plan.weights.c is None else plan.weights.c
+    return c, chosen["alpha"] if plan.weights.alpha is None else plan.weights.alpha

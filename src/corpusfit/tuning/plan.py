@@ -1,0 +1,296 @@
+"""The plan of a tuning: what is tried, for how long, and how each trial selects and trains."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Annotated, Any, Self
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.options import Option
+from corpusfit.core.plan import CutPlan, EmbedPlan, FitPlan, Plan, ReadPlan
+from corpusfit.core.settings import SEED, Group, Settings
+from corpusfit.scoring.names import require
+from corpusfit.training.plan import (
+    FREE,
+    LANGUAGE_MODELS,
+    AdapterPlan,
+    AdaptPlan,
+    MixPlan,
+    ModelPlan,
+    ObjectivePlan,
+    TrainPlan,
+    without_newer,
+)
+
+_SECOND = 4
+"""One step in so many of a trial is in its second phase."""
+USES = ("off", "resample")
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(steps?|s|min|h)?")
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class SearchPlan(Group, group="search"):
+    """The settings that are tried, and the budget."""
+
+    budget: Annotated[
+        str,
+        Option(
+            "Training steps of all trials together, or a time for scoring and trials, such as 90s, "
+            "30min or 2h",
+            "budget",
+            metavar="AMOUNT",
+        ),
+    ] = "2000 steps"
+    methods: Annotated[
+        str,
+        Option(
+            "Methods to try, separated by commas",
+            "methods",
+            default="the 4 with the fewest held-out bits among those of `corpusfit select --method "
+            "auto`",
+            more="Their number is <search.keep>",
+            metavar="NAMES",
+            items=str,
+        ),
+    ] = ""
+    fractions: Annotated[
+        str,
+        Option(
+            "Shares of the text to try, separated by commas, each above 0 and at most 1",
+            "fractions",
+            metavar="NUMBERS",
+            items=float,
+        ),
+    ] = "0.1,0.05,0.2"
+    weights: Annotated[
+        str,
+        Option(
+            "Uses of relevance weights to try, separated by commas: `off` (highest scores), "
+            "`resample` (segments drawn in proportion to lambda)",
+            "weights",
+            metavar="POLICIES",
+            items=str,
+        ),
+    ] = "off,resample"
+    then_task: Annotated[
+        str,
+        Option(
+            "Whether to train on the target's own texts in a second phase: `no`, `yes`, or "
+            "`no,yes` to try both",
+            "then_task",
+            more="The second phase has a quarter of a trial's steps",
+            metavar="ANSWERS",
+            items=str,
+        ),
+    ] = "no"
+    keep: Annotated[int, Option("Number of methods to try without <search.methods>", above=0)] = 4
+    c: Annotated[
+        float,
+        Option("Steepness C of lambda with `resample`, whose midpoint is at the fraction", least=0),
+    ] = 5.0
+    eta: Annotated[
+        int, Option("One setting in <search.eta> passes on to the next rung", least=2)
+    ] = 3
+    least: Annotated[int, Option("Fewest training steps of a trial", above=0)] = 20
+    evaluations: Annotated[int, Option("Measurements of the loss in a trial", above=0)] = 4
+    margin: Annotated[
+        float,
+        Option(
+            "Nats per token; a trial stops early if its loss is higher by more than this than the "
+            "losses, at the same step, of as many trials as pass on; trials within it of the "
+            "winner are not distinguished",
+            least=0,
+        ),
+    ] = 0.01
+    heldout: Annotated[
+        float,
+        Option(
+            "Share of the target's texts to measure the loss on, at most <mix.heldout> texts",
+            above=0,
+            below=1,
+        ),
+    ] = 0.25
+
+    def _check_together(self) -> None:
+        amount, unit = self._budget()
+        if not unit and amount != int(amount):
+            allowed = "a whole number of steps, or a time"
+            raise bad_setting("<search.budget>", allowed, self.budget)
+        for name in self.method_names():
+            require(name, "<search.methods>")
+            if name == "oracle":
+                cure = "Leave it out: tune uses no label of the corpus."
+                raise bad_setting("<search.methods>", "a method without labels", name, cure)
+        self.amounts()
+        for use in self.uses():
+            if use not in USES:
+                cure = "For example <search.weights=off,resample>."
+                raise bad_setting(
+                    "<search.weights>", f"one or more of {', '.join(USES)}", use, cure
+                )
+        for answer in self.phases():
+            if answer not in ("no", "yes"):
+                cure = "For example <search.then_task=no,yes>."
+                raise bad_setting("<search.then_task>", "one or more of no, yes", answer, cure)
+
+    def _budget(self) -> tuple[float, str]:
+        """The number of the budget and its unit: empty for steps, or s, min, h."""
+        found = _BUDGET.fullmatch(self.budget.strip())
+        if found is None or not 0 < float(found[1]) < float("inf"):
+            raise bad_setting(
+                "<search.budget>",
+                "a number of training steps or a time, such as '2000 steps' or 30min",
+                self.budget,
+                "For example <search.budget=30min>.",
+            )
+        unit = found[2] or ""
+        return float(found[1]), "" if unit.startswith("step") else unit
+
+    @property
+    def steps(self) -> int | None:
+        """The budget in training steps; None for a time."""
+        amount, unit = self._budget()
+        return None if unit else int(amount)
+
+    @property
+    def seconds(self) -> float | None:
+        """The budget in seconds; None for steps."""
+        amount, unit = self._budget()
+        return amount * _SECONDS[unit] if unit else None
+
+    def method_names(self) -> list[str]:
+        """The methods that the user named; empty for those of the ranking."""
+        return _parts(self.methods, "<search.methods>", "names of methods") if self.methods else []
+
+    def amounts(self) -> list[float]:
+        """The fractions of the corpus.
+
+        Raises:
+            UsageError: one is not a number above 0 and at most 1.
+        """
+        found = []
+        for part in _parts(self.fractions, "<search.fractions>", "numbers above 0 and at most 1"):
+            try:
+                found.append(float(part))
+            except ValueError:
+                found.append(0.0)
+            if not 0 < found[-1] <= 1:
+                cure = "For a tenth of the corpus: <search.fractions=0.1>."
+                raise bad_setting("<search.fractions>", "above 0 and at most 1", part, cure)
+        return found
+
+    def uses(self) -> list[str]:
+        """The uses of relevance weights."""
+        return _parts(self.weights, "<search.weights>", "off or resample")
+
+    def phases(self) -> list[str]:
+        """Whether there is a second phase on the target's own texts: no, yes or both."""
+        return _parts(self.then_task, "<search.then_task>", "no or yes")
+
+
+def _parts(text: str, setting: str, allowed: str) -> list[str]:
+    """The different parts of a list separated by commas, at least one."""
+    found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not found:
+        raise bad_setting(setting, allowed, text)
+    return found
+
+
+@dataclass(frozen=True)
+class TunePlan(Settings):
+    """Every setting of a tuning that can change what it finds."""
+
+    search: SearchPlan = SearchPlan()
+    model: ModelPlan = field(default_factory=ModelPlan)
+    read: ReadPlan = field(default_factory=ReadPlan)
+    cut: CutPlan = field(default_factory=CutPlan)
+    embed: EmbedPlan = field(default_factory=EmbedPlan)
+    fit: FitPlan = field(default_factory=FitPlan)
+    objective: ObjectivePlan = field(default_factory=ObjectivePlan)
+    mix: MixPlan = field(default_factory=MixPlan)
+    train: TrainPlan = field(default_factory=TrainPlan)
+    adapter: AdapterPlan = field(default_factory=AdapterPlan)
+    seed: Annotated[int, SEED] = 0
+
+    def check(self) -> Self:
+        """The plan itself, after every group is checked.
+
+        Raises:
+            UsageError: names the setting, what is allowed, what came, and the cure.
+        """
+        if self.model.init or not self.model.name:
+            cure = "For example <model.name=bert-base-uncased>."
+            came = f"<model.init={self.model.init}>" if self.model.init else "nothing"
+            allowed = "a pre-trained model: a model folder or a Hugging Face hub id"
+            raise bad_setting("<model.name>", allowed, came, cure)
+        return super().check()
+
+    def _check_together(self) -> None:
+        self.adaptation().check()
+        if self.objective.name not in LANGUAGE_MODELS:
+            cure = "Leave it out: a search measures the loss on the target's texts."
+            raise bad_setting(
+                "<objective.name>", "mlm, mlm+nsp or causal", self.objective.name, cure
+            )
+        if self.fit.shares:
+            cure = "Leave it out: tune divides all texts of <.target> at random."
+            raise bad_setting("<fit.shares>", "left out with tune", self.fit.shares, cure)
+
+    def decisive(self) -> dict[str, Any]:
+        """The settings that decide the search: all but the winner's steps and those of `FREE`."""
+        settings = {**self.as_dict(), "read": self.read.stated()}
+        for group, name in (*FREE, ("train", "steps"), ("train", "epochs")):
+            del settings[group][name]
+        return without_newer(settings)
+
+    @property
+    def target_read(self) -> ReadPlan:
+        """How rows of the target become texts."""
+        return Plan(read=self.read, fit=self.fit).target_read
+
+    def selection(self, method: str, fraction: float = 0.1, weights: str = "off") -> Plan:
+        """The plan of a selection.
+
+        With `resample`, the midpoint of lambda is where this fraction of a normal distribution
+        ends, so that about this fraction of the corpus has weight.
+        """
+        plan = Plan(read=self.read, cut=self.cut, embed=self.embed, fit=self.fit, seed=self.seed)
+        values: dict[str, Any] = {"method": {"name": method}, "choose": {"fraction": fraction}}
+        if weights == "resample":
+            alpha = round(NormalDist().inv_cdf(fraction), 6)
+            values["choose"] |= {"policy": weights, "c": self.search.c, "alpha": alpha}
+        return plan.with_values(values)
+
+    def adaptation(
+        self, steps: int | None = None, *, then_task: bool = False, batch: int = 0
+    ) -> AdaptPlan:
+        """The plan of an adaptation; with `steps`, that of a trial.
+
+        Args:
+            steps: training steps of a trial, a quarter of them in the second phase if it has one.
+            then_task: whether there is a second phase, on the target's texts.
+            batch: sequences per step of a trial, in both phases alike; 0 for the plan's.
+        """
+        values: dict[str, Any] = {"then_task": {"on": then_task}}
+        if steps is not None:
+            second = max(1, steps // _SECOND) if then_task else 0
+            short = {"evaluations": self.search.evaluations, "keep": "last"}
+            values["train"] = {"steps": steps - second, **short}
+            if then_task:
+                values["train"] |= {"batch": batch or self.train.batch}
+                values["then_task"] |= {"steps": second, "batch": batch, **short}
+        plan = AdaptPlan(
+            model=self.model,
+            read=self.read,
+            objective=self.objective,
+            mix=self.mix,
+            train=self.train,
+            adapter=self.adapter,
+            seed=self.seed,
+        )
+        if steps is not None:
+            plan = plan.with_value("train.epochs", None)
+        return plan.with_values(values)

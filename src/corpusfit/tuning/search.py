@@ -1,0 +1,261 @@
+"""The search: scores methods, runs the trials of each rung, and keeps every finished step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.engine import WarningCollector
+from corpusfit.core.errors import InputError, TrainingError
+from corpusfit.embed.hardware import resolve
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod, Method
+from corpusfit.selection.auto import contenders
+from corpusfit.selection.commands import choose, rank_by_bits, score
+from corpusfit.selection.score_copies import copy_scores
+from corpusfit.text.context import Machine
+from corpusfit.training.adapting import adapt
+from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.presets import BATCH
+from corpusfit.tuning.folder import TuneFolder
+from corpusfit.tuning.grid import RANDOM, Setting, grid
+from corpusfit.tuning.plan import TunePlan
+from corpusfit.tuning.schedule import Rung, halving
+from corpusfit.tuning.timing import steps_within, too_short
+from corpusfit.tuning.trial import EarlyStopError, Trial, TrialCallback, order
+
+
+@dataclass
+class Search:
+    """Run context of a search.
+
+    Attributes:
+        folder: the tuning's folder.
+        corpus: inputs to select from.
+        replay: general text to mix into every trial.
+        fit: file of the target's texts to select by.
+        heldout: file of the target's texts to measure the loss on.
+        guard: file of the texts that no trial trains on: held-out and guarded ones.
+        machine: where it runs.
+        began: when the command began, by `time.perf_counter`.
+    """
+
+    plan: TunePlan
+    folder: TuneFolder
+    corpus: Sequence[str]
+    replay: Sequence[str]
+    fit: str
+    heldout: str
+    guard: str
+    machine: Machine
+    began: float
+    quiet: WarningCollector = field(init=False)
+    batch: int = field(init=False)
+    bits: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the progress of the steps within trials, and find the default batch."""
+        self.quiet = WarningCollector(self.machine.progress)
+        self.batch = BATCH[resolve(self.plan.train, "train").device]
+
+    def run(self) -> tuple[list[Rung], list[Trial]]:
+        """Run or resume the search; the rungs, and all trials, those of the last rung first.
+
+        Raises:
+            UsageError: the budget is too small.
+            TrainingError: every trial of a rung failed.
+        """
+        search = self.plan.search
+        settings = grid(search, self._methods())
+        budget = search.steps
+        if budget is None:
+            self._score(settings)
+            budget = self._steps_in_time(settings)
+        rungs = halving(len(settings), budget, eta=search.eta, least=search.least)
+        left = settings[: rungs[0].trials]
+        self._announce(rungs, len(settings))
+        self._score(left)
+        left = [*left[1:], left[0]]  # the baseline last, as others may stop early
+        trials: list[Trial] = []
+        total = sum(rung.trials * rung.steps for rung in rungs)
+        with self.machine.progress.showing("tune", total, "tokens"):
+            for number, rung in enumerate(rungs, 1):
+                found = self._rung(number, rung, left)
+                trials = [*found, *trials]
+                left = [trial.setting for trial in found[: rung.passed]]
+                keys = {setting.selection.key for setting in left}
+                remove(*(p for p in self.folder.selections.glob("*") if p.name not in keys))
+        return rungs, trials
+
+    def _methods(self) -> list[str]:
+        """The methods to try, those without held-out bits first, then by them."""
+        named = self.plan.search.method_names()
+        ranked = [name for name in named or contenders() if _is_ranked(name)]
+        if not ranked:
+            return named
+        if not self.folder.ranking.exists():
+            verdicts = rank_by_bits(
+                self.plan.selection("auto"),
+                [self.fit],
+                self.corpus,
+                ranked,
+                named=bool(named),
+                machine=self.machine,
+            )
+            rows = [{"method": v.method, "bits": v.bits} for v in verdicts]
+            write_bytes(self.folder.ranking, json.dumps(rows).encode())
+        rows = json.loads(self.folder.ranking.read_bytes())
+        self.bits = {row["method"]: row["bits"] for row in rows if row["bits"] is not None}
+        if named:
+            return sorted(named, key=lambda name: self.bits.get(name, 0.0))
+        usable = [row["method"] for row in rows if row["method"] != RANDOM]
+        return sorted(usable, key=lambda n: self.bits.get(n, 0.0))[: self.plan.search.keep]
+
+    def _score(self, settings: Sequence[Setting]) -> None:
+        """Score the corpus by every method of some settings."""
+        methods = list(dict.fromkeys(setting.method for setting in settings))
+        for number, method in enumerate(methods, 1):
+            note = f"Scoring the corpus by {method} ({number} of {len(methods)})."
+            out = self.folder.scores / method.replace(":", "-")
+            if not (out / "manifest.json").exists():
+                self.machine.progress.note(note)
+            plan = self.plan.selection(method)
+            score(plan, [self.fit], self.corpus, out, machine=self.machine, overwrite=True)
+            elapsed = time.perf_counter() - self.began
+            if elapsed > (self.plan.search.seconds or math.inf):
+                scoring = elapsed / number * len(methods)
+                raise too_short(self.plan.search, 2 * scoring, scoring)
+
+    def _steps_in_time(self, settings: Sequence[Setting]) -> int:
+        """The budget in steps for a budget in time, by the speed of a first trial, stored."""
+        if not self.folder.schedule.exists():
+            search = self.plan.search
+            first = self._train(settings[0], 0, Rung(1, search.least, 1), [])
+            found = steps_within(
+                search,
+                len(settings),
+                elapsed=time.perf_counter() - self.began,
+                step=first.training / search.least,
+                around=first.seconds - first.training,
+            )
+            write_bytes(self.folder.schedule, json.dumps({"steps": found}).encode())
+        return int(json.loads(self.folder.schedule.read_bytes())["steps"])
+
+    def _announce(self, rungs: Sequence[Rung], settings: int) -> None:
+        """Show the rungs, and how many settings the budget leaves out."""
+        listed = ", then ".join(f"{rung.trials} of {rung.steps:,} steps" for rung in rungs)
+        total = sum(rung.trials * rung.steps for rung in rungs)
+        self.machine.progress.note(f"Trials: {listed}; {total:,} training steps in all.")
+        if rungs[0].trials < settings:
+            self.machine.progress.warn(
+                f"The budget is enough for {rungs[0].trials} of {settings} settings; the last "
+                "methods, fractions and weights are left out. Raise <search.budget> to try all."
+            )
+
+    def _rung(self, number: int, rung: Rung, settings: Sequence[Setting]) -> list[Trial]:
+        """All trials of a rung, best first; runs those that are not finished."""
+        found: list[Trial] = []
+        progress = self.machine.progress
+        for setting in settings:
+            path = self.folder.trials / f"{number}-{setting.key}.json"
+            if path.exists():
+                found.append(Trial.read(path))
+                progress.skip(rung.steps)
+                continue
+            trial = self._train(setting, number, rung, found)
+            trial.write(path)
+            found.append(trial)
+            progress.note(f"Rung {number}, {len(found)} of {rung.trials}: {described(trial)}")
+        if all(trial.error for trial in found):
+            raise TrainingError(f"Every trial of rung {number} failed: {found[0].error}")
+        return order(found)
+
+    def _train(self, setting: Setting, number: int, rung: Rung, before: Sequence[Trial]) -> Trial:
+        """Select, and train a trial; an error of its text or its training is its result."""
+        began = time.perf_counter()
+        callback = TrialCallback(
+            rung, before, self.plan.search.margin, self.machine.progress, self.quiet
+        )
+        place = self.folder.training / f"{number}-{setting.key}"
+        stopped, error = False, ""
+        try:
+            self._adapt(setting, rung.steps, place, callback)
+        except EarlyStopError:
+            stopped = True
+        except (TrainingError, InputError) as e:
+            error = str(e)
+            self.quiet.warn(f"The trial {setting.label} failed: {error}")
+        remove(place)
+        self.machine.progress.skip(rung.steps - callback.moved)
+        return Trial(
+            setting,
+            number,
+            rung.steps,
+            tuple(callback.losses),
+            callback.tokens,
+            round(time.perf_counter() - began, 3),
+            round(callback.seconds, 3),
+            stopped,
+            error,
+        )
+
+    def _adapt(self, setting: Setting, steps: int, place: Path, callback: TrialCallback) -> None:
+        """Train a trial, with the texts that hold a guarded text found once for each selection."""
+        machine = dataclasses.replace(self.machine, progress=self.quiet)
+        selection = self._selection(setting, machine)
+        known, own = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(place).guard
+        if known.exists() and not own.exists():
+            own.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(known, own)
+        try:
+            adapt(
+                self.plan.adaptation(
+                    steps, then_task=setting.then_task, batch=self.plan.train.batch or self.batch
+                ),
+                [str(selection)],
+                place,
+                task=[self.heldout],
+                replay=self.replay,
+                guard=[self.guard],
+                machine=dataclasses.replace(machine, cache=self.folder.tokens),
+                trial=callback,
+                then=[self.fit] if setting.then_task else (),
+            )
+        finally:
+            if own.exists() and not known.exists():
+                own.rename(known)
+
+    def _selection(self, setting: Setting, machine: Machine) -> Path:
+        place = self.folder.selections / setting.selection.key
+        if not (place / "manifest.json").exists():
+            plan = self.plan.selection(setting.method, setting.fraction, setting.weights)
+            copy_scores(self.folder.scores / setting.method.replace(":", "-"), place)
+            choose(place, plan.choose, machine=machine)
+        return place
+
+
+def _is_ranked(name: str) -> bool:
+    """Whether held-out bits are measured for a method: it scores texts, and trains no network."""
+    if name == "auto":
+        return False
+    method = registry.load(name)
+    return issubclass(method, Method | CorpusMethod) and method.exact
+
+
+def described(trial: Trial) -> str:
+    """A trial's result in words."""
+    if trial.error:
+        return f"{trial.setting.label} failed."
+    change = trial.loss - trial.losses[0][1]
+    end = ", stopped early" * trial.stopped
+    return (
+        f"{trial.setting.label}: held-out loss {trial.loss:.3f} ({change:+.3f}) after "
+        f"{trial.done:,} steps{end} ({trial.seconds:,.0f} s)."
+    )

@@ -1,1 +1,0 @@
-"""Adapt a language model: adapt."""

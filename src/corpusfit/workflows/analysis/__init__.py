@@ -1,1 +1,0 @@
-"""What users look at beside a selection: explain, audit, clusters, retrieval, tokenizers."""

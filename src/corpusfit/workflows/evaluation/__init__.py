@@ -1,1 +1,0 @@
-"""Evaluate a model on a task, and forecast its gain: evaluate, forecast."""

@@ -1,1 +1,0 @@
-"""Put together texts of several sources and languages: compose."""

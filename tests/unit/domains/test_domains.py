@@ -1,0 +1,68 @@
+"""Domains against scikit-learn's PCA and mixture, and their storage."""
+
+import numpy as np
+import pytest
+
+from corpusfit.core.errors import ModelError
+from corpusfit.domains.domains import fit_domains, principal, read_domains, write_domains
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(0)
+    made = [rng.normal(size=(n, 12)) * 0.3 + rng.normal(size=12) for n in (500, 300, 200)]
+    return np.concatenate(made).astype(np.float32)
+
+
+def test_components_are_scikit_learns(vectors):
+    from sklearn.decomposition import PCA
+
+    theirs = PCA(4, svd_solver="full").fit(vectors.astype(np.float64))
+    ours = principal(vectors, 4)
+    for own, other in zip(ours.axes, theirs.components_, strict=True):
+        np.testing.assert_allclose(own, other * np.sign(own @ other), atol=1e-6)
+        assert own[np.abs(own).argmax()] > 0
+    np.testing.assert_allclose(
+        np.abs(ours.place(vectors)), np.abs(theirs.transform(vectors)), atol=1e-4
+    )
+
+
+def test_stored_domains_give_the_same_shares(vectors, tmp_path):
+    found = fit_domains(vectors, 3, components=5, steps=150, seed=0)
+    write_domains(tmp_path / "d.safetensors", found)
+    again = read_domains(tmp_path / "d.safetensors")
+    np.testing.assert_array_equal(found.shares(vectors), again.shares(vectors))
+    assert again.mixture.bic() == found.mixture.bic()
+
+
+def test_a_file_without_domains(tmp_path):
+    (tmp_path / "d.safetensors").write_bytes(b"no")
+    with pytest.raises(ModelError):
+        read_domains(tmp_path / "d.safetensors")
+
+
+def test_the_largest_comes_first(vectors):
+    weights = fit_domains(vectors, 3, components=5, steps=150, seed=0).mixture.gaussians.weights
+    np.testing.assert_allclose(weights, [0.5, 0.3, 0.2], atol=0.01)
+
+
+def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
+    """One Gaussian's ellipse is that of the rows' own mean and covariance."""
+    found = fit_domains(vectors, 1, components=5, steps=150, seed=0)
+    places = found.projection.place(vectors)[:, :2].astype(np.float64)
+    apart = found.ellipses()[0] - places.mean(axis=0)
+    covariance = np.cov(places.T, bias=True)
+    far = np.einsum("nd,de,ne->n", apart, np.linalg.inv(covariance), apart)
+    np.testing.assert_allclose(np.sqrt(far), 2.0, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("components", "n"), [(0, 12), (50, 12), (3, 3)])
+def test_components_are_limited_by_rows_and_dimensions(vectors, components, n):
+    found = fit_domains(vectors, 2, components=components, steps=20, seed=0)
+    assert len(found.projection.axes) == n
+
+
+def test_two_units_make_one_component(vectors):
+    found = fit_domains(vectors[:2], 2, components=50, steps=20, seed=0)
+    assert np.isfinite(found.shares(vectors)).all()
+    assert all(np.isfinite(e).all() for e in found.ellipses())

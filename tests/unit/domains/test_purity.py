@@ -1,0 +1,51 @@
+"""Purity by the example in Manning et al. (2008), 16.3, and against scikit-learn's table."""
+
+import numpy as np
+import pytest
+
+from corpusfit.domains.baselines import at_random, by_topic
+from corpusfit.domains.proximity import proximity
+from corpusfit.domains.purity import confusion, majority, purity
+
+
+def test_the_textbooks_example():
+    """Figure 16.4: 17 points in three clusters, purity (5 + 4 + 3) / 17."""
+    clusters = [0] * 6 + [1] * 6 + [2] * 5
+    classes = [0] * 5 + [1] + [0, 1, 1, 1, 1, 2] + [0, 0, 2, 2, 2]
+    counts = confusion(np.array(clusters), np.array(classes), 3, 3)
+    assert purity(counts) == pytest.approx(12 / 17)
+    assert majority(counts).tolist() == [0, 1, 2]
+
+
+def test_counts_are_scikit_learns():
+    from sklearn.metrics.cluster import contingency_matrix
+
+    rng = np.random.default_rng(0)
+    clusters, domains = rng.integers(4, size=200), rng.integers(3, size=200)
+    theirs = contingency_matrix(domains, clusters).T
+    np.testing.assert_array_equal(confusion(clusters, domains, 4, 3), theirs)
+
+
+def test_at_random_the_purity_is_near_the_largest_share():
+    domains = np.repeat(np.arange(5), 2_000)
+    counts = confusion(at_random(10_000, 5, 0), domains, 5, 5)
+    assert 0.2 < purity(counts) < 0.23  # the paper's Table 1 has 15.08 with unequal domains
+
+
+def test_topics_of_words_that_never_meet():
+    texts = ["cell kinase assay protein"] * 30 + ["market bank bond share"] * 30
+    of = by_topic(texts, 2, 0)
+    assert set(of[:30]).isdisjoint(of[30:])
+
+
+def test_proximity_is_the_cosine_of_means():
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    rng = np.random.default_rng(0)
+    vectors, domains = rng.normal(size=(60, 8)), np.repeat([0, 1, 2], 20)
+    means = np.stack([vectors[domains == i].mean(axis=0) for i in range(3)])
+    np.testing.assert_allclose(proximity(vectors, domains, 3), cosine_similarity(means), atol=1e-12)
+
+
+def test_texts_without_a_word_in_common_have_one_topic():
+    assert by_topic(["蛋白質 結合", "市場 株式"], 2, 2**40).tolist() == [0, 0]

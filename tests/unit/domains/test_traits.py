@@ -1,0 +1,34 @@
+"""Traits and characteristic words, by hand and against scipy."""
+
+import numpy as np
+import pytest
+
+from corpusfit.domains.traits import own_words, traits
+
+
+def test_traits_are_counted_by_text():
+    found = traits(["What is 5 % of it?", "the cell divides", "She left.", "Where?"])
+    assert found.texts == 4
+    assert found.words == (5 + 3 + 2 + 1) / 4
+    assert (found.numbers, found.pronouns, found.questions) == (0.25, 0.5, 0.5)
+    assert found.pronouns_or_questions == 0.75
+
+
+def test_traits_of_no_text_are_zero():
+    assert traits([]).words == 0.0
+
+
+def test_own_words_are_those_that_diverge_most():
+    """Against scipy's parts of the divergence."""
+    from scipy.special import rel_entr
+
+    texts = ["cell bank", "cell assay", "bank market", "bank share"]
+    found = own_words(texts, np.array([0, 0, 1, 1]), 2)
+    assert found == [["cell"], ["bank"]]
+    parts = rel_entr(np.array([2, 1]) / 4, np.array([2, 3]) / 8)
+    assert parts[0] == pytest.approx(0.5 * np.log(2))
+    assert parts[0] > parts[1]
+
+
+def test_a_cluster_without_texts_has_no_words():
+    assert own_words(["a cell", "a cell"], np.array([0, 0]), 2)[1] == []

@@ -1,0 +1,48 @@
+"""Correlation within groups against scipy on centred values, and p against enumeration."""
+
+import numpy as np
+import pytest
+
+from corpusfit.evaluation.correlation import correlation_within
+
+stats = pytest.importorskip("scipy.stats", reason="the extra train is not installed")
+
+
+def test_a_correlation_between_groups_does_not_count():
+    """Simpson's paradox: r is near 1 overall, and -1 within each group."""
+    x = [1.0, 2.0, 3.0, 11.0, 12.0, 13.0]
+    y = [3.0, 2.0, 1.0, 13.0, 12.0, 11.0]
+    assert stats.pearsonr(x, y).statistic > 0.9
+    found = correlation_within("aaabbb", x, y)
+    assert (found.n, found.groups) == (6, 2)
+    assert found.pearson == pytest.approx(-1)
+    # of 3! * 3! permutations, two have as large a correlation
+    assert found.p == pytest.approx(2 / 36, abs=0.01)
+
+
+def test_it_is_scipys_correlation_of_centred_values():
+    rng = np.random.default_rng(4)
+    groups = np.repeat([0, 1, 2], [4, 6, 5])
+    x, y = rng.normal(size=(2, 15)) + 10 * groups
+    centred = [v - np.bincount(groups, v)[groups] / np.bincount(groups)[groups] for v in (x, y)]
+    found = correlation_within(groups.tolist(), x, y)
+    assert found.pearson == pytest.approx(stats.pearsonr(*centred).statistic)
+    assert 0.01 < found.p < 1
+
+
+def test_the_order_and_groups_of_one_have_no_effect():
+    x, y = [1.0, 5.0, 2.0, 9.0, 3.0], [2.0, 1.0, 4.0, 7.0, 3.0]
+    plain = correlation_within("aabab", x, y)
+    alone = correlation_within("aababc", [*x, 50.0], [*y, 90.0])
+    assert alone.n == plain.n == 5
+    assert alone.pearson == pytest.approx(plain.pearson)
+    other = correlation_within("babaa", x[::-1], y[::-1])
+    assert other.pearson == pytest.approx(plain.pearson)
+
+
+@pytest.mark.parametrize(
+    ("groups", "x"),
+    [("abc", [1.0, 2.0, 3.0]), ("aab", [1.0, 2.0, 9.0]), ("aaa", [2.0, 2.0, 2.0]), ("", [])],
+)
+def test_too_few_or_constant_values_have_no_correlation(groups, x):
+    assert correlation_within(groups, x, x) is None

@@ -1,0 +1,297 @@
+"""Likelihoods of causal models: bits per byte and few-shot labels, against plain loops."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from corpusfit.core.errors import EmptyInputError, InputError, ModelError, UsageError
+from corpusfit.embed.hardware import Hardware
+from corpusfit.evaluation import likelihood
+from corpusfit.evaluation.answering import answer_task
+from corpusfit.evaluation.likelihood import open_decoder
+from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
+from corpusfit.evaluation.reading import read_task
+from corpusfit.training.adapters import Base, add_adapter, save_adapter
+from corpusfit.training.models import fingerprint
+from corpusfit.training.plan import AdapterPlan
+
+torch = pytest.importorskip("torch", reason="the extra train is not installed")
+transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
+
+CPU = Hardware("cpu", "fp32", 64)
+WORDS = ["kinase", "inhibitor", "affinity", "shares", "market", "results", "café", "東京"]
+LABELS = ["é", "why", "zed zed"]
+
+
+def texts(n, seed, most=30):
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(1, most))) for _ in range(n)]
+
+
+@pytest.fixture(scope="module")
+def opened(tiny_gpt):
+    """The model and tokenizer, opened by transformers."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(tiny_gpt).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(tiny_gpt)
+
+
+def plan_of(model, *settings):
+    given = [f"model.name={model}", "finetune.device=cpu", *settings]
+    return EvaluatePlan().with_overrides(given).check()
+
+
+def read(path, kind):
+    return read_task(str(path), TaskPlan(kind=kind), seed=0)
+
+
+def log_likelihood(model, ids, at):
+    """The log-likelihood of the token at a place, from those before it alone."""
+    with torch.no_grad():
+        logits = model(torch.tensor([ids[:at]])).logits[0, -1].double()
+    return float(logits.log_softmax(-1)[ids[at]])
+
+
+def test_bits_are_those_of_the_loss_of_transformers(tiny_gpt, opened, jsonl):
+    model, tokenizer = opened
+    own = texts(12, 2)
+    outcome = answer_task(
+        read(jsonl("held.jsonl", own), "language_modelling"), plan_of(tiny_gpt), seed=0
+    )
+    bits = []
+    for text in own:
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]]])
+        with torch.no_grad():
+            loss = model(ids, labels=ids).loss
+        bits.append(float(loss) * (ids.shape[1] - 1) / math.log(2))
+    np.testing.assert_allclose(outcome.predicted["test"], bits, rtol=1e-5)
+    per_byte = sum(bits) / sum(len(text.encode()) for text in own)
+    score = outcome.scores["test"]["neg_bits_per_byte"]
+    assert score == pytest.approx(-per_byte, rel=1e-5)
+
+
+@pytest.mark.parametrize("length", [7, 8, 9, 16, 17, 40])
+def test_long_texts_are_read_in_windows_that_predict_each_token_once(tiny_gpt, opened, length):
+    model, _ = opened
+    decoder = open_decoder(str(tiny_gpt), CPU, 8)
+    tokens = np.random.default_rng(length).integers(1, 250, length).tolist()
+    whole = [0, *tokens]
+    expected = 0.0
+    for at in range(1, len(whole)):
+        end = min(-(-at // 8) * 8, length)  # the last token that its window predicts
+        expected += log_likelihood(model, whole[max(0, end - 8) :], at - max(0, end - 8))
+    windows = list(decoder.windows(tokens))
+    assert sum(predicted for _, predicted in windows) == length
+    assert max(len(ids) for ids, _ in windows) <= 9
+    assert decoder.log_likelihoods(windows).sum() == pytest.approx(expected, rel=1e-5)
+
+
+def test_batches_change_nothing_but_rounding(tiny_gpt, jsonl, monkeypatch):
+    task = read(jsonl("held.jsonl", texts(20, 3)), "language_modelling")
+    found = []
+    for tokens in (1, 100, 4_096):
+        monkeypatch.setattr(likelihood, "_AT_ONCE", tokens)
+        plan = plan_of(tiny_gpt, "likelihood.context=24")
+        found.append(answer_task(task, plan, seed=0).predicted["test"])
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
+
+
+def write_topics(folder, jsonl):
+    for split, n, seed in (("train", 20, 4), ("dev", 2, 5), ("test", 10, 6)):
+        own = texts(n, seed, most=6)
+        rows = [{"text": t, "label": LABELS[i % 3]} for i, t in enumerate(own)]
+        jsonl(f"{folder}/{split}.jsonl", rows)
+    return folder
+
+
+@pytest.fixture
+def topics(jsonl, tmp_path):
+    write_topics(tmp_path / "topics", jsonl)
+    return tmp_path / "topics"
+
+
+def test_labels_are_compared_by_their_likelihood_per_byte(tiny_gpt, opened, topics):
+    model, tokenizer = opened
+    task = read(topics, "few_shot")
+    outcome = answer_task(task, plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
+    expected = []
+    for text in task.test.texts():
+        scores = []
+        for label in task.labels:
+            prompt = tokenizer(f"Text: {text}\nLabel:")["input_ids"]
+            ids = tokenizer(f"Text: {text}\nLabel: {label}")["input_ids"]
+            nats = sum(log_likelihood(model, ids, at) for at in range(len(prompt), len(ids)))
+            scores.append(nats / len(label.encode()))
+        expected.append(int(np.argmax(scores)))
+    assert len(set(expected)) > 1
+    assert outcome.predicted["test"] == expected
+    gold = task.test.flat
+    assert outcome.scores["test"]["accuracy"] == pytest.approx(np.mean(gold == expected))
+
+
+def test_the_seed_draws_the_examples_of_the_prompt(tiny_gpt, topics, monkeypatch):
+    task, seen = read(topics, "few_shot"), []
+    asked = likelihood.Decoder.tokens
+
+    def tokens(self, texts):
+        seen.append(texts[0])
+        return asked(self, texts)
+
+    monkeypatch.setattr(likelihood.Decoder, "tokens", tokens)
+    plan = plan_of(tiny_gpt, "likelihood.shots=3", r"likelihood.template={text}\n= {label}")
+    outcomes = [answer_task(task, plan, seed=seed) for seed in (0, 0, 1)]
+    prompts = [seen[i * len(seen) // 3] for i in range(3)]
+    assert prompts[0] == prompts[1] != prompts[2]
+    assert outcomes[0].predicted == outcomes[1].predicted
+    rows = {
+        f"{t}\n= {task.labels[n]}"
+        for t, (n,) in zip(task.train.texts(), task.train.labels, strict=True)
+    }
+    *shown, last = prompts[0].split("\n\n")
+    assert len(set(shown)) == 3
+    assert rows.issuperset(shown)
+    assert last == f"{task.dev.texts()[0]}\n="
+
+
+def test_a_long_prompt_loses_its_beginning_and_is_counted(tiny_gpt, opened, topics):
+    model, tokenizer = opened
+    task = read(topics, "few_shot")
+    plan = plan_of(tiny_gpt, "likelihood.shots=2", "likelihood.context=14")
+    outcome = answer_task(task, plan, seed=0)
+    assert outcome.truncated == {"dev": 2, "test": 10}
+    expected = []
+    for text in task.test.texts():
+        wholes = [
+            tokenizer(f"\nText: {text}\nLabel: {label}")["input_ids"] for label in task.labels
+        ]
+        n = len(tokenizer(f"\nText: {text}\nLabel:")["input_ids"])
+        ends = [(ids[-15:], min(15, len(ids)) - (len(ids) - n)) for ids in wholes]
+        nats = [sum(log_likelihood(model, e, at) for at in range(b, len(e))) for e, b in ends]
+        expected.append(
+            int(np.argmax([x / len(y.encode()) for x, y in zip(nats, task.labels, strict=True)]))
+        )
+    assert outcome.predicted["test"] == expected
+
+
+@pytest.mark.parametrize("kind", ["lora", "pfeiffer"])
+def test_an_adapter_is_opened_on_its_base(kind, tiny_gpt, opened, tmp_path):
+    model, tokenizer = copy.deepcopy(opened[0]), opened[1]
+    plan = AdapterPlan(kind, save="apart")
+    add_adapter(model, plan, seed=0)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(0, 0.5)
+    save_adapter(model, tokenizer, plan, Base(str(tiny_gpt), fingerprint(tiny_gpt)), tmp_path)
+    ids = [0, 40, 50, 60, 70]
+    expected = log_likelihood(model.eval(), ids, 4)
+    found = open_decoder(str(tmp_path), CPU, None).log_likelihoods([(ids, 1)])
+    assert found[0] == pytest.approx(expected, rel=1e-4)
+    assert abs(log_likelihood(opened[0], ids, 4) - expected) > 0.1
+
+
+def test_a_model_that_is_not_causal_is_refused(tiny_lm, jsonl):
+    task = read(jsonl("held.jsonl", texts(2, 2)), "language_modelling")
+    with pytest.raises(ModelError, match=r"model\.name.*attention is not causal.*gpt2"):
+        answer_task(task, plan_of(tiny_lm), seed=0)
+
+
+def test_a_tokenizer_without_a_first_token_is_refused(tiny_gpt, tmp_path, jsonl):
+    import shutil
+
+    folder = shutil.copytree(tiny_gpt, tmp_path / "endless")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    for name in ("bos_token", "eos_token", "unk_token"):
+        config.pop(name, None)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "special_tokens_map.json").unlink(missing_ok=True)
+    with pytest.raises(ModelError, match="bos_token"):
+        open_decoder(str(folder), CPU, None)
+
+
+def test_a_model_without_a_limit_reads_as_much_as_is_asked(tmp_path, tiny_gpt):
+    config = transformers.MambaConfig(
+        vocab_size=400, hidden_size=16, num_hidden_layers=1, state_size=4
+    )
+    torch.manual_seed(0)
+    model = transformers.MambaForCausalLM(config).eval()
+    model.save_pretrained(tmp_path)
+    for path in tiny_gpt.glob("tokenizer*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert open_decoder(str(tmp_path), CPU, None, most=2_048).context == 2_048
+    assert open_decoder(str(tmp_path), CPU, 4_096).context == 4_096
+    decoder = open_decoder(str(tmp_path), CPU, 8)
+    sequences = [([0, 5, 9, 7], 3), ([0, 3], 1)]
+    expected = [sum(log_likelihood(model, s, at) for at in range(1, len(s))) for s, _ in sequences]
+    np.testing.assert_allclose(decoder.log_likelihoods(sequences), expected, rtol=1e-4)
+
+
+def test_plain_text_is_read_from_files_and_folders(tmp_path, jsonl):
+    (tmp_path / "held.txt").write_text("One text\nof two lines.\n\nAnother.\n")
+    task = read(tmp_path / "held.txt", "language_modelling")
+    assert task.test.texts() == ["One text\nof two lines.", "Another."]
+    assert (len(task.train), len(task.dev)) == (0, 0)
+    jsonl("task/dev.jsonl", ["a b", "c"])
+    jsonl("task/test.jsonl", ["d", "", {"other": "e"}])
+    task = read(tmp_path / "task", "language_modelling")
+    assert (task.dev.texts(), task.test.texts()) == (["a b", "c"], ["d"])
+    assert task.notes[0].startswith("2 of 3 rows of test")
+
+
+def test_text_that_is_missing_is_an_error(tmp_path, jsonl):
+    with pytest.raises(EmptyInputError, match="text_field"):
+        read(jsonl("empty.jsonl", ["", " "]), "language_modelling")
+    with pytest.raises(EmptyInputError, match="test"):
+        read(jsonl("none.jsonl", []), "language_modelling")
+    jsonl("task/train.jsonl", ["a"])
+    with pytest.raises(InputError, match="named test"):
+        read(tmp_path / "task", "language_modelling")
+
+
+@pytest.mark.parametrize("template", ["{text}", "{label} {text}", "{text} {label}.", "{label}"])
+def test_a_template_has_a_text_and_ends_with_the_label(template):
+    with pytest.raises(UsageError, match=r"likelihood\.template"):
+        plan_of("gpt", f"likelihood.template={template}")
+
+
+def test_more_examples_than_there_are_is_an_error(tiny_gpt, topics):
+    with pytest.raises(UsageError, match=r"likelihood\.shots.*0 to 20.*21"):
+        answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=21"), seed=0)
+
+
+@pytest.mark.slow
+def test_figures_are_those_of_lm_eval(tiny_gpt, topics, jsonl, tmp_path, offline):
+    """Bits per byte in several windows, and the likelihoods of labels by bytes."""
+    lm_eval = pytest.importorskip("lm_eval", reason="lm-eval is not installed")
+    from lm_eval.tasks import TaskManager
+
+    held = jsonl("held.jsonl", [*texts(5, 2), *texts(3, 3, most=300)])
+    common = "dataset_path: json\ntest_split: test\ndataset_kwargs:\n  data_files:\n    test: "
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks/bits.yaml").write_text(
+        f"task: bits\n{common}{held}\noutput_type: loglikelihood_rolling\n"
+        'doc_to_text: ""\ndoc_to_target: "{{text}}"\nmetric_list:\n  - metric: bits_per_byte\n'
+    )
+    (tmp_path / "tasks/labels.yaml").write_text(
+        f"task: labels\n{common}{topics}/test.jsonl\noutput_type: multiple_choice\n"
+        'doc_to_text: "Text: {{text}}\\nLabel:"\ndoc_to_target: label\n'
+        f"doc_to_choice: {json.dumps(LABELS)}\nmetric_list:\n  - metric: acc_bytes\n"
+    )
+    found = lm_eval.simple_evaluate(
+        model="hf",
+        model_args={"pretrained": str(tiny_gpt), "device": "cpu", "dtype": "float32"},
+        tasks=["bits", "labels"],
+        task_manager=TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False),
+        bootstrap_iters=0,
+    )["results"]
+    bits = answer_task(read(held, "language_modelling"), plan_of(tiny_gpt), seed=0)
+    labels = answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
+    expected = -found["bits"]["bits_per_byte,none"]
+    assert bits.scores["test"]["neg_bits_per_byte"] == pytest.approx(expected, rel=1e-5)
+    assert labels.scores["test"]["accuracy"] == pytest.approx(found["labels"]["acc_bytes,none"])

@@ -1,0 +1,85 @@
+"""Overlap between splits, against counts by hand."""
+
+from __future__ import annotations
+
+import json
+
+from corpusfit.evaluation.overlaps import Overlap, split_overlaps
+from corpusfit.evaluation.task import Examples, Task
+from corpusfit.text.same_text import text_keys
+
+
+def texts(*rows):
+    return Examples([[t] for t, _ in rows], [[n] for _, n in rows])
+
+
+TASK = Task(
+    "t",
+    "classification",
+    ("a", "b", "c"),
+    2,
+    texts(("One two.", 0), ("one  TWO", 1), ("One two.", 0), ("three", 0), ("four", 1)),
+    texts(("three", 0), ("<< Three >>", 1), ("five", 0)),
+    texts(("one, two!", 2), ("One two.", 1), ("five", 0), ("six", 0)),
+)
+
+
+def test_counts():
+    found = split_overlaps(TASK)
+    assert found.between == (
+        Overlap("dev", "train", 3, shared=2, identical=1, relabelled=1),
+        Overlap("test", "train", 4, shared=2, identical=1, relabelled=1),
+        Overlap("test", "dev", 4, shared=1, identical=1, relabelled=0),
+    )
+    assert found.duplicates == (
+        Overlap("train", "train", 5, shared=2, identical=1, relabelled=1),
+        Overlap("dev", "dev", 3, shared=1, identical=0, relabelled=1),
+        Overlap("test", "test", 4, shared=1, identical=0, relabelled=1),
+    )
+
+
+def test_notes_and_values():
+    found = split_overlaps(TASK)
+    notes = found.notes()
+    assert len(notes) == 6
+    for figure in ("dev: 2 of 3 texts (66.7 %)", "in train", "1 exact", "1 with another label"):
+        assert figure in notes[0]
+    assert notes[1].startswith("test: 2 of 4 texts (50.0 %)")
+    assert notes[3].startswith("train: 2 of 5 texts (40.0 %)")
+    values = json.loads(json.dumps(found.as_dict()))
+    assert values["between"][0] == {
+        "split": "dev",
+        "within": "train",
+        "examples": 3,
+        "shared": 2,
+        "identical": 1,
+        "relabelled": 1,
+        "share": 2 / 3,
+    }
+    assert len(values["duplicates"]) == 3
+
+
+def test_none():
+    apart = Task("t", "classification", ("a",), 1, texts(("x", 0)), texts(("y", 0)), texts())
+    found = split_overlaps(apart)
+    assert found.notes() == []
+    assert found.between[2].share == 0.0
+    assert str(found.between[0]).startswith("dev: 0 of 1 texts (0.0 %)")
+    assert "exact" not in str(found.between[0])
+
+
+def test_sentences_by_their_words_and_tags():
+    one, other = (
+        Examples([["IL", "2", "."]], [[1, 2, 0]]),
+        Examples([["IL2"], ["il", "2"]], [[1], [1, 2]]),
+    )
+    found = split_overlaps(Task("t", "tagging", ("O", "B-X", "I-X"), 3, one, other, one))
+    assert found.between[0] == Overlap("dev", "train", 2, shared=2, identical=0, relabelled=2)
+    assert found.between[1] == Overlap("test", "train", 1, shared=1, identical=1, relabelled=0)
+
+
+def test_keys_of_normalised_texts():
+    keys = text_keys(["A b", "ab.", "a c", "\ud800", "« Straße_9 »!", "strasse9"])
+    assert keys[0] == keys[1]
+    assert keys[4] == keys[5]
+    assert len(set(keys.tolist())) == 4

@@ -1,0 +1,353 @@
+"""Significance tests against scipy and closed forms, and their error rates on simulated data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from corpusfit.evaluation import resampling
+from corpusfit.evaluation.metrics import accuracy, from_counts
+from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.significance import (
+    Comparison,
+    average_gain,
+    compare,
+    correlation,
+    holm,
+    interval,
+    mark,
+    paired_difference,
+    spread,
+    verdict,
+)
+from corpusfit.evaluation.task import Examples
+
+LABELS = ("a", "b", "c")
+MACRO = partial(from_counts, "macro_f1")
+
+
+def counted(gold, answers):
+    """Tallies by seed of predictions [seeds, n]."""
+    examples = Examples([["a text"]] * len(gold), gold[:, None].tolist())
+    return [load("classification").tally(LABELS, examples, a.astype(np.int32)) for a in answers]
+
+
+def drawn(seed, n, seeds, right, base_right):
+    """Tallies of two models with given probabilities of a correct prediction."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, 3, n).astype(np.int32)
+    difficulty = rng.normal(0, 0.15, n)  # the same for both models
+
+    def model(share):
+        of_seed = rng.normal(0, 0.02, (seeds, 1))
+        is_right = rng.random((seeds, n)) < share + difficulty + of_seed
+        return counted(gold, np.where(is_right, gold, (gold + 1) % 3))
+
+    return model(right), model(base_right)
+
+
+def scores(tallies_by_seed, name):
+    return np.array([float(from_counts(name, t.sum(0))) for t in tallies_by_seed])
+
+
+def test_spread_is_the_mean_and_the_deviation_of_a_sample():
+    assert spread([1.0, 2.0, 4.0]) == (pytest.approx(7 / 3), pytest.approx(math.sqrt(7 / 3)))
+    assert spread([0.5]) == (0.5, None)
+    assert spread([0.5, 0.5]) == (0.5, 0.0)
+
+
+def test_the_interval_of_a_paired_difference_is_students():
+    ours, base = np.array([3.1, 2.9, 3.4, 3.3]), np.array([2.8, 2.7, 3.3, 2.9])
+    mean, sd = np.mean(ours - base), np.std(ours - base, ddof=1)
+    half = 3.182446305 * sd / math.sqrt(4)  # t of 3 degrees of freedom in any table
+    assert paired_difference(ours, base) == pytest.approx((mean, mean - half, mean + half))
+
+
+def test_the_average_gain_is_averaged_over_tasks_before_seeds():
+    base = [[0.5, 0.6, 0.7], [0.1, 0.1, 0.1, 0.9]]
+    ours = [[0.6, 0.6, 0.7], [0.1, 0.2, 0.4]]
+    gains = [0.05, 0.05, 0.15]
+    assert average_gain(ours, base) == pytest.approx((np.mean(gains), np.std(gains, ddof=1)))
+
+
+@pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
+def test_a_comparison_has_the_differences_and_their_t_test(name):
+    ours, base = drawn(0, 200, 8, 0.8, 0.75)
+    found = compare(ours, base, partial(from_counts, name), seed=0, rounds=200)
+    a, b = scores(ours, name), scores(base, name)
+    assert found.difference == pytest.approx((a - b).mean())
+    assert found.sd == pytest.approx((a - b).std(ddof=1))
+    assert found.p_seeds == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert found.low < found.difference < found.high
+    assert found.p == max(found.p_seeds, found.p_items)
+    assert (found.seeds, found.examples) == (8, 200)
+
+
+@pytest.fixture(params=["one block", "many blocks"])
+def _blocks(request, monkeypatch):
+    if request.param == "many blocks":
+        monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * 10 * 999)
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_randomisation_over_examples_is_that_of_scipy():
+    # 10 examples have 1,024 ways to swap, which scipy enumerates
+    ours, base = drawn(3, 10, 4, 0.9, 0.7)
+    a, b = (np.stack([t[:, 0, 0] for t in model], 1).mean(1) for model in (ours, base))
+    exact = stats.permutation_test(
+        (a, b), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples", vectorized=True
+    ).pvalue
+    found = compare(ours, base, accuracy, seed=1, rounds=40_000).p_items
+    assert 0.01 < exact < 0.9
+    assert found == pytest.approx(exact, abs=0.01)
+
+
+def test_randomisation_of_f1_is_that_of_all_swaps():
+    ours, base = drawn(4, 9, 3, 0.9, 0.7)
+    both = np.stack([np.stack(ours), np.stack(base)])  # [2, seeds, n, 3, C]
+    observed = abs((scores(ours, "macro_f1") - scores(base, "macro_f1")).mean())
+    as_large = 0
+    for way in range(2**9):
+        sides = np.array([way >> i & 1 for i in range(9)])
+        a, b = (both[side, :, np.arange(9)] for side in (sides, 1 - sides))  # [n, seeds, 3, C]
+        gap = (from_counts("macro_f1", a.sum(0)) - from_counts("macro_f1", b.sum(0))).mean()
+        as_large += abs(gap) >= observed - 1e-12
+    found = compare(ours, base, MACRO, seed=2, rounds=40_000).p_items
+    assert 0.01 < as_large / 2**9 < 0.9
+    assert found == pytest.approx(as_large / 2**9, abs=0.01)
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_the_interval_of_one_seed_is_the_bootstrap_of_scipy():
+    ours, _ = drawn(5, 300, 1, 0.7, 0.7)
+    right = ours[0][:, 0, 0].astype(float)
+    want = stats.bootstrap(
+        (right,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    found = interval(ours, accuracy, seed=0, rounds=20_000)
+    assert found == pytest.approx((want.low, want.high), abs=0.004)
+    narrow = interval(ours, accuracy, seed=0, rounds=20_000, level=0.5)
+    assert found[0] < narrow[0] < right.mean() < narrow[1] < found[1]
+
+
+def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples():
+    # closed form: with S seeds of different accuracy and the same difficult examples, the variance
+    # of the mean is about var_seeds / S + var_examples / n
+    rng = np.random.default_rng(6)
+    gold = np.zeros(400, np.int32)
+    share = np.array([0.5, 0.6, 0.7, 0.8, 0.5, 0.6, 0.7, 0.8])[:, None]
+    rank = rng.permutation(400) / 400  # the same examples are difficult in every seed
+    ours = counted(gold, np.where(rank < share, 0, 1))
+    low, high = interval(ours, accuracy, seed=0, rounds=20_000)
+    of_items = (rank < share).mean(0).var() / 400
+    of_seeds = share.var() / 8
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(of_items + of_seeds), rel=0.05)
+
+
+def test_equal_seeds_give_equal_results():
+    ours, base = drawn(7, 60, 3, 0.8, 0.7)
+    first = compare(ours, base, MACRO, seed=5, rounds=500)
+    assert compare(ours, base, MACRO, seed=5, rounds=500) == first
+    assert compare(ours, base, MACRO, seed=6, rounds=500) != first
+
+
+def test_sums_beyond_float32_are_exact():
+    one = np.array([[[2**24], [2**24 + 1], [2**24 + 1]]])  # an example of many pieces, one wrong
+    share = 2**24 / (2**24 + 1)
+    assert interval([one], accuracy, seed=0, rounds=3) == (share, share)
+    none = one * np.array([0, 1, 1])[:, None]
+    assert compare([one], [none], accuracy, seed=0, rounds=3).low == share
+
+
+def test_seeds_are_paired_in_order_and_further_seeds_are_ignored():
+    ours, base = drawn(9, 80, 5, 0.8, 0.7)
+    found = compare(ours, base[:3], accuracy, seed=0, rounds=100)
+    assert found == compare(ours[:3], base[:3], accuracy, seed=0, rounds=100)
+    assert found.seeds == 3
+
+
+def test_one_seed_has_no_test_over_seeds():
+    ours, base = drawn(10, 80, 1, 0.9, 0.6)
+    found = compare(ours, base, accuracy, seed=0, rounds=100)
+    assert (found.sd, found.p_seeds) == (None, None)
+    assert found.p == found.p_items
+
+
+def test_equal_predictions_are_no_difference():
+    ours, _ = drawn(11, 40, 8, 0.8, 0.8)
+    found = compare(ours, ours, MACRO, seed=0, rounds=100)
+    assert (found.difference, found.sd, found.low, found.high) == (0, 0, 0, 0)
+    assert (found.p_seeds, found.p_items, found.p) == (1, 1, 1)
+
+
+def test_equal_differences_get_a_sign_test():
+    gold = np.zeros(60, np.int32)
+    worse = np.where(np.arange(60) < 40, 0, 1)
+    for seeds in (2, 4, 8):
+        ours, base = counted(gold, [gold] * seeds), counted(gold, [worse] * seeds)
+        found = compare(ours, base, accuracy, seed=0, rounds=100)
+        signs = stats.binomtest(seeds, seeds).pvalue
+        assert found.p_seeds == pytest.approx(signs)
+
+
+def test_tallies_of_other_examples_are_refused():
+    ours, base = drawn(12, 40, 2, 0.8, 0.8)
+    with pytest.raises(ValueError, match="examples"):
+        compare(ours, [t[::-1] for t in base], accuracy, seed=0, rounds=10)
+    with pytest.raises(ValueError, match="shape"):
+        compare(ours, [t[:1] for t in base], accuracy, seed=0, rounds=10)
+
+
+def test_false_positives_are_rare():
+    ps = []
+    for trial in range(300):
+        ours, base = drawn(1_000 + trial, 80, 5, 0.7, 0.7)
+        found = compare(ours, base, MACRO, seed=trial, rounds=199)
+        ps.append((found.p_seeds, found.p_items, found.p))
+    rates = (np.array(ps) <= 0.05).mean(0)
+    most = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
+    assert rates.max() <= most
+    assert rates[2] <= rates[:2].min()
+    assert rates[2] <= 0.05
+
+
+def test_a_gain_on_this_sample_of_examples_alone_is_not_a_gain():
+    # all seeds of a model are right on the same examples, so seeds agree on a gain of the sample
+    ps = []
+    for trial in range(150):
+        rng = np.random.default_rng(5_000 + trial)
+        gold, common = np.zeros(100, np.int32), rng.normal(size=100)
+
+        def model(rng=rng, gold=gold, common=common):
+            own = 0.8 * common + 0.45 * rng.normal(size=100)
+            wrong = own + 0.4 * rng.normal(size=(8, 100)) < -0.6
+            return counted(gold, wrong.astype(np.int32))
+
+        found = compare(model(), model(), accuracy, seed=trial, rounds=199)
+        ps.append((found.p_seeds, found.p))
+    of_seeds, of_both = (np.array(ps) <= 0.05).mean(0)
+    assert of_seeds > 0.15
+    assert of_both <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 150)
+
+
+def test_the_smallest_p_of_a_randomisation_is_one_over_rounds_plus_one():
+    gold = np.zeros(200, np.int32)
+    ours, base = counted(gold, np.zeros((3, 200))), counted(gold, np.ones((3, 200)))
+    assert compare(ours, base, accuracy, seed=0, rounds=99).p_items == 1 / 100
+
+
+def test_a_difference_over_examples_alone_is_not_enough():
+    # one fine-tuning in four is far better, the others are worse: examples agree, seeds do not
+    rng = np.random.default_rng(13)
+    gold = np.zeros(500, np.int32)
+    shares = np.array([[0.99], [0.78], [0.76], [0.79]])
+    ours = counted(gold, np.where(rng.random((4, 500)) < shares, 0, 1))
+    base = counted(gold, np.where(rng.random((4, 500)) < 0.75, 0, 1))
+    found = compare(ours, base, accuracy, seed=0, rounds=2_000)
+    assert found.p_items < 0.01
+    assert found.p_seeds > 0.05
+    assert found.p == found.p_seeds
+
+
+def test_a_true_difference_is_found():
+    hits, inside = [], []
+    for trial in range(40):
+        ours, base = drawn(2_000 + trial, 250, 8, 0.80, 0.70)
+        found = compare(ours, base, MACRO, seed=trial, rounds=499)
+        hits.append(found.p <= 0.05 and found.difference > 0)
+        inside.append(found.low <= 0.1 <= found.high)
+        swapped = compare(base, ours, MACRO, seed=trial, rounds=499)
+        assert swapped.difference == pytest.approx(-found.difference)
+    assert np.mean(hits) > 0.9
+    assert np.mean(inside) > 0.8
+
+
+def test_holm_by_hand():
+    # four tests: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 is raised to the one before it
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.01, None, 0.04, 0.03, 0.005]) == [
+        *(pytest.approx(0.03), None, pytest.approx(0.06)),
+        *(pytest.approx(0.06), pytest.approx(0.02)),
+    ]
+    assert holm([0.7, 0.8]) == [1.0, 1.0]
+    assert holm([0.02, 0.02]) == [0.04, 0.04]
+    assert holm([0.3]) == [0.3]
+    assert holm([None, None]) == [None, None]
+    assert holm([]) == []
+
+
+def test_holm_rejects_as_the_step_down_procedure():
+    rng = np.random.default_rng(14)
+    for _ in range(50):
+        ps = rng.random(7) ** 3
+        rejected = np.zeros(7, bool)
+        for rank, place in enumerate(np.argsort(ps)):
+            if ps[place] > 0.05 / (7 - rank):
+                break
+            rejected[place] = True
+        assert [p <= 0.05 for p in holm(ps.tolist())] == rejected.tolist()
+
+
+SURE = Comparison(0.012, 0.004, 0.004, 0.02, 0.002, 0.001, 0.002, 8, 500)
+
+
+@pytest.mark.parametrize(
+    ("difference", "p", "words"),
+    [
+        (0.0123, 0.003, "better by 1.2 points (p = 0.003)"),
+        (0.0123, 0.0001, "better by 1.2 points (p < 0.001)"),
+        (-0.25, 0.049, "worse by 25.0 points (p = 0.049)"),
+        (0.0003, 0.012, "better by 0.03 points (p = 0.012)"),
+        (0.003, 0.41, "no difference shown (+0.3 points, p = 0.41)"),
+        (-0.003, 0.0500, "no difference shown (-0.3 points, p = 0.050)"),
+        (0.5, 1.0, "no difference shown (+50.0 points, p = 1.00)"),
+        (0.0, 1.0, "no difference shown (+0.00 points, p = 1.00)"),
+        (0.0999, 0.0499, "better by 10.0 points (p = 0.050)"),
+    ],
+)
+def test_a_verdict_in_words(difference, p, words):
+    assert verdict(dataclasses.replace(SURE, difference=difference), p) == words
+
+
+def test_marks_agree_with_verdicts():
+    worse = dataclasses.replace(SURE, difference=-0.01)
+    assert [mark(SURE, p) for p in (0.001, 0.05, 0.9)] == ["*", "", ""]
+    assert [mark(worse, p) for p in (0.049, 0.05)] == ["†", ""]
+    assert mark(SURE, 0.02, level=0.01) == ""
+
+
+def test_a_verdict_warns_about_a_single_seed():
+    found = verdict(dataclasses.replace(SURE, sd=None, p_seeds=None, seeds=1), 0.003)
+    assert found.startswith("better by 1.2 points (p = 0.003); one seed")
+    assert verdict(SURE, 0.03, level=0.01).startswith("no difference shown")
+
+
+def test_correlation_is_that_of_scipy():
+    rng = np.random.default_rng(15)
+    x = rng.normal(size=12)
+    y = -x + rng.normal(size=12)
+    found = correlation(x.tolist(), y.tolist())
+    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
+    assert found.n == 12
+    assert (found.pearson, found.pearson_p) == pytest.approx(tuple(pearson))
+    assert found.spearman == pytest.approx(spearman.statistic)
+    assert found.spearman_p == pytest.approx(spearman.pvalue, abs=0.02)
+    assert correlation(x.tolist(), y.tolist()) == found
+
+
+def test_three_observations_are_never_significant():
+    found = correlation([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    assert found.spearman == pytest.approx(1)
+    assert found.spearman_p == pytest.approx(2 / 6)  # two of six orders are as extreme
+
+
+@pytest.mark.parametrize("x", [[], [1.0, 2.0], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3]])
+def test_too_few_or_constant_values_have_no_correlation(x):
+    y = [1.0, 2.0, 3.0][: len(x)]
+    assert correlation(x, y) is None
+    assert correlation(y, x) is None

@@ -1,0 +1,62 @@
+"""Every chart is a valid Vega-Lite specification with its data inside."""
+
+import json
+
+import pytest
+
+from corpusfit.reporting import charts, selection_charts
+from corpusfit.reporting.vega import as_png, as_svg
+
+SELECTION = {
+    "sources": [
+        {"name": "<b>.jsonl", "segments": 6, "tokens": 60, "selected": 3},
+        {"name": "b.jsonl", "segments": 4, "tokens": 40, "selected": 1},
+    ],
+    "cuts": {"threshold": [2.0, 1.0], "own": 1},
+    "scores": {"bins": [0.0, 1.0, 2.0], "sources": [[3, 3], [4, 0]], "target": [0, 5]},
+    "examples": [
+        {"selected": True, "source": "b.jsonl", "score": 1.5, "text": "<script>bad()</script>"}
+    ],
+    "targets": [{"score": 1.0, "text": "a text of the task"}],
+    "map": {"corpus": [[0.1, 0.2]], "target": [[0.3, 0.4]]},
+}
+MEAN = {"column": "auto", "size": 100, "mean": 50.0, "low": 40.0, "high": 60.0}
+CHARTS = {
+    "scores": (selection_charts.scores_chart, SELECTION),
+    "composition": (selection_charts.composition_chart, SELECTION),
+    "map": (selection_charts.map_chart, SELECTION),
+    "training": (
+        charts.training_chart,
+        [{"model": "m", "text": "task", "step": s, "loss": 3.0 - s} for s in range(3)],
+        "Loss",
+        "text",
+    ),
+    "results": (charts.results_chart, [MEAN, {**MEAN, "column": "base"}], "chemprot"),
+    "curve": (charts.curve_chart, [MEAN, {**MEAN, "size": 1_000}], "chemprot"),
+    "overlap": (
+        charts.squares_chart,
+        [{"one": "a", "other": "b", "share": 0.25}],
+        "Overlap",
+        "Share of a that b also contains.",
+        ("one", "of"),
+        ("other", "in"),
+    ),
+    "shares": (charts.shares_chart, [{"run": "a", "source": "s", "share": 1.0}]),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_chart_is_drawn_and_escaped(name):
+    chart, *arguments = CHARTS[name]
+    spec = chart(*arguments)
+    drawn = as_svg(spec)
+    assert spec["title"] in drawn
+    assert spec["description"]
+    assert "<script" not in drawn
+    assert "<b>" not in drawn
+    json.dumps(spec, allow_nan=False)
+
+
+def test_png_is_a_png():
+    chart, *arguments = CHARTS["overlap"]
+    assert as_png(chart(*arguments)).startswith(b"\x89PNG")

@@ -1,0 +1,20 @@
+"""The job that compiles a method's kernels: afterwards a fit and a score compile nothing."""
+
+import pytest
+
+from corpusfit.core.plan import MethodPlan
+from corpusfit.core.types import text_array
+from corpusfit.kernels.compiling import noticed_by
+from corpusfit.scoring import registry
+from corpusfit.selection.compile_job import CompileKernels
+
+
+@pytest.mark.parametrize("name", ["moore_lewis", "dsir"])
+def test_a_method_on_words_is_compiled(name):
+    CompileKernels().start()(MethodPlan(name))
+    method = registry.build(name, {})
+    texts = text_array([f"word{i} and more of {i % 7} words" for i in range(40)])
+    heard = []
+    with noticed_by(lambda: heard.append(1)):
+        method.fit(texts, texts, seed=1).score(texts)
+    assert not heard

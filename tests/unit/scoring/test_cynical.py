@@ -1,0 +1,189 @@
+"""`cynical` against its definition in plain Python, and its order against one text at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from corpusfit.core.types import text_array
+from corpusfit.kernels.cynical import WORDLESS
+from corpusfit.kernels.tokens import reference
+from corpusfit.scoring import registry
+from corpusfit.scoring.round_scorer import RoundScorer
+from corpusfit.scoring.rounds import Round, order_scores
+
+OF_TASK = "kinase binds the receptor and inhibits growth of cells in mice with a ligand"
+OF_OTHERS = "shares fell as investors sold the bonds of a bank in quarterly results"
+WORDS, OTHER = OF_TASK.split(), OF_OTHERS.split()
+
+
+def prose(seed, n, words, most=30):
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(words, k=draw.randint(1, most))) for _ in range(n)]
+
+
+TARGET = prose(1, 30, WORDS)
+CORPUS = prose(2, 120, WORDS + OTHER) + prose(3, 60, OTHER) + ["", "?!", "kinase " * 700]
+
+
+def pairs_of(tokens):
+    return list(itertools.pairwise(tokens))
+
+
+def features_of(tokens, weight):
+    return Counter(tokens) + (Counter(pairs_of(tokens)) if weight else Counter())
+
+
+def weights_of(target, weight):
+    single, double = Counter(), Counter()
+    for text in target:
+        single.update(reference(text))
+        double.update(pairs_of(reference(text)))
+    shares = {v: n / single.total() for v, n in single.items()}
+    return shares | {v: weight * n / double.total() for v, n in double.items() if weight}
+
+
+def gain(tokens, weights, taken, words, weight):
+    """Axelrod (2017), with pairs, for one text."""
+    counts = features_of(tokens, weight)
+    known = [(v, c) for v, c in counts.items() if v in weights]
+    fall = sum(weights[v] * math.log((taken[v] + c) / taken[v]) for v, c in known)
+    scale = sum(weights.values())
+    return (fall - scale * math.log((words + len(tokens)) / words)) / len(tokens)
+
+
+def in_plain_python(target, corpus, weight, start, budgets):
+    """The numbers of the texts in the order of taking, and the number of each one's round."""
+    weights = weights_of(target, weight)
+    texts = [reference(t) for t in corpus]
+    total, n = Counter(), sum(map(len, texts))
+    for tokens in texts:
+        total.update(features_of(tokens, weight))
+    taken, words, done = {v: c * start for v, c in total.items()}, n * start, 0
+    left, order = list(range(len(texts))), []
+    for number, budget in enumerate(budgets, start=1):
+        found = {
+            i: gain(texts[i], weights, taken, words, weight) if texts[i] else -math.inf
+            for i in left
+        }
+        held, more = Counter(), 0
+        for i in sorted(left, key=lambda i: (-np.float32(found[i]), i)):
+            if done + more + len(texts[i]) > budget:
+                break
+            order.append((i, number))
+            left.remove(i)
+            held.update(features_of(texts[i], weight))
+            more += len(texts[i])
+        for v, c in held.items():
+            taken[v] += c
+        words, done = words + more, done + more
+    return order
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_gains_follow_the_definition(weight):
+    method = registry.corpus_method("cynical", {"pairs": weight})
+    features = method.learn(text_array(TARGET))
+    counted = features.count(text_array(CORPUS))
+    n = int(counted.words.sum())
+    sums = np.zeros(len(features.weights), np.int64)
+    counted.add(np.ones(len(CORPUS), np.bool_), sums)
+    found = method.begin(sums, n).gains(features)(counted)
+    weights, total = weights_of(TARGET, weight), Counter()
+    for text in CORPUS:
+        total.update(features_of(reference(text), weight))
+    taken = {v: c * method.start for v, c in total.items()}
+    for text, ours in zip(CORPUS, found, strict=True):
+        tokens = reference(text)
+        if not tokens:
+            assert ours == WORDLESS
+            continue
+        theirs = gain(tokens, weights, taken, n * method.start, weight)
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 60])
+def test_the_order_is_that_of_plain_python(rounds):
+    method = registry.corpus_method("cynical", {"pairs": 0.3, "rounds": rounds, "start": 0.2})
+    ((_, scores),) = method.score_corpus(
+        [(0, text_array(CORPUS))], text_array(TARGET), None, seed=0
+    )
+    budgets = method.budgets(sum(len(reference(t)) for t in CORPUS))
+    expected = in_plain_python(TARGET, CORPUS, 0.3, 0.2, budgets)
+    ours = np.argsort(-scores, kind="stable")
+    assert sorted(i for i, _ in expected) == list(range(len(CORPUS)))
+    assert list(ours) == [i for i, _ in expected]
+
+
+def test_taking_one_text_a_round_covers_what_is_still_missing():
+    target = ["alpha beta gamma"] * 5
+    corpus = ["alpha beta"] * 5 + ["gamma"] * 5 + ["delta"] * 5
+    method = registry.corpus_method("cynical", {"pairs": 0.0, "rounds": 200, "start": 0.05})
+    ((_, scores),) = method.score_corpus(
+        [(0, text_array(corpus))], text_array(target), None, seed=0
+    )
+    first = [corpus[i] for i in np.argsort(-scores, kind="stable")[:6]]
+    assert set(first) == {"alpha beta", "gamma"}
+    assert max(scores[10:]) < min(scores[:10])
+
+
+def test_a_score_is_the_share_taken_until_then():
+    method = registry.corpus_method("cynical", {})
+    corpus = prose(5, 3_000, WORDS + OTHER)
+    ((_, scores),) = method.score_corpus(
+        [(0, text_array(corpus))], text_array(TARGET), None, seed=0
+    )
+    order = np.argsort(-scores, kind="stable")
+    words = np.array([len(reference(corpus[i])) for i in order])
+    shares = np.cumsum(words) / words.sum()
+    at = np.searchsorted(shares, [0.01, 0.05, 0.1, 0.3, 0.6])
+    assert scores[order][at] == pytest.approx(-np.log2(shares[at]), abs=0.35)
+
+
+def test_the_last_text_of_a_round_scores_above_the_first_of_the_next():
+    rounds = [Round(10, 4.0, 2.0), Round(100, 3.0, 1.0), Round(1_000, 2.0, -5.0)]
+    gains = np.array([4.0, 2.0, 3.0, 1.0, 2.0, -5.0, WORDLESS], np.float32)
+    number = np.array([1, 1, 2, 2, 3, 3, 3], np.int16)
+    scores = order_scores(gains, number, rounds)
+    assert (np.diff(scores) < 0).all()
+    assert np.isfinite(scores).all()
+    assert order_scores(gains[:0], number[:0], rounds).shape == (0,)
+
+
+def test_one_text_a_thousand_times_is_taken_by_position():
+    method = registry.corpus_method("cynical", {})
+    corpus = text_array(["kinase binds"] * 1_000)
+    ((_, scores),) = method.score_corpus([(0, corpus)], text_array(TARGET), None, seed=0)
+    assert (np.diff(scores) <= 0).all()
+    assert len(set(scores.tolist())) > 5
+
+
+def test_a_target_with_no_word_of_the_corpus_still_orders_it():
+    method = registry.corpus_method("cynical", {})
+    target = text_array(["слово", "ещё слово"])
+    ((_, scores),) = method.score_corpus([(0, text_array(CORPUS))], target, None, seed=0)
+    assert np.isfinite(scores).all()
+
+
+def test_effects_add_up_to_the_gain_in_the_text_s_round():
+    method = registry.corpus_method("cynical", {"rounds": 1, "pairs": 0.3})
+    features = method.learn(text_array(TARGET))
+    counted = features.count(text_array(CORPUS))
+    sums = np.zeros(len(features.weights), np.int64)
+    counted.add(np.ones(len(CORPUS), np.bool_), sums)
+    taken = method.begin(sums, int(counted.words.sum()))
+    scorer = RoundScorer.of(features, [taken], [Round(1_000, 1.0, -1.0)])
+    gains = taken.gains(features)(counted)
+    for text, gain_of_text in zip(CORPUS[:40], gains, strict=False):
+        effects = scorer.explain(text)
+        worth = gain_of_text * taken.words / features.weights.sum()
+        assert sum(e.effect for e in effects) == pytest.approx(worth, rel=1e-4, abs=1e-5)
+    assert scorer.explain("?!") == []
+    outside = scorer.explain("unheard words")
+    assert [e.part for e in outside] == ["unheard", "words"]
+    assert all(e.effect < 0 for e in outside)

@@ -1,0 +1,215 @@
+"""Held-out bits: brute force over texts, the selector of `choose`, SciPy's bootstrap."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from corpusfit.core.types import taken, text_array
+from corpusfit.scoring import registry
+from corpusfit.scoring.heldout_bits import (
+    FOLDS,
+    MOST_TARGET,
+    ROUNDS,
+    HeldOut,
+    compare,
+    fit_to_sample,
+    held_out,
+    take,
+)
+from corpusfit.scoring.language_model import entropy, train
+from corpusfit.selection.top import Selector, find_threshold
+
+
+def sentences(rng, n, words, size=12):
+    return [" ".join(rng.choice(words, rng.integers(3, size))) for _ in range(n)]
+
+
+@pytest.fixture
+def corpus():
+    rng = np.random.default_rng(5)
+    cells = [f"cell{i}" for i in range(60)] + ["the", "of", "binds"] * 8
+    money = [f"fund{i}" for i in range(60)] + ["the", "of", "fell"] * 8
+    target = sentences(rng, 60, cells)
+    sample = sentences(rng, 100, cells) + sentences(rng, 300, money, size=30)
+    return text_array(target), text_array([sample[i] for i in rng.permutation(400)])
+
+
+def total(held, method, target, sample, budget):
+    return sum(
+        held.bits(fit_to_sample(method, taken(target, held.fitted(f)), sample, seed=0)(), f, budget)
+        for f in range(held.count)
+    )
+
+
+@pytest.mark.parametrize("name", ["moore_lewis", "ngram_coverage_unseen", "random"])
+def test_bits_are_those_of_a_model_trained_on_the_taken_texts(corpus, name):
+    target, sample = corpus
+    held = held_out(target, sample, seed=3)
+    method = registry.build(name, {})
+    found = np.zeros(len(target))
+    every = text_array(sample.to_pylist() + target.to_pylist())
+    counts = np.array([len(text.split()) for text in sample.to_pylist()])
+    budget = round(0.1 * counts.sum())
+    assert held.budget() == budget
+    for fold in range(FOLDS):
+        scores = fit_to_sample(method, taken(target, held.fitted(fold)), sample, seed=0)()
+        chosen, left = [], budget
+        for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
+            if counts[i] > left:
+                break
+            chosen.append(i)
+            left -= counts[i]
+        model, _ = train([taken(sample, np.array(chosen)), every], 3, signs=False)
+        bits = entropy(model, 3, target, signs=False)[0]
+        own = (held.folds == fold) & (held.tokens > 0)
+        found[own] = (bits * held.tokens)[own]
+    assert (found > 0).sum() > 40
+    np.testing.assert_allclose(total(held, method, target, sample, budget), found, rtol=2e-6)
+
+
+def test_a_selection_of_the_domain_predicts_the_target_better_than_chance(corpus):
+    target, sample = corpus
+    held = held_out(target, sample, seed=0)
+    sums = {
+        name: total(held, registry.build(name, {}), target, sample, held.budget())
+        for name in ("moore_lewis", "random")
+    }
+    best, other = compare(held, sums, seed=0)
+    assert (best.method, best.behind) == ("moore_lewis", (0.0, 0.0, 0.0))
+    assert 0 < other.behind[1] < other.behind[0] < other.behind[2]
+    assert other.bits == pytest.approx(sums["random"].sum() / held.tokens.sum())
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("budget", [1, 50, 300, 10**6])
+def test_units_are_taken_as_choose_takes_them(ties, budget):
+    rng = np.random.default_rng(budget)
+    scores = rng.normal(size=80).round(0 if ties else 6).astype(np.float32)
+    sizes = rng.integers(1, 20, 80)
+    wanted = Selector(find_threshold(lambda: [(scores, sizes)], budget)).select(scores, sizes)
+    found = take(scores, sizes, budget)
+    if wanted.any():
+        assert found.tolist() == np.flatnonzero(wanted).tolist()
+    else:
+        assert found.tolist() == [int(np.argmax(scores))]
+
+
+def test_the_interval_is_that_of_scipys_paired_bootstrap():
+    rng = np.random.default_rng(1)
+    n = 120
+    tokens = rng.integers(5, 40, n)
+    near = tokens * rng.normal(9, 1, n)
+    far = near + tokens * rng.normal(0.3, 1, n)
+    held = HeldOut(
+        *(np.empty(0),) * 3, text_array([""] * n), tokens, np.zeros(n, np.int64), np.arange(n), {}
+    )
+    by_name = {v.method: v for v in compare(held, {"near": near, "far": far}, seed=7)}
+    reference = stats.bootstrap(
+        (near, far, tokens),
+        lambda a, b, t, axis: (b.sum(axis) - a.sum(axis)) / t.sum(axis),
+        paired=True,
+        n_resamples=20_000,
+        method="percentile",
+        rng=np.random.default_rng(2),
+    )
+    assert by_name["far"].behind[0] == pytest.approx((far - near).sum() / tokens.sum())
+    width = reference.confidence_interval.high - reference.confidence_interval.low
+    np.testing.assert_allclose(
+        by_name["far"].behind[1:], reference.confidence_interval, atol=width * 3 / ROUNDS**0.5
+    )
+
+
+def test_equal_selections_are_not_distinguishable():
+    held = HeldOut(
+        *(np.empty(0),) * 3, text_array(["", ""]), np.array([3, 4]), np.zeros(2), np.arange(2), {}
+    )
+    same = np.array([20.0, 30.0])
+    assert [v.behind for v in compare(held, {"b": same, "a": same}, seed=0)] == [(0.0,) * 3] * 2
+
+
+def test_a_document_bootstraps_as_one():
+    """Of two documents a draw has two, one or none; whole texts would mix."""
+    tokens, documents = np.array([1, 1, 2]), np.array([0, 0, 1])
+    held = HeldOut(*(np.empty(0),) * 3, text_array([""] * 3), tokens, np.zeros(3), documents, {})
+    zero, more = np.zeros(3), np.array([1.0, 3.0, 0.0])
+    assert compare(held, {"a": zero, "b": more}, seed=0)[1].behind == (1.0, 0.0, 2.0)
+
+
+LONG = "one two three four five six seven eight nine"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "evaluated"),
+    [
+        (LONG, f"Before that: ONE, two{LONG[7:]}; and more", False),
+        (LONG, LONG[:-5], True),
+        (LONG, "nine " + LONG[4:], True),
+        ("one two", "so one two and more", True),  # a phrase, not a leak
+        ("one two", "One -- two!", False),
+        ("... !", "other", False),  # no word
+        ("日本語のテキストで書く", "x 日本語のテキストで書く y", False),
+    ],
+)
+def test_texts_of_the_corpus_are_not_evaluated_on(text, unit, evaluated):
+    target = text_array([text, "alpha beta", "gamma delta", "epsilon zeta", "eta theta"])
+    sample = ["some text", unit, f"more {text} alpha gamma epsilon eta".replace(" ", " so ")]
+    held = held_out(target, text_array(sample), seed=0)
+    assert (held.tokens > 0).tolist() == [evaluated] + [True] * 4
+    assert sum(held.left_out.values()) == (not evaluated)
+
+
+def test_texts_without_a_word_of_the_corpus_are_not_evaluated_on():
+    texts = [f"слово{i} текст{i}" for i in range(30)]
+    held = held_out(text_array(texts), text_array(["some text", "more text"]), seed=0)
+    assert not held.usable
+    assert list(held.left_out.values()) == [30]
+    mixed = held_out(text_array([*texts, "text a", "text b"]), text_array(["some text so"]), seed=0)
+    assert mixed.usable
+    assert list(mixed.left_out.values()) == [30]
+
+
+def test_texts_repeated_in_another_fold_are_not_evaluated_on():
+    texts = ["Same words!"] + [f"word{i} corpus{i % 7}" for i in range(20)] + ["same, words"]
+    for seed in range(20):
+        held = held_out(text_array(texts), text_array(["a corpus of words"]), seed=seed)
+        apart = held.folds[0] != held.folds[-1]
+        assert (held.tokens[[0, -1]] > 0).tolist() == [not apart] * 2
+        assert held.left_out.get("repeat others", 0) == 2 * apart
+
+
+def test_folds_are_of_whole_documents_and_of_equal_size():
+    documents = np.repeat(np.arange(40), 3)
+    target = text_array([f"word{i} text{i % 7}" for i in range(120)])
+    held = held_out(target, text_array(["corpus"]), seed=1, documents=documents)
+    assert len(set(zip(documents.tolist(), held.folds.tolist(), strict=True))) == 40
+    assert np.bincount(held.folds).tolist() == [30] * FOLDS
+    assert held.fitted(2).tolist() == np.flatnonzero(held.folds != 2).tolist()
+
+
+def test_a_large_target_is_sampled():
+    target = text_array([f"word{i}" for i in range(MOST_TARGET + 100)])
+    held = held_out(target, text_array(["corpus"]), seed=1)
+    assert (held.folds >= 0).sum() == MOST_TARGET
+    assert len(held.fitted(0)) == MOST_TARGET * (FOLDS - 1) // FOLDS
+    assert not held.tokens[held.folds < 0].any()
+
+
+@pytest.mark.parametrize(
+    ("texts", "folds"), [(["a b"], 0), (["a b", "a b"], 0), (["a b", "c d"], 2), (["a", ""], 0)]
+)
+def test_a_tiny_target_has_fewer_folds_or_no_verdict(texts, folds):
+    held = held_out(text_array(texts), text_array(["so a so c", "words"]), seed=0)
+    assert (held.count if held.usable else 0) == folds
+
+
+def test_one_long_document_is_divided_by_units():
+    target = text_array([f"word{i} text" for i in range(12)])
+    held = held_out(target, text_array(["corpus"]), seed=0, documents=np.zeros(12, np.int64))
+    assert np.bincount(held.folds).tolist() == [3] * FOLDS
+
+
+def test_a_sample_smaller_than_its_budget_is_one_unit():
+    held = held_out(text_array(["a b", "c d"]), text_array(["a", "b c", "!"]), seed=0)
+    bits = held.bits(np.zeros(3, np.float32), 0, held.budget())
+    assert np.isfinite(bits).all()
+    assert np.count_nonzero(bits) == 1

@@ -1,0 +1,96 @@
+"""The cache: what is listed, and what `prune` removes and keeps."""
+
+import os
+import time
+
+import pytest
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import UsageError
+
+DAY = 86_400
+SIZES = {  # by age in days
+    "embeddings/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": (40, 600_000),
+    "tokens/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb": (20, 300_000),
+    "samples/cccccccccccccccccccccccccccccccc.safetensors": (10, 50_000),
+    "rankings/dddddddddddddddddddddddddddddddd.json": (2, 1_000),
+    "static-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee": (1, 49_000),
+    "scratch-ffffffffffffffffffffffffffffffff": (0, 10_000),
+    "mine/notes": (100, 5),
+    "data/my-corpus": (100, 5),
+    "static-websites": (100, 5),
+}
+
+MINE = ("mine/notes", "data/my-corpus", "static-websites")
+OURS = [name for name in SIZES if name not in MINE]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    for name, (days, size) in SIZES.items():
+        path = tmp_path / name
+        path = path if path.suffix else path / "part-00000"
+        write_bytes(path, bytes(size))
+        os.utime(path, (time.time() - days * DAY,) * 2)
+    return Machine(cache=tmp_path)
+
+
+def names(entries, machine):
+    return [entry.path.relative_to(machine.cache).as_posix() for entry in entries]
+
+
+def test_the_list_has_what_commands_keep_and_nothing_else(machine):
+    found = corpusfit.cache(machine=machine)
+    assert names(found, machine) == OURS
+    assert [entry.size for entry in found] == [SIZES[n][1] for n in names(found, machine)]
+    assert [round((time.time() - e.used) / DAY) for e in found] == [40, 20, 10, 2, 1, 0]
+    assert len({entry.kind for entry in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept"),
+    [
+        ({"older_than": 15}, OURS[2:]),
+        ({"keep": 61e-6}, OURS[3:]),
+        ({"older_than": 15, "keep": 61e-6}, OURS[3:]),
+        ({"older_than": 0, "keep": 0}, OURS[5:]),  # used within the hour
+        ({"older_than": 50, "keep": 1}, OURS),
+    ],
+)
+def test_the_least_recently_used_are_removed(machine, limits, kept):
+    before = names(corpusfit.cache(machine=machine), machine)
+    would = corpusfit.prune_cache(**limits, dry_run=True, machine=machine)
+    assert names(corpusfit.cache(machine=machine), machine) == before
+    removed = corpusfit.prune_cache(**limits, machine=machine)
+    assert removed == would
+    assert names(corpusfit.cache(machine=machine), machine) == kept
+    assert names(removed, machine) == [name for name in before if name not in kept]
+    assert (machine.cache / "mine/notes/part-00000").stat().st_size == SIZES["mine/notes"][1]
+
+
+def test_a_removal_that_was_killed_is_ended_by_the_next(machine, monkeypatch):
+    """An entry leaves its name at once; what is left of it is an entry itself."""
+    with monkeypatch.context() as patched:
+        patched.setattr("corpusfit.text.cache_entries.remove", lambda path: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            corpusfit.prune_cache(older_than=30, machine=machine)
+    assert not (machine.cache / "embeddings/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa").exists()
+    assert corpusfit.cache(machine=machine)[0].size == 600_000
+    removed = corpusfit.prune_cache(older_than=30, machine=machine)
+    assert [e.size for e in removed] == [600_000]
+
+
+def test_no_cache_has_no_entries(tmp_path):
+    assert corpusfit.cache(machine=Machine(cache=tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [({}, "older_than=30"), ({"keep": -1}, "keep"), ({"older_than": float("nan")}, "older_than")],
+)
+def test_a_limit_is_needed(limits, named, machine):
+    with pytest.raises(UsageError) as found:
+        corpusfit.prune_cache(**limits, machine=machine)
+    assert named in str(found.value)

@@ -1,0 +1,135 @@
+"""Stages of `--cascade`: names, spelling, errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpusfit.core.errors import UnknownMethodError, UsageError
+from corpusfit.core.plan import Plan, StageText
+from corpusfit.selection.cascade_stages import resolve_stages, stages_of
+
+
+def plan(stages, *more):
+    more = ["embed.embedder=minilm", f"cascade.stages={stages}", *more]
+    return resolve_stages(Plan().with_overrides(more).check())
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("dsir", ("dsir", "", None)),
+        (" dsir : 0.3 ", ("dsir", "", 0.3)),
+        ("knn@static:0.5", ("knn", "static", 0.5)),
+        ("knn@static:org/model:1", ("knn", "static:org/model", 1.0)),
+        ("pyod:ECOD", ("pyod:ECOD", "", None)),
+        ("pyod:ECOD@minilm", ("pyod:ECOD", "minilm", None)),
+        ("static:org/model", ("static:org/model", "", None)),
+    ],
+)
+def test_a_stage_is_read(text, stage):
+    assert StageText.of(text) == StageText(*stage)
+    assert StageText.of(str(StageText(*stage))) == StageText(*stage)
+
+
+@pytest.mark.parametrize(
+    ("stages", "more", "spelled", "method", "embedder"),
+    [
+        ("dsir>static>minilm", (), "dsir>static>minilm", "auto", "minilm"),
+        ("static > minilm", ("method.name=knn",), "static>minilm", "knn", "minilm"),
+        ("dsir>knn", ("embed.embedder=static",), "dsir>knn@static", "knn", "static"),
+        ("lof>knn@static", (), "lof@minilm>knn@static", "knn", "static"),
+        ("dsir:0.5>auto@static", (), "dsir:0.5>static", "auto", "static"),
+        ("dsir>tfidf", (), "dsir>tfidf", "tfidf", "minilm"),
+        (
+            "static>domain_finetune",
+            (),
+            "static>domain_finetune@minilm",
+            "domain_finetune",
+            "minilm",
+        ),
+        ("dsir>org/model", (), "dsir>org/model", "auto", "org/model"),
+        ("dsir>knn", ("method.name=knn", "method.k=3"), "dsir>knn@minilm", "knn", "minilm"),
+    ],
+)
+def test_the_last_stage_is_the_runs_method(stages, more, spelled, method, embedder):
+    found = plan(stages, *more)
+    assert found.cascade.stages == spelled
+    assert (found.method.name, found.embed.embedder) == (method, embedder)
+    assert resolve_stages(found) == found
+
+
+def test_what_a_stage_reads_and_costs():
+    stages = stages_of(plan("dsir>static>knn@static>minilm"))
+    assert [s.embed and s.embed.embedder for s in stages] == [None, "static", "static", "minilm"]
+    assert [s.method and s.method.name for s in stages] == ["dsir", None, "knn", "auto"]
+    assert [s.cost for s in stages] == [1, 3, 3, 300]
+    assert [s.name for s in stages] == ["dsir", "static", "knn@static", "minilm"]
+
+
+def test_a_method_with_a_network_of_its_own_costs_as_one():
+    first, _, last = stages_of(plan("dsir>static>domain_finetune"))
+    assert last.embed is None
+    assert last.method.options == {"embedder": "minilm"}
+    assert last.cost == 300 * first.cost
+
+
+@pytest.mark.parametrize(
+    ("stages", "setting", "names"),
+    [
+        ("dsri>minilm", "cascade", ("'dsri'", "'dsir'")),
+        ("dsir>bert-base-uncased", "cascade", ("'bert-base-uncased'", "OWNER/NAME")),
+        ("auto>knn", "cascade", ("'auto'",)),
+        ("dsir:0,2>knn", "cascade", ("SHARE", "'dsir:0,2'")),
+        ("dsir@static>knn", "dsir of cascade", ("'dsir@static'",)),
+        ("dsir>tfidf@static", "tfidf of cascade", ("'tfidf@static'",)),
+        ("static@minilm>minilm", "cascade", ("METHOD@EMBEDDER", "'static@minilm'")),
+        ("ngram_coverage_unseen>minilm", "cascade", ("'ngram_coverage_unseen'",)),
+        ("dsir>ngram_coverage_unseen", "cascade", ("'ngram_coverage_unseen'",)),
+        ("dsir>oracle", "cascade", ("'oracle'",)),
+    ],
+)
+def test_what_cannot_be_a_stage_is_named(stages, setting, names):
+    with pytest.raises((UsageError, UnknownMethodError)) as error:
+        plan(stages)
+    message = str(error.value)
+    assert setting in message
+    assert all(name in message for name in names)
+
+
+@pytest.mark.parametrize(
+    ("more", "setting", "names"),
+    [
+        (("cascade.stages=dsir>knn", "method.name=lof"), "method", ("knn", "'lof'")),
+        (("cascade.stages=static>minilm", "method.name=dsir"), "method", ("minilm", "'dsir'")),
+        (("cascade.stages=>",), "cascade", ("'>'",)),
+        (("cascade.stages=dsir",), "cascade", ("'dsir'",)),
+        (("cascade.stages=dsir>>knn",), "cascade", ("'dsir>>knn'",)),
+        (("cascade.stages=dsir:0>knn",), "cascade", ("dsir", "above 0", "got 0")),
+        (("cascade.stages=dsir:1.5>knn",), "cascade", ("dsir", "at most 1", "got 1.5")),
+        (("cascade.stages=dsir:nan>knn",), "cascade", ("dsir", "got nan")),
+        (("cascade.stages=dsir:0.1>tfidf:0.2>knn",), "cascade", ("at most 0.1", "got 0.2")),
+        (("cascade.stages=dsir:0.1>tfidf>knn",), "cascade", ("'dsir:0.1>tfidf>knn'",)),
+        (("cascade.stages=dsir>knn:0.1",), "cascade", ("knn:0.1",)),
+        (("cascade.recall=0.9",), "cascade.recall", ("cascade", "got 0.9")),
+        (("cascade.stages=dsir:0.1>knn", "cascade.recall=0.9"), "cascade.recall", ("got 0.9",)),
+        (
+            ("cascade.stages=dsir>knn", "cascade.recall=0.0"),
+            "cascade.recall",
+            ("(0, 1]", "got 0.0"),
+        ),
+        (("cascade.stages=dsir>knn", "cascade.confidence=1.0"), "cascade.confidence", ("got 1.0",)),
+        (("cascade.stages=dsir>knn", "cascade.sample=3"), "cascade.sample", ("20", "got 3")),
+        (
+            ("cascade.stages=dsir>knn", "choose.policy=continuous"),
+            "choose.policy",
+            ("'continuous'",),
+        ),
+        (("cascade.stages=dsir>knn", "choose.policy=resample"), "choose.policy", ("'resample'",)),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(more, setting, names):
+    with pytest.raises(UsageError) as error:
+        resolve_stages(Plan().with_overrides(more).check())
+    message = str(error.value)
+    assert setting in message
+    assert all(name in message for name in names)

@@ -1,0 +1,152 @@
+"""What `--embedder auto` becomes: a rule of the corpus's size, the method and the device."""
+
+import dataclasses
+
+import pytest
+
+from corpusfit.core.plan import Plan
+from corpusfit.core.types import Source
+from corpusfit.selection import embedder_by_size
+from corpusfit.selection.cascade_stages import resolve_stages, stages_of
+from corpusfit.selection.embedder_by_size import by_size
+
+
+def corpus(*megabytes, compression="", form="jsonl"):
+    return [
+        Source(f"{i}", f"{i}", form, compression, int(size * 1e6), "")
+        for i, size in enumerate(megabytes)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch):
+    """The device that torch would find."""
+    found = ["cpu"]
+    monkeypatch.setattr(embedder_by_size, "may_have_cuda", lambda: True)
+    monkeypatch.setattr(embedder_by_size, "cpu_has_bf16", lambda: False)
+    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "minilm")
+    monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
+    return found
+
+
+def decided(sources, *settings, cascade=True):
+    asked = Plan().with_overrides(settings).check()
+    plan, reason, outlook = by_size(asked, sources, workers=2, cascade=cascade)
+    assert bool(reason) >= bool(outlook)
+    assert bool(outlook) >= (plan.embed.embedder == "static" and bool(reason))
+    return plan.embed.embedder, plan.cascade.stages
+
+
+@pytest.mark.parametrize("method", ["auto", "knn", "betr", "consensus"])
+def test_minilm_encodes_a_small_corpus(method):
+    assert decided(corpus(1, 2), f"method.name={method}") == ("minilm", "")
+
+
+@pytest.mark.parametrize("method", ["auto", "knn", "consensus", "ngram_coverage_unseen"])
+def test_static_encodes_a_large_one(method):
+    embedder = "minilm" if method == "ngram_coverage_unseen" else "static"  # which reads words
+    assert decided(corpus(100, 200), f"method.name={method}") == (embedder, "")
+
+
+def test_what_minilm_scores_after_static_is_bounded_and_more_than_is_selected():
+    few = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(10), *few) == ("minilm", "")
+    assert decided(corpus(40), *few) == ("minilm", "static:0.5>minilm")
+    assert decided(corpus(300), *few) == ("minilm", "static:0.1>minilm")
+    assert decided(corpus(1_200), *few) == ("static", "")
+    assert decided(corpus(300), "method.name=knn", "choose.fraction=0.1") == ("static", "")
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.4, 0.6, 0.7, 1.0])
+@pytest.mark.parametrize("size", [4.1, 5, 10, 29, 31, 100, 2_000])
+def test_a_cascade_is_a_plan_that_runs(size, fraction):
+    asked = Plan().with_overrides(["method.name=knn", f"choose.fraction={fraction}"]).check()
+    plan, _, _ = by_size(asked, corpus(size), workers=2, cascade=True)
+    resolved = resolve_stages(plan)
+    assert bool(plan.cascade.stages) <= (size > 24)  # below, its samples cost what it saves
+    if plan.cascade.stages:
+        share = stages_of(resolved)[0].text.share
+        assert min(1, 1.5 * fraction) <= share + 0.005
+        assert share * size <= 30.2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("choose.segments=10",),
+        ("choose.tokens=10",),
+        ("choose.threshold=0.5",),
+        ("choose.fraction=auto",),
+        ("choose.policy=continuous",),
+        ("choose.fraction=0.01", "choose.balance=cluster", "choose.clusters=c"),
+    ],
+)
+def test_a_selection_of_unknown_share_has_no_cascade(more):
+    assert decided(corpus(100), "method.name=knn", *more) == ("static", "")
+
+
+def test_scores_for_any_selection_have_no_cascade():
+    settings = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(100), *settings, cascade=False) == ("static", "")
+
+
+def test_a_gpu_has_bounds_of_its_own(device):
+    device[0] = "cuda"
+    assert decided(corpus(350)) == ("minilm", "")
+    assert decided(corpus(350), "embed.device=cpu") == ("static", "")
+    assert decided(corpus(5_000)) == ("static", "")
+    few = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(5_000), *few) == ("minilm", "static:0.2>minilm")
+
+
+def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
+    assert decided(corpus(0.9, compression="zst")) == ("minilm", "")
+    assert decided(corpus(1.1, compression="zst")) == ("static", "")
+    assert decided(corpus(1.1, form="parquet")) == ("static", "")
+    assert decided(corpus(0, form="hub")) == ("static", "")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("embed.embedder=minilm", "method.name=knn"),
+        ("embed.embedder=static",),
+        ("method.name=dsir",),
+        ("auto.budget=20min",),
+        ("cascade.stages=dsir>knn",),
+    ],
+)
+def test_nothing_is_decided_where_something_else_decides(settings):
+    asked = Plan().with_overrides(settings).check()
+    plan, *said = by_size(asked, corpus(1_000), workers=2, cascade=True)
+    named = asked.embed.embedder if "embed.embedder" in settings[0] else "minilm"
+    embed = dataclasses.replace(asked.embed, embedder=named)
+    assert (plan, said) == (dataclasses.replace(asked, embed=embed), ["", ""])
+
+
+def test_the_line_names_the_other_embedder_and_words_alone():
+    _, why, none = by_size(Plan(), corpus(0.1), workers=2, cascade=True)
+    assert why
+    assert not none
+    _, _, small = by_size(Plan(), corpus(3), workers=2, cascade=True)
+    assert "<embed.embedder=static>" in small
+    _, _, large = by_size(Plan(), corpus(1_000), workers=2, cascade=True)
+    assert "<embed.embedder=minilm>" in large
+    assert "<cascade" not in large
+    assert "<method.name=moore_lewis>" in large
+    named = Plan().with_overrides(["method.name=knn"]).check()
+    _, _, staged = by_size(named, corpus(1_000), workers=2, cascade=True)
+    assert "<cascade.stages='static>minilm'>" in staged
+
+
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_without_minilm_static_encodes_everything_and_the_extra_is_named(size, monkeypatch):
+    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "static")
+    assert decided(corpus(size), "method.name=dsir") == ("minilm", "")  # which is never loaded
+    for settings in ([], ["method.name=knn", "choose.fraction=0.02"]):
+        asked = Plan().with_overrides(settings).check()
+        plan, why, _ = by_size(asked, corpus(size), workers=2, cascade=True)
+        assert (plan.embed.embedder, plan.cascade.stages) == ("static", "")
+        assert "corpusfit[minilm]" in why
+    assert decided(corpus(size), "auto.budget=20min") == ("static", "")
+    assert decided(corpus(size), "cascade.stages=dsir>knn") == ("static", "dsir>knn")

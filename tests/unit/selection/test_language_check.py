@@ -1,0 +1,92 @@
+"""The warning for a corpus in other languages than the target's."""
+
+import pytest
+
+pytest.importorskip("py3langid")
+
+import corpusfit
+from corpusfit.core.plan import Plan
+
+ENGLISH = [
+    f"The receptor number {i} is bound by the inhibitor, and the cells do not grow any longer."
+    for i in range(25)
+]
+GERMAN = [
+    f"Der Rezeptor mit der Nummer {i} wird vom Hemmstoff gebunden, und die Zellen wachsen nicht."
+    for i in range(60)
+]
+
+
+@pytest.fixture
+def warnings(jsonl, tmp_path, inline):
+    """What `score` warns of."""
+
+    def warnings(target, pile, **words):
+        found = corpusfit.score(
+            target=jsonl("task.jsonl", target),
+            corpus=jsonl("pile.jsonl", pile),
+            out=tmp_path / "out",
+            machine=inline,
+            **words,
+        )
+        return [w for w in found.manifest["warnings"] if "other languages" in w]
+
+    return warnings
+
+
+def test_a_method_on_words_across_languages(warnings):
+    (warning,) = warnings(ENGLISH, GERMAN + ENGLISH[:20], method="dsir")
+    for part in (
+        "75 %",
+        "(de)",
+        "(en)",
+        "dsir",
+        "embed.embedder=PATH",
+        "method.name=centroid_distance",
+    ):
+        assert part in warning
+
+
+def test_an_encoder_of_unknown_languages(warnings, tiny_static):
+    """The languages of an encoder's folder are unknown, so there is no warning."""
+    settings = {"method": "centroid_distance"}
+    assert not warnings(ENGLISH, GERMAN, embedder=str(tiny_static), **settings)
+
+
+@pytest.mark.parametrize(
+    ("target", "pile", "method"),
+    [
+        (GERMAN[:25], GERMAN, "dsir"),  # the same language
+        (ENGLISH, GERMAN[:20] + ENGLISH, "dsir"),  # most of the corpus is in the target's
+        (ENGLISH, GERMAN, "random"),  # the method reads no words
+        (ENGLISH + GERMAN[:10], GERMAN, "dsir"),  # the target has both
+    ],
+)
+def test_nothing_to_warn_of(warnings, target, pile, method):
+    assert not warnings(target, pile, method=method)
+
+
+@pytest.mark.parametrize(
+    ("method", "embedder", "words", "english"),
+    [
+        ("auto", "minilm", True, True),
+        ("auto", "some/folder", True, False),
+        ("dsir", "minilm", True, False),
+        ("centroid_distance", "minilm", False, True),
+        ("centroid_distance", "static", False, True),
+        ("centroid_distance", "some/folder", False, False),
+        ("domain_finetune", "some/folder", False, False),
+        ("domain_moore_lewis", "some/folder", True, False),
+        ("textgram", "minilm", False, True),
+        ("centroid_distance", "static:minilm", False, True),
+        ("centroid_distance", "distilbert/distilbert-base-cased", False, True),
+        ("centroid_distance", "distilbert-base-multilingual-cased", False, False),
+        ("centroid_distance", "bert-base-german-cased", False, False),
+    ],
+)
+def test_what_a_method_goes_by(method, embedder, words, english):
+    from corpusfit.selection.language_check import encoder_of, reads_words
+    from corpusfit.text.pair_languages import is_english_only
+
+    plan = Plan.from_dict({"method": {"name": method}, "embed": {"embedder": embedder}})
+    assert (reads_words(plan), is_english_only(encoder_of(plan))) == (words, english)

@@ -1,0 +1,112 @@
+"""The notes of a recipe's tables."""
+
+import csv as formats
+import dataclasses
+import io
+
+import pytest
+from test_contrasts import comparison, recipe, selector
+from test_graph import inputs
+
+from corpusfit.core.errors import ChangedInputError
+from corpusfit.evaluation.tables import csv
+from corpusfit.experiments import workers
+from corpusfit.experiments.contrasts import adjusted_pairs
+from corpusfit.experiments.costs import Cost
+from corpusfit.experiments.export import all_cells, write_tables
+from corpusfit.experiments.grid import columns_of, grid
+from corpusfit.experiments.results import Result, ScoredCells
+from corpusfit.experiments.tables import adapted_table, data_table, main_table
+from corpusfit.training.adapting import Adapted
+
+SIZES = {"a": (0,), "b": (0,)}
+
+
+def scored(asked, error=""):
+    cells = grid(asked, SIZES)
+    names = columns_of(cells)
+    return ScoredCells(
+        [Result(c, names[c], "accuracy", [0.5], 0.5, error=error) for c in cells], [], []
+    )
+
+
+@pytest.mark.parametrize(
+    ("adaptations", "seeds", "words"),
+    [(1, 4, "one adapted model"), (3, 4, "3 adapted models"), (4, 4, "")],
+)
+def test_seeds_that_share_adapted_models_are_noted(adaptations, seeds, words):
+    asked = recipe(selector("base"), selector("knn"), adaptations=adaptations, seeds=seeds)
+    notes = " ".join(main_table(asked, scored(asked)).notes)
+    assert ("not independent" in notes) == bool(words)
+    assert words in notes
+
+
+def test_a_comparison_over_different_kinds_of_training_is_noted():
+    asked = recipe(selector("base"), selector("knn", adapters=("lora",)))
+    base, ours = [c for c in grid(asked, SIZES) if c.task == "a"]
+    names = columns_of([base, ours])
+    pairs = adjusted_pairs([(ours, base, False, comparison(0.5))], names, named=False)
+    found = dataclasses.replace(scored(asked), pairs=pairs)
+    assert any(n.startswith("knn lora:") and "base" in n for n in main_table(asked, found).notes)
+
+
+def test_the_data_table_has_sizes_and_truncated_examples(tmp_path):
+    asked = recipe(selector("base"), train_sizes=(10,))
+    stored = inputs(asked, tmp_path, sizes=(10,))  # all tasks have 9
+    tasks = {k: dataclasses.replace(t, splits=(4, 5), copies=2) for k, t in stored.tasks.items()}
+    cells = grid(asked, {"a": (10,), "b": (10,)})
+    results = [Result(c, "base", "accuracy", [0.5], 0.5, truncated={"test": 3}) for c in cells]
+    table = data_table(dataclasses.replace(stored, tasks=tasks), ScoredCells(results, [], []))
+    assert table.rows == tuple((f"{t}, 10 examples", 9, 4, 5, 2, 3) for t in "ab")
+    assert "a (9 of 10), b (9 of 10)" in table.notes[1]
+
+
+def adapted(steps, holders):
+    training = {"steps": steps, "batch": 8, "length": 128}
+    guard = {"texts": 4, "data": {"texts": 100, "holders": holders, "held": 1}}
+    where = {"device": "cpu", "precision": "fp32"}
+    return {"label": "knn for a", "training": training, "tokens": 9, "guard": guard, **where}
+
+
+def test_models_that_differ_in_training_are_noted():
+    table = adapted_table([adapted(5, 3), adapted(7, 0)])
+    assert [row[1:6] for row in table.rows] == [(5, 8, 128, 9, 3), (7, 8, 128, 9, 0)]
+    assert len(table.notes) == 2
+    assert len(adapted_table([adapted(5, 3), adapted(5, 0)]).notes) == 1
+
+
+def test_each_cell_has_its_cost_and_errors_are_written(tmp_path):
+    asked = recipe(selector("base"))
+    found = scored(asked, error="broken \udce9")
+    costs = [Cost(1.0, 2.0, 3.0, 0.0, 4.0, 5.0)] * 2
+    rows = list(formats.DictReader(io.StringIO(csv(all_cells(found, costs)))))
+    assert [float(row["tune_s"]) for row in rows] == [3.0, 3.0]
+    assert [float(row["watt_hours"]) for row in rows] == [5.0, 5.0]
+    write_tables(tmp_path, [main_table(asked, found)], all_cells(found, costs), {})
+    assert "broken" in (tmp_path / "table.csv").read_text("utf-8")
+
+
+def test_an_adaptation_that_cannot_be_resumed_starts_over(tmp_path, monkeypatch):
+    """A folder that cannot be resumed is replaced, once, with a warning."""
+    from corpusfit.experiments.graph import build_graph
+
+    step = next(
+        iter(build_graph(inputs(recipe(selector("knn"), compare="knn"), tmp_path)).adaptations)
+    )
+    piece = build_graph(inputs(recipe(selector("knn"), compare="knn"), tmp_path)).adaptations[step]
+    half = tmp_path / "models" / step / "half"
+    half.parent.mkdir(parents=True)
+    half.write_text("")
+
+    def adapt(plan, data, out, **_):
+        if half.exists():
+            raise ChangedInputError("device was cuda, is cpu")
+        facts = {"training": {}, "tokens": 1, "rows": 1, "losses": {}, "counts": {}}
+        return Adapted(out, {"device": "cpu", "precision": "fp32", **facts})
+
+    monkeypatch.setattr(workers, "adapt", adapt)
+    job = workers.AdaptJob(tmp_path / "models", tmp_path / "costs", None)
+    report = job.start()(piece)
+    assert not report.error
+    (warning,) = report.warnings
+    assert "device was cuda, is cpu" in warning

@@ -1,0 +1,171 @@
+"""What the steps of a command share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from corpusfit.core.engine import Meter, PlainJob, Progress, RayEngine
+from corpusfit.core.errors import UsageError
+from corpusfit.core.plan import Plan
+from corpusfit.selection.result import Selection
+from corpusfit.selection.writing import Chosen
+from corpusfit.text.context import Machine, Run, default_cache
+from corpusfit.text.reading import Reasons, Tally
+
+
+class RecordingProgress(Progress):
+    """Records all calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def begin(self, stage, total):
+        self.calls.append(("begin", stage, total))
+
+    def advance(self, done, units=0):
+        self.calls.append(("advance", done, units))
+
+    def skip(self, done):
+        self.calls.append(("skip", done))
+
+    def end(self):
+        self.calls.append(("end",))
+
+    def warn(self, message):
+        self.calls.append(("warn", message))
+
+
+@pytest.fixture
+def run(tmp_path, inline):
+    machine = type(inline)(progress=RecordingProgress())
+    return Run(machine, machine.start(), tmp_path, Plan(), [], [])
+
+
+def test_where_the_cache_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("CORPUSFIT_CACHE", str(tmp_path))
+    assert default_cache() == tmp_path
+    monkeypatch.delenv("CORPUSFIT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_cache() == tmp_path / "xdg" / "corpusfit"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_cache() == Path.home() / ".cache" / "corpusfit"
+
+
+def test_a_machine_has_one_of_two_kinds_of_engine():
+    assert Machine(workers=3).start().workers == 3
+    assert isinstance(Machine(engine="ray").start(), RayEngine)
+    with pytest.raises(UsageError, match=r"^engine must .*'spark'"):
+        Machine(engine="spark").start()
+
+
+def test_a_warning_is_shown_once_and_stored(run):
+    run.warn("careful")
+    run.warn("careful")
+    assert run.warnings == ["careful"]
+    assert run.machine.progress.calls == [("warn", "careful")]
+
+
+def test_a_stage_is_timed_and_ends_whatever_happens(run):
+    with run.stage("read", 5):
+        pass
+    with pytest.raises(ValueError, match="no"), run.stage("read"):
+        raise ValueError("no")
+    assert run.machine.progress.calls == [
+        ("begin", "read", 5),
+        ("end",),
+        ("begin", "read", 0),
+        ("end",),
+    ]
+    assert list(run.seconds) == ["read"]
+    assert run.seconds["read"] >= 0
+
+
+@dataclass(frozen=True)
+class Size(PlainJob):
+    """The number of a shard."""
+
+    def _work(self, piece):
+        return piece.index
+
+
+def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl):
+    """Closed form: what was done and what was skipped add up to the corpus."""
+    path = jsonl("corpus.jsonl", [f"row {i} of a corpus in shards" for i in range(400)])
+    run.plan = Plan.from_dict({"read": {"shard_mb": 0.004}})
+    run.sources = run.find([str(path)], run.plan.read, "corpus")
+    calls = run.machine.progress.calls
+    assert list(run.over_shards("score", Size(), lambda i: i in (0, 2))) == [1, 3]
+    assert run.shard_count == 4
+    done, skipped = ([c[1] for c in calls if c[0] == kind] for kind in ("advance", "skip"))
+    assert calls[0] == ("begin", "score", path.stat().st_size)
+    assert sum(done) + sum(skipped) == path.stat().st_size
+    assert len(skipped) == 2
+    assert min(done) > 0
+
+
+def test_a_piece_is_done_when_the_next_one_is_drawn(run):
+    calls = run.machine.progress.calls
+    for _ in run.here(iter("ab")):
+        assert sum(c[1] for c in calls) == len(calls) // 2
+    assert sum(c[1] for c in calls) == 2
+
+
+def test_a_meter_counts_parts_of_pieces_once(run):
+    """Closed form: half of 30, then all of it, and a quarter of 40."""
+    weights, calls = [], run.machine.progress.calls
+    meter = Meter(run.machine.progress, weights)
+
+    def pieces():
+        for weight in (10, 20, 30):
+            weights.append(weight)
+        yield "heavy"
+        weights.append(40)
+        yield "other"
+
+    assert list(meter.weighed(pieces())) == ["heavy", "other"]
+    for number, share in ((0, 0.0), (0, 0.5), (0, 0.5), (1, 0.25), (0, 1.0), (0, 0.9)):
+        meter(number, share)
+    assert sum(c[1] for c in calls if c[0] == "advance") == 30 + 10
+    assert [c[1] for c in calls if c[0] == "skip"] == [30]
+
+
+def test_reasons_name_the_three_commonest_with_an_example():
+    reasons = Reasons()
+    assert str(reasons)
+    reasons.add([(i, 0, f"text is not a string: {t}") for i, t in enumerate(["int", "list"] * 700)])
+    reasons.add([(0, 0, "empty line"), (1, 0, "empty line"), (2, 0, "a"), (3, 0, "a"), (4, 0, "b")])
+    assert str(reasons) == (
+        "text is not a string: int (1,400 rows); empty line (2 rows); a (2 rows)"
+    )
+
+
+def test_a_tally_survives_json():
+    tally = Tally(2, documents=3, rejects=[(1, 20, "empty line")])
+    assert Tally(**tally.as_dict()) == tally
+
+
+def test_selected_parts_are_read_by_number(tmp_path):
+    import zstandard
+
+    (tmp_path / "selected").mkdir()
+    for number in (0, 2, 10, 99_999, 100_000):
+        data = zstandard.ZstdCompressor().compress(b'{"part": %d}\n' % number)
+        (tmp_path / f"selected/part-{number:05d}.jsonl.zst").write_bytes(data)
+    assert [s["part"] for s in Selection(tmp_path, {})] == [0, 2, 10, 99_999, 100_000]
+
+
+def test_nothing_chosen_has_no_threshold():
+    assert (Chosen().segments, Chosen().threshold) == (0, None)
+
+
+def test_what_a_folder_has_beside_its_texts_is_in_the_warnings_of_a_run(run, jsonl, tmp_path):
+    (tmp_path / "pile").mkdir()
+    for name in ("a.jsonl", "b.jsonl.lz4"):
+        (tmp_path / "pile" / name).write_text('{"text": "a"}\n')
+    context = run.at(tmp_path)
+    found = context.find([str(tmp_path / "pile")], run.plan.read, "corpus")
+    assert [source.name for source in found] == ["a.jsonl"]
+    assert "1 .lz4" in Run.of(context, run.plan, [], found).warnings[0]

@@ -1,0 +1,99 @@
+"""JSON lines: every kind of bad row, and where rows stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpusfit.core.types import Document, Reject
+
+
+def test_rows_carry_line_byte_and_id(read, write):
+    lines = ['{"text": "one", "id": "a"}', '{"text": "zwölf", "id": 7}', '{"text": "three"}']
+    assert read(write("a.jsonl", "\n".join(lines) + "\n")) == [
+        Document(0, 0, "one", "a"),
+        Document(1, 27, "zwölf", 7),
+        Document(2, 27 + len(lines[1].encode()) + 1, "three", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "x"', "malformed JSON"),
+        (b"nonsense", "malformed JSON"),
+        (b"[" * 5000, "malformed JSON"),
+        (b'{"text": "\\ud800"}', "malformed JSON"),
+        (b'{"text": "\xff"}', "invalid UTF-8"),
+        (b'["text"]', "row is not an object"),
+        (b"3", "row is not an object"),
+        (b'{"body": "x", "n": 1}', "missing field 'text': fields are body, n"),
+        (b"{}", "missing field 'text'"),
+        (b'{"text": null}', "text is null"),
+        (b'{"text": 5}', "text is not a string: int"),
+        (b'{"text": [5]}', "text is not a string: int in a list"),
+        (b'{"text": {"a": 1}}', "text is not a string: object with the fields text.a"),
+        (b'{"text": ""}', "text is empty"),
+        (b'{"text": " \\n\\u00a0"}', "text is empty"),
+        (b'{"text": "a\\u0000b"}', "text contains NUL"),
+        (b'{"text": "a\0b"}', "malformed JSON"),
+        (b"", "empty line"),
+        (b" \t", "empty line"),
+    ],
+)
+def test_a_bad_line_costs_one_row(read, write, line, reason):
+    path = write("a.jsonl", b'{"text": "before"}\n' + line + b'\n{"text": "after"}')
+    before, bad, after = read(path)
+    assert bad == Reject(1, 19, reason)
+    assert (before.text, after.text) == ("before", "after")
+    assert after.byte == 19 + len(line) + 1
+
+
+def test_a_row_with_many_fields_names_the_first_eight(read, write):
+    fields = ", ".join(f'"f{i}": 1' for i in range(20))
+    (row,) = read(write("a.jsonl", "{" + fields + "}"))
+    assert row.reason == "missing field 'text': fields are f0, f1, f2, f3, f4, f5, f6, f7, …"
+
+
+@pytest.mark.parametrize("given", ["1.5", "null", '["x"]'])
+def test_an_id_of_another_kind_is_dropped(read, write, given):
+    (row,) = read(write("a.jsonl", f'{{"text": "x", "id": {given}}}'))
+    assert row == Document(0, 0, "x", None)
+
+
+def test_a_boolean_id_is_kept_for_it_may_be_a_label(read, write):
+    (row,) = read(write("a.jsonl", '{"text": "x", "id": true}'))
+    assert row.id is True
+
+
+def test_other_field_names(read, write):
+    path = write("a.jsonl", '{"body": "x", "key": 3}')
+    assert read(path, text_field="body", id_field="key") == [Document(0, 0, "x", 3)]
+
+
+def test_byte_order_mark_and_windows_line_ends(read, write):
+    path = write("a.jsonl", b'\xef\xbb\xbf{"text": "a"}\r\n\r\n{"text": "b"}\r\n')
+    assert read(path) == [
+        Document(0, 0, "a", None),
+        Reject(1, 18, "empty line"),
+        Document(2, 20, "b", None),
+    ]
+
+
+def test_a_mark_before_a_bad_line_does_not_hide_it(read, write):
+    (row,) = read(write("a.jsonl", b"\xef\xbb\xbf{"))
+    assert row.reason == "malformed JSON"
+
+
+def test_only_the_last_line_end_begins_no_row(read, write):
+    rows = read(write("a.jsonl", b'{"text": "a"}\n\n'))
+    assert [type(row).__name__ for row in rows] == ["Document", "Reject"]
+
+
+def test_unicode_line_separators_are_text(read, write):
+    text = "a\u2028b\u0085c"
+    (row,) = read(write("a.jsonl", f'{{"text": "{text}"}}\n'))
+    assert row.text == text
+
+
+def test_empty_file_has_no_rows(read, write):
+    assert read(write("a.jsonl", b"")) == []

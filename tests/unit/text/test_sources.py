@@ -1,0 +1,428 @@
+"""What can be named as an input, and what is said when it cannot be read."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import hashlib
+import io
+import os
+import re
+import threading
+from pathlib import Path
+
+import fsspec
+import pytest
+import xxhash
+
+from corpusfit.core.artifacts import place
+from corpusfit.core.errors import EmptyInputError, InputError, UsageError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.text import find as find_sources
+from corpusfit.text import found_again, rows, shards, survey
+
+ROW = b'{"text": "x"}\n'
+
+
+@pytest.fixture
+def find(tmp_path):
+    def find(*inputs, role="corpus", **settings):
+        spool = tmp_path / "spool"
+        return find_sources([str(i) for i in inputs], ReadPlan(**settings), spool=spool, role=role)
+
+    return find
+
+
+@pytest.fixture
+def memory():
+    fs = fsspec.filesystem("memory")
+    yield fs
+    fs.store.clear()
+    fs.pseudo_dirs[:] = [""]
+
+
+def names(sources):
+    return [source.name for source in sources]
+
+
+def test_one_file(find, write):
+    path = write("deep/down/a.jsonl.gz", gzip.compress(ROW))
+    (source,) = find(path)
+    assert (source.name, source.format, source.compression) == ("a.jsonl.gz", "jsonl", "gz")
+    assert source.size == path.stat().st_size
+    data = path.read_bytes()
+    seen = len(data).to_bytes(8, "little") + xxhash.xxh3_128_digest(data)
+    assert source.fingerprint == hashlib.blake2b(seen, digest_size=16).hexdigest()
+
+
+def test_a_folder_without_what_is_hidden_or_unknown(find, write, tmp_path):
+    kept = ["b.txt", "a/z.csv", "a/b/c.parquet", "a/UPPER.JSONL"]
+    for name in [*kept, "a/.hidden.txt", ".cache/x.txt", "a/notes.md", "a/x.gz", "noext"]:
+        write(f"in/{name}", b"")
+    assert names(find(tmp_path / "in")) == sorted(kept)
+
+
+def test_names_are_relative_to_what_inputs_share(find, write, tmp_path):
+    write("in/a/1.txt", b"")
+    write("in/b/1.txt", b"")
+    inside = tmp_path / "in"
+    assert names(find(inside / "b", inside / "a")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(inside / "a" / "1.txt", inside / "b" / "1.txt")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(f"{inside}/*/1.txt")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(f"{inside}/**/*.txt")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(f"{inside}/[b]*")) == ["b/1.txt"]
+
+
+def test_named_twice_is_one_source(find, write, tmp_path):
+    path = write("a.txt", b"")
+    assert names(find(path, tmp_path, f"{tmp_path}/*.txt", f"file://{path}")) == ["a.txt"]
+
+
+def test_relative_paths_and_home(find, write, tmp_path, monkeypatch):
+    write("in/a.txt", b"")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert names(find("in")) == names(find("~/in")) == names(find("in/a.txt")) == ["a.txt"]
+
+
+def test_a_name_with_wildcards_in_it(find, write):
+    assert names(find(write("a[1].txt", b""))) == ["a[1].txt"]
+
+
+@pytest.fixture
+def linked(write, tmp_path):
+    """A folder with links to files and folders, some of which lead back or nowhere."""
+    for name in ("in/a.txt", "in/deep/b.txt", "disk/part2/c.txt", "disk/d.txt", "disk/.h/e.txt"):
+        write(name, name.encode())
+    for name, to in {
+        "in/part2": "../disk/part2",
+        "in/again": "deep",
+        "in/deep/loop": "..",
+        "in/self": ".",
+        "in/up": "../..",
+        "in/a-too.txt": "a.txt",
+        "in/d.txt": "../disk/d.txt",
+        "in/gone.txt": "../disk/none.txt",
+        "in/ring.txt": "ring.txt",
+        "disk/part2/back": "..",
+        "disk/part2/other": "../../in/deep",
+    }.items():
+        (tmp_path / name).symlink_to(to)
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize("pattern", ["", "/**", "/**/*.txt", "/**/*", "/*"])
+def test_linked_files_and_folders_are_read_once_each(linked, tmp_path, pattern):
+    said = []
+    given = [f"{linked}{pattern}"]
+    found = find_sources(given, ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    assert names(found) == ["a.txt", "d.txt", "deep/b.txt", "part2/c.txt"]
+    assert "4 link" in said[0]  # back, gone.txt, ring.txt, up
+
+
+def test_a_file_that_two_inputs_reach_is_one_source(find, linked, tmp_path):
+    found = find(linked, tmp_path / "disk", linked / "a-too.txt")
+    assert sorted(Path(name).name for name in names(found)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+
+
+def test_a_pattern_finds_files_through_a_link(find, linked):
+    assert names(find(f"{linked}/part?/*.txt")) == ["part2/c.txt"]
+    assert names(find(f"{linked}/**/part2/*.txt")) == ["part2/c.txt"]
+    assert names(find(f"{linked}/**/again/*")) == ["again/b.txt"]
+
+
+def test_folders_that_link_to_each_other_end(find, write, tmp_path):
+    for i in range(8):
+        write(f"in/{i}/{i}.txt", b"")
+        for j in range(8):
+            (tmp_path / f"in/{i}/to{j}").symlink_to(f"../{j}")
+    assert len(find(f"{tmp_path}/in/**/*.txt")) == len(find(tmp_path / "in")) == 8
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("**", "abcd"),
+        ("**/*.txt", "abcd"),
+        ("x/**", "bcd"),
+        ("*/b.txt", "b"),
+        ("*/*/**", "cd"),
+        ("x/**/y/*.txt", "cd"),
+        ("x/y", "cd"),
+        ("[!x]*", "a"),
+        ("x/.h*/*.txt", "h"),
+    ],
+)
+def test_patterns_find_what_the_standard_library_finds(find, write, tmp_path, pattern, expected):
+    for name in ("a.txt", "x/b.txt", "x/y/c.txt", "x/y/z/../d.txt", "x/.h/h.txt", ".k.txt"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(f"in/{name}", b"")
+    if "*" in pattern or "[" in pattern:
+        globbed = glob.glob(f"{tmp_path}/in/{pattern}", recursive=True)  # noqa: PTH207 (the reference)
+        files = {f for g in globbed for f in ([g] if Path(g).is_file() else Path(g).rglob("*.txt"))}
+        seen = {Path(f).stem for f in files if "/.h" not in str(f) or ".h" in pattern}
+        assert seen - {".k"} == set(expected)
+    assert {Path(name).stem for name in names(find(f"{tmp_path}/in/{pattern}"))} == set(expected)
+
+
+def test_a_folder_on_the_way_of_a_pattern_may_be_closed(find, write, tmp_path, monkeypatch):
+    write("in/open/a.txt", b"")
+    write("in/closed/b.txt", b"")
+    scandir = os.scandir
+
+    def refuse(path):
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert names(find(f"{tmp_path}/in/*/*.txt")) == ["open/a.txt"]
+
+
+def test_outputs_and_folders_in_a_store(find, memory):
+    for name in ("a.jsonl", "x/b.jsonl", "out/.corpusfit/run.json", "out/selected/c.jsonl"):
+        memory.pipe(f"/box/{name}", ROW)
+    assert names(find("memory://box")) == ["a.jsonl", "x/b.jsonl"]
+    assert names(find("memory://box/*")) == ["a.jsonl", "x/b.jsonl"]
+    assert names(find("memory://box/out/selected")) == ["c.jsonl"]
+
+
+@pytest.mark.parametrize("role", ["target", "corpus"])
+def test_missing(find, tmp_path, role):
+    for given in (f"{tmp_path}/none.jsonl", f"{tmp_path}/none", f"{tmp_path}/*.txt"):
+        with pytest.raises(InputError, match=rf"^{role} .*'{re.escape(given)}'"):
+            find(given, role=role)
+
+
+def test_a_name_that_is_too_long(find):
+    with pytest.raises(InputError, match=r"^corpus\b.*File name too long") as caught:
+        find("x" * 300)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_in_an_unreadable_folder(find, tmp_path, monkeypatch):
+    stat = Path.stat
+
+    def refuse(path, **kwargs):
+        if "closed" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **kwargs)
+
+    monkeypatch.setattr("pathlib.Path.stat", refuse)
+    with pytest.raises(InputError, match=r"^target\b.*/closed/a\.txt.*denied"):
+        find(tmp_path / "closed" / "a.txt", role="target")
+
+
+def test_an_unreadable_subfolder(find, write, tmp_path, monkeypatch):
+    write("in/a.txt", b"")
+    write("in/closed/b.txt", b"")
+    scandir = os.scandir
+
+    def refuse(path):
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(InputError, match=r"^target\b.*/in/closed.*Perm"):
+        find(tmp_path / "in", role="target")
+
+
+def test_the_output_of_a_run_is_left_out(find, write, tmp_path):
+    write("in/a.txt", b"")
+    for name in (".corpusfit/run.json", "selected/b.txt", "c.txt"):
+        write(f"in/deep/out/{name}", b"")
+    for given in ("in", "in/**/*", "in/*", "in/**/*.txt"):
+        assert names(find(tmp_path / given)) == ["a.txt"], given
+    with pytest.raises(EmptyInputError, match=r"^corpus\b.*deep"):
+        find(tmp_path / "in" / "deep")
+    assert names(find(tmp_path / "in" / "deep" / "out" / "selected")) == ["b.txt"]
+
+
+def test_unknown_suffix(find, write):
+    with pytest.raises(InputError, match=r"^corpus\b.*\.jsonl.*\.parquet.*'.*a\.md'"):
+        find(write("a.md", b""))
+    with pytest.raises(InputError, match=r"\.zst"):
+        find(write("a.gz", b""))
+
+
+def test_a_folder_with_nothing_readable(find, write, tmp_path):
+    write("in/a.md", b"")
+    for given in (tmp_path / "in", f"{tmp_path}/in/*"):
+        with pytest.raises(EmptyInputError, match=r"^target\b.*/in.*\.jsonl"):
+            find(given, role="target")
+
+
+def test_no_input(find):
+    with pytest.raises(EmptyInputError, match=r"^target\b"):
+        find(role="target")
+
+
+def test_a_wrong_plan(find):
+    with pytest.raises(UsageError, match=r"read\.txt"):
+        find("a.txt", txt="pages")
+
+
+def test_unreadable(find, write, monkeypatch):
+    path = write("a.txt", b"x")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(InputError, match=r"a\.txt.*Permission denied"):
+        find(path)
+
+
+def test_urls(find, memory, read, write):
+    memory.pipe("/box/a/1.jsonl", ROW)
+    memory.pipe("/box/b/2.jsonl.gz", gzip.compress(ROW * 2))
+    memory.pipe("/box/b/.hidden.txt", b"")
+    assert names(find("memory://box")) == ["a/1.jsonl", "b/2.jsonl.gz"]
+    assert names(find("memory://box/*/*.gz")) == ["b/2.jsonl.gz"]
+    (source,) = find("memory://box/a/1.jsonl")
+    assert source.name == "1.jsonl"
+    assert source.fingerprint == find(write("same.jsonl", ROW))[0].fingerprint
+    assert len(read("memory://box")) == 3
+    assert names(find("memory://box/a", write("x/1.jsonl", ROW))) == ["1.jsonl", "memory/1.jsonl"]
+
+
+def test_parquet_from_a_url(memory, read, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+    memory.pipe("/box/a.parquet", (tmp_path / "a.parquet").read_bytes())
+    assert read("memory://box/a.parquet") == read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet"])
+def test_a_store_that_gives_less_than_it_stated_is_an_error(
+    memory, read, find, tmp_path, name, monkeypatch
+):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+    data = {"a.jsonl": ROW, "a.jsonl.gz": gzip.compress(ROW)}
+    memory.pipe(f"/box/{name}", data.get(name) or (tmp_path / "a.parquet").read_bytes())
+    kind = type(memory.open(f"/box/{name}"))
+    short = kind.read
+    monkeypatch.setattr(kind, "read", lambda file, *size: short(file, *size)[:-1])
+    with pytest.raises(InputError, match=rf"{name}.*store gave"):
+        read(f"memory://box/{name}")
+
+
+def test_urls_that_cannot_be_read(find, memory):
+    memory.pipe("/box/a.md", b"")
+    with pytest.raises(InputError, match=r"'nowhere'"):
+        find("nowhere://x/a.jsonl")
+    with pytest.raises(InputError, match=r"memory://none\.jsonl"):
+        find("memory://none.jsonl")
+    with pytest.raises(EmptyInputError, match=r"memory://box"):
+        find("memory://box")
+    with pytest.raises(InputError, match=r"'memory://box/a\.md'"):
+        find("memory://box/a.md")
+
+
+def test_a_library_that_is_not_installed(find, monkeypatch):
+    def missing(*_, **__):
+        raise ImportError("Install s3fs to access S3", name="s3fs")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
+    with pytest.raises(InputError, match=r"s3://.*s3fs.*pip install 'fsspec\[s3\]'"):
+        find("s3://bucket/a.jsonl")
+
+
+def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
+    from corpusfit.text import files
+
+    class Store:
+        def info(self, path):
+            return {"size": 5, "ETag": path}
+
+    monkeypatch.setattr(files, "filesystem", lambda url, setting: (Store(), url))
+    assert survey.fingerprint("s3://b/x") == survey.fingerprint("s3://b/x")
+    assert survey.fingerprint("s3://b/x")[0] != survey.fingerprint("s3://b/y")[0]
+    assert survey.fingerprint("s3://b/x")[1] == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "archive"),
+    [
+        (b'\n {"text": "x"}\n', "jsonl", ""),
+        (b'\xef\xbb\xbf{"text": "x"}\n', "jsonl", ""),
+        (b"plain\n", "txt", ""),
+        (b"", "txt", ""),
+        (gzip.compress(b'{"text": "x"}\n', mtime=0), "jsonl", "gz"),
+    ],
+)
+def test_standard_input(find, monkeypatch, tmp_path, content, form, archive):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    (source,) = find("-", "-")  # named twice, as a file may be
+    assert (source.name, source.format, source.compression) == ("stdin", form, archive)
+    assert source.url == str(tmp_path / "spool" / "corpus-stdin")
+    plan = ReadPlan()
+    first, again = ([r for s in shards([source], plan) for r in rows(s, plan)] for _ in "ab")
+    assert first == again
+
+
+def test_standard_input_is_found_from_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+    monkeypatch.chdir(tmp_path)
+    sources = find_sources(["-"], ReadPlan(), spool=Path("spool"), role="corpus")
+    assert sources[0].url == str(tmp_path / "spool" / "corpus-stdin")
+    monkeypatch.chdir("/")
+    assert found_again(sources, ReadPlan())[1] == []
+
+
+def test_standard_input_is_not_kept_in_a_store():
+    spool = place("memory://bucket/run/.corpusfit", "--out")
+    with pytest.raises(UsageError, match=r"^out\b.*run'"):
+        find_sources(["-"], ReadPlan(), spool=spool, role="corpus")
+
+
+def test_standard_input_twice(find, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+    find("-", role="target")
+    with pytest.raises(InputError, match=r"^corpus .*'-'.*already"):
+        find("-")
+
+
+def test_standard_input_that_is_closed(find, monkeypatch):
+    closed = io.TextIOWrapper(io.BytesIO(ROW))
+    closed.close()
+    for stdin in (None, io.StringIO("x"), closed):
+        monkeypatch.setattr("sys.stdin", stdin)
+        with pytest.raises(InputError, match=r"^corpus .*'-'.*closed"):
+            find("-")
+
+
+def test_a_pipe(find, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(ROW))
+    writer.start()
+    (source,) = find(pipe)
+    writer.join()
+    assert (source.name, source.format, source.size) == ("pipe", "jsonl", len(ROW))
+
+
+def test_a_file_called_as_standard_input(find, monkeypatch, write):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+    found = find("-", write("stdin.txt", b""))
+    assert len(set(names(found))) == 2
+
+
+def test_shards_are_numbered_through(find, write, tmp_path):
+    write("a.jsonl", ROW * 3)
+    write("b.jsonl", b"")
+    write("c.jsonl", ROW)
+    plan = ReadPlan(shard_mb=2e-5)
+    found = list(shards(find(tmp_path, shard_mb=2e-5), plan))
+    assert [s.index for s in found] == [0, 1, 2]
+    assert [(s.source, s.first_row, s.first_byte) for s in found] == [
+        (0, 0, 0),
+        (0, 2, 28),
+        (2, 0, 0),
+    ]

@@ -1,0 +1,55 @@
+"""Units and segments as tables: rows, offsets in characters, no documents at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corpusfit.core.plan import CutPlan
+from corpusfit.core.types import Documents, text_array
+from corpusfit.text.segments import join_units, segment_scores
+from corpusfit.text.units import cut_units
+
+
+def cut(texts, rows=None):
+    places = np.arange(len(texts)) if rows is None else np.array(rows)
+    return cut_units(Documents(places, text_array(texts)), CutPlan(unit="sentence"))
+
+
+def test_offsets_count_characters_not_bytes():
+    units, parts = cut(["𝐀𝐁 👩‍🔬. Ünï. 結合。終", "e\u0301. F"], [7, 9])
+    texts = parts.to_pylist()
+    assert texts == ["𝐀𝐁 👩‍🔬. ", "Ünï. ", "結合。", "終", "e\u0301. ", "F"]
+    assert units.row.tolist() == [7, 7, 7, 7, 9, 9]
+    assert (units.end - units.start).tolist() == [len(t) for t in texts]
+    assert units.start.tolist()[4:] == [0, 4]
+
+
+def test_no_documents_no_units_no_segments():
+    units, texts = cut([])
+    segments = join_units(units, 15)
+    assert len(units) == len(segments) == 0
+    assert texts.to_pylist() == []
+    assert segment_scores(segments, np.empty(0, np.float32)).shape == (0,)
+
+
+def test_a_segments_score_is_the_mean_of_its_units():
+    units, _ = cut(["Ab. Bc. Cd. De. Ef.", "Fg."])
+    segments = join_units(units, 2)
+    scores = segment_scores(segments, np.array([1, 2, 3, 5, 7, 11], np.float32))
+    assert scores.tolist() == [1.5, 4, 7, 11]
+    assert scores.dtype == np.float32
+    assert segments.row.tolist() == [0, 0, 0, 1]
+    assert segments.segment.tolist() == [0, 1, 2, 0]
+    assert segments.tokens.tolist() == [4, 4, 2, 2]
+
+
+def test_a_mean_is_taken_in_double_precision():
+    units, _ = cut(["Ab. " * 15])
+    scores = np.full(15, 0.1, np.float32)
+    assert segment_scores(join_units(units, 15), scores) == [np.float32(0.1)]
+
+
+def test_log_importance_weights_of_a_texts_parts_add_up_to_the_texts():
+    units, _ = cut(["Ab. Bc. Cd. De. Ef."])
+    scores = np.array([1, 2, 3, 4, 5], np.float32)
+    assert segment_scores(join_units(units, 2), scores, summed=True).tolist() == [3, 7, 5]

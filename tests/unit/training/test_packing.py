@@ -1,0 +1,159 @@
+"""Packed chunks against the same chunks padded, each in its own row."""
+
+import pytest
+import torch
+import transformers as tf
+from shapes import CAUSAL, MASKED, NO_SDPA, V, model_of, special_tokens_for
+from torch.nn.functional import cross_entropy
+
+from corpusfit.training.packing import block_mask, find_packing
+from corpusfit.training.prediction import Predictor
+
+LENGTH = 96
+SIZES = [(50, 30, 12), (71, 24)]  # the chunks of two rows; padding fills up the second
+NEVER = {"deberta-v2", "mobilebert", "bloom", "mistral"}
+if tf.__version__ < "5":
+    NEVER |= {"distilbert", "albert", "modernbert"}
+CASES = [
+    (name, attention)
+    for name in sorted({**MASKED, **CAUSAL})
+    for attention in ("eager", "sdpa")
+    if not (attention == "sdpa" and name in NO_SDPA)
+]
+
+
+def rows():
+    """Token ids and chunk numbers of packed rows."""
+    rng = torch.Generator().manual_seed(3)
+    ids = torch.zeros(len(SIZES), LENGTH, dtype=torch.int64)
+    chunks = torch.full_like(ids, -1)
+    for r, sizes in enumerate(SIZES):
+        end = 0
+        for number, size in enumerate(sizes):
+            ids[r, end : end + size] = torch.randint(5, V, (size,), generator=rng)
+            chunks[r, end : end + size] = number
+            end += size
+    return ids, chunks
+
+
+def padded(ids, chunks, pad):
+    """Each chunk in its own row, and the padding mask."""
+    alone = [ids[r][chunks[r] == c] for r, s in enumerate(SIZES) for c in range(len(s))]
+    out = torch.full((len(alone), max(map(len, alone))), pad)
+    seen = torch.zeros_like(out)
+    for r, text in enumerate(alone):
+        out[r, : len(text)], seen[r, : len(text)] = text, 1
+    return out, seen
+
+
+def loss_and_gradients(predictor, inputs, real):
+    model = predictor.model
+    model.zero_grad()
+    at = real.flatten().nonzero()[:, 0]
+    logits = predictor.logits(model, inputs, at)
+    loss = cross_entropy(logits, inputs["input_ids"].flatten()[at])
+    loss.backward()
+    grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    return loss.item(), grads
+
+
+@pytest.mark.parametrize(("name", "attention"), CASES)
+def test_packed_equals_padded_or_packing_is_refused(name, attention):
+    model = model_of(name, attention)
+    predictor = Predictor(model)
+    packing = find_packing(predictor, special_tokens_for(name), LENGTH, causal=name in CAUSAL)
+    assert (packing is None) == (name in NEVER)
+    if packing is None:
+        return
+    ids, chunks = rows()
+    texts, seen = padded(ids, chunks, model.config.pad_token_id or 0)
+    one = {"input_ids": texts, "attention_mask": seen}
+    wanted, theirs = loss_and_gradients(predictor, one, seen)
+    together = {"input_ids": ids, **packing.inputs(chunks, torch.float32)}
+    loss, ours = loss_and_gradients(predictor, together, chunks >= 0)
+    assert loss == pytest.approx(wanted, rel=1e-5)
+    largest = max(float(g.abs().max()) for g in theirs.values())
+    for parameter, gradient in theirs.items():
+        torch.testing.assert_close(ours[parameter], gradient, rtol=1e-3, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "camembert", "mpnet"])
+def test_positions_that_begin_after_the_padding_index(name):
+    packing = find_packing(
+        Predictor(model_of(name)), special_tokens_for(name), LENGTH, causal=False
+    )
+    assert packing.positions == 2
+    chunks = torch.tensor([[0, 0, 0, 1, 1, -1, -1]])
+    got = packing.inputs(chunks, torch.float32)["position_ids"]
+    assert got.tolist() == [[2, 3, 4, 2, 3, 2, 3]]
+
+
+@pytest.mark.parametrize("name", ["modernbert", "gemma3", "mistral"])
+def test_a_window_counts_where_rows_are_longer_than_it(name):
+    predictor, special, causal = Predictor(model_of(name)), special_tokens_for(name), name in CAUSAL
+    long = find_packing(predictor, special, LENGTH, causal=causal)
+    short = find_packing(predictor, special, 9, causal=causal)
+    if name not in NEVER:
+        assert long.window == {"modernbert": 8, "gemma3": 16}[name]
+    if name != "modernbert" or name not in NEVER:
+        assert short.window == 0
+
+
+class IgnoresMask(tf.BertForMaskedLM):
+    """Accepts an attention mask and ignores it."""
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None):
+        return super().forward(input_ids=input_ids, position_ids=position_ids)
+
+
+@pytest.mark.parametrize("kind", [tf.BertForMaskedLM, IgnoresMask])
+def test_weights_near_zero_do_not_hide_a_leak(kind):
+    """Before training, attention to another chunk may hardly change the logits."""
+    torch.manual_seed(0)
+    model = kind._from_config(MASKED["bert"](), attn_implementation="eager").eval()
+    with torch.no_grad():
+        for layer in model.bert.encoder.layer:
+            layer.attention.output.dense.weight.mul_(1e-2)
+    packing = find_packing(Predictor(model), special_tokens_for("bert"), LENGTH, causal=False)
+    assert (packing is None) == (kind is IgnoresMask)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_the_model_stays_as_it_was(name):
+    model = model_of(name).train()
+    predictor, before = Predictor(model), torch.random.get_rng_state()
+    find_packing(predictor, special_tokens_for(name), LENGTH, causal=name in CAUSAL)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(part.training for part in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("length", [1, 5, 8])
+def test_a_row_too_short_for_two_chunks(length):
+    model = model_of("bert")
+    assert find_packing(Predictor(model), special_tokens_for("bert"), length, causal=False) is None
+
+
+def test_the_mask_is_blocks():
+    chunks = torch.tensor([[0, 0, 1, -1, -1]])
+    seen = block_mask(chunks, "boolean", torch.float32)
+    expected = [[1, 1, 0, 0, 0]] * 2 + [[0, 0, 1, 0, 0]] + [[0, 0, 0, 1, 1]] * 2
+    assert seen.shape == (1, 1, 5, 5)
+    assert seen[0, 0].int().tolist() == expected
+    assert block_mask(chunks, "pairs", torch.bfloat16)[0].tolist() == expected
+    added = block_mask(chunks, "additive", torch.bfloat16)
+    assert added.dtype == torch.bfloat16
+    assert torch.equal(added == 0, seen)
+    assert (added[~seen] == torch.finfo(torch.bfloat16).min).all()
+
+
+def test_a_causal_mask_and_windows():
+    chunks = torch.zeros(1, 6, dtype=torch.int64)
+    place = torch.arange(6)
+    back = place[:, None] - place
+    causal = block_mask(chunks, "boolean", torch.float32, causal=True)
+    assert torch.equal(causal[0, 0], back >= 0)
+    sliding = block_mask(chunks, "boolean", torch.float32, causal=True, window=2)
+    assert torch.equal(sliding[0, 0], (back >= 0) & (back < 2))
+    both = block_mask(chunks, "boolean", torch.float32, window=2)
+    assert torch.equal(both[0, 0], back.abs() <= 2)

@@ -1,0 +1,230 @@
+"""Presets against the figures in the papers, and defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from corpusfit import api
+from corpusfit.core.errors import UsageError
+from corpusfit.training.plan import AdaptPlan, TrainPlan
+from corpusfit.training.presets import (
+    PRESETS,
+    TASK_PASSES,
+    Size,
+    length_of,
+    preset,
+    resolve_training,
+    task_phase,
+)
+
+HERE = Size(
+    tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, longest=512, device="cpu"
+)
+
+
+def plan_of(name=None, data="out", settings=(), **words):
+    words = words if "init" in words else {"model": "m", **words}
+    return api.build_adapt_plan(None, settings, preset=name, data=data, **words)
+
+
+@pytest.mark.parametrize(("weights", "steps"), [("off", 50_000), ("lambda", 100_000)])
+def test_tadpole(weights, steps):
+    """Section 4: "learning rate of 0.0001, batch size 256 and warm-up ratio 0.01 … 50,000 steps in
+    case of discrete λ case and 100,000 steps in case of continuous λ case"; masked words and the
+    next sentence, "pre-trained with sum of two objectives"."""
+    plan = plan_of("tadpole", weights=weights)
+    train = plan.train
+    assert (train.steps, train.rate, train.batch, train.warmup) == (steps, 1e-4, 256, 0.01)
+    assert plan.objective.name == "mlm+nsp"
+
+
+@pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
+def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
+    assert plan_of("tadpole", weights=weights).train.steps == 50_000
+
+
+def test_mdapt():
+    """Section 3.3: "effective batch size of 2048 via gradient accumulation, a sequence length of
+    128, and a learning rate of 5e-5. We train all models for 25,000 steps"; masked words."""
+    plan = plan_of("mdapt")
+    train = plan.train
+    assert (train.batch, train.length, train.rate, train.steps) == (2_048, 128, 5e-5, 25_000)
+    assert (plan.objective.name, plan.adapter.kind) == ("mlm", "")
+
+
+def test_mdapt_with_an_adapter():
+    """Section 3.3: "We train each adapter for 1.5M steps", of the kind in appendix D."""
+    plan = plan_of("mdapt-adapter")
+    assert (plan.adapter.kind, plan.train.steps, plan.train.length) == (
+        "pfeiffer",
+        1_500_000,
+        128,
+    )
+
+
+def test_the_tasks_own_text():
+    """TADPOLE, section 4.1, of Gururangan et al.: "we do 100 epochs, save the model after every 10
+    epoch and pick the best one"; here after every epoch, as the best may be any."""
+    plan = plan_of("tapt", data="task")
+    train = plan.train
+    assert (train.epochs, train.steps, train.keep) == (100, None, "best")
+    assert train.evaluations == 100
+    assert (train.batch, train.texts, train.length) == (None, 256, 128)
+    assert plan_of(data="task") == plan
+    assert plan_of(data="elsewhere").train == TrainPlan()
+
+
+def test_the_second_phase_has_the_settings_of_tapt():
+    """Except the length, which is that of the first phase, and how often it measures."""
+    plan = plan_of(then_task=True, weights="lambda", settings=["train.warmup=0.2"])
+    second, tapt = task_phase(plan, 128), plan_of("tapt").train
+    assert (second.weights.policy, second.then_task.on) == ("off", False)
+    train = second.train
+    assert (train.rate, train.texts, train.length) == (tapt.rate, tapt.texts, tapt.length)
+    assert (train.keep, tapt.epochs, train.warmup) == (tapt.keep, TASK_PASSES, 0.2)
+    changed = plan_of(then_task=True, settings=["then_task.batch=3", "then_task.keep=last"])
+    assert (task_phase(changed, 128).train.batch, task_phase(changed, 128).train.keep) == (
+        3,
+        "last",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "texts", "batch"),
+    [(8_000, 32_000, 64), (32_000, 32_000, 256), (1_000, 1_001, 256), (1, 900, 1)],
+)
+def test_a_step_over_the_tasks_text_is_256_texts(rows, texts, batch):
+    """Section 4: "batch size 256", whether texts are packed, as here four to a row, or not."""
+    size = dataclasses.replace(HERE, rows=rows, texts=texts)
+    found = resolve_training(plan_of("tapt"), size)[0]
+    assert (found.batch, found.steps) == (batch, math.ceil(100 * rows / batch))
+    assert resolve_training(task_phase(plan_of(then_task=True), 64), size)[0].batch == batch
+    assert resolve_training(plan_of("tapt", batch=9), size)[0].batch == 9
+
+
+@pytest.mark.parametrize(
+    ("rows", "device", "steps"),
+    [(10, "cpu", 50), (320, "cpu", 500), (6_250, "cpu", 2_000), (64_000, "cuda", 50_000)],
+)
+def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
+    """100 passes in steps of 64, at least 50 and at most what the device's default allows."""
+    second = task_phase(plan_of(then_task=True), 128)
+    size = dataclasses.replace(HERE, rows=rows, texts=4 * rows, device=device)
+    assert resolve_training(second, size, TASK_PASSES)[0].steps == steps
+    plan = plan_of(then_task=True, settings=["then_task.epochs=100"])
+    asked = resolve_training(task_phase(plan, 128), size, TASK_PASSES)[0]
+    assert asked.steps == math.ceil(rows * 100 / 64)
+
+
+def test_a_second_phase_is_part_of_a_plans_identity_only_if_it_is_on():
+    assert "then_task" not in plan_of().decisive()
+    assert plan_of(then_task=True).decisive()["then_task"]["on"] is True
+    assert AdaptPlan.from_dict(plan_of(then_task=True).as_dict()).then_task.on
+
+
+def test_options_override_a_preset():
+    plan = plan_of("tadpole", steps=7, batch=3, settings=["train.warmup=0.2"], objective="mlm")
+    assert (plan.train.steps, plan.train.batch, plan.train.warmup) == (7, 3, 0.2)
+    assert plan.objective.name == "mlm"
+    assert plan.train.rate == 1e-4
+    assert plan_of("tapt", steps=9).train.epochs is None
+    epochs = plan_of("mdapt", epochs=2.5).train
+    assert (epochs.steps, epochs.epochs) == (None, 2.5)
+    by_set = plan_of("mdapt", settings=["train.epochs=3"]).train
+    assert (by_set.steps, by_set.epochs) == (None, 3)
+    assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.steps == 100_000
+
+
+def test_a_plan_file_overrides_a_preset(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text('[model]\nname = "m"\n[train]\nrate = 0.5\n', "utf-8")
+    plan = api.build_adapt_plan(file, (), preset="mdapt", data="out", batch=4)
+    assert (plan.train.rate, plan.train.batch, plan.train.steps) == (0.5, 4, 25_000)
+
+
+def test_every_preset_can_be_resolved():
+    for name in PRESETS:
+        plan = plan_of(name)
+        train, words = resolve_training(plan, HERE)
+        assert None not in (train.length, train.batch, train.rate)
+        assert train.steps is not None
+        assert words.startswith(plan.objective.name)
+
+
+def test_a_plan_excludes_a_preset():
+    with pytest.raises(UsageError, match=r"^preset must .*'mdapt'"):
+        api.build_adapt_plan(plan_of(), (), preset="mdapt", data="out")
+
+
+def test_no_such_preset():
+    with pytest.raises(UsageError, match=r"^preset must .*tadpole, mdapt, .*'bert'"):
+        preset("bert", "off")
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "batch", "steps", "rate"),
+    [
+        ({}, 128, 16, 3 * 8_000 / 16, 1e-4),
+        ({"rows": 10}, 128, 16, 50, 1e-4),
+        ({"rows": 10**7}, 128, 16, 2_000, 1e-4),
+        ({"longest": 96}, 96, 16, 3 * 8_000 / 16, 1e-4),
+        ({"parameters": 11_000_000}, 128, 16, 3 * 8_000 / 16, 3e-4),
+        ({"device": "cuda", "rows": 10**6}, 512, 256, 3 * 10**6 / 256, 1e-4),
+        ({"device": "cuda", "rows": 10**9}, 512, 256, 50_000, 1e-4),
+    ],
+)
+def test_defaults_depend_on_data_and_device(size, length, batch, steps, rate):
+    """Three passes, within bounds; the defaults of each kind of device."""
+    train, _ = resolve_training(plan_of(), dataclasses.replace(HERE, **size))
+    assert (train.length, train.batch, train.rate) == (length, batch, rate)
+    assert train.steps == math.ceil(steps)
+    assert train.epochs is None
+
+
+def test_an_untrained_model_has_a_higher_learning_rate():
+    assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3
+
+
+def test_given_settings_are_kept():
+    plan = plan_of(batch=5, length=40, rate=0.25, epochs=2.0)
+    train, words = resolve_training(plan, HERE)
+    assert train == dataclasses.replace(plan.train, steps=2 * 8_000 // 5, epochs=None)
+    for figure in ("3,200 steps", "5 sequences", "40 tokens", "2.0 passes", "rate 0.25"):
+        assert figure in words
+
+
+def test_the_description_has_all_figures():
+    train, words = resolve_training(plan_of(steps=1_000, objective="causal"), HERE)
+    assert words.startswith("causal for 1,000 steps")
+    for figure in ("16 sequences", "128 tokens", "2.0 passes", "1,000,000 tokens"):
+        assert figure in words
+    for figure in ("rate 0.0001 (linear)", "110,000,000", "cpu"):
+        assert figure in words
+    assert train.steps == 1_000
+
+
+def test_a_sequence_longer_than_the_model_takes():
+    plan = AdaptPlan().with_value("train.length", 513)
+    with pytest.raises(UsageError, match=r"^train\.length must .*512.*513"):
+        length_of(plan, 512, "cpu")
+
+
+def test_domain_clusters_trains_as_its_figure_5():
+    """--adam-betas '(0.9, 0.98)' --clip-norm 1.0 --lr 0.0005 --lr-scheduler inverse_sqrt
+    --warmup-updates 4000 --warmup-init-lr 1e-07 --dropout 0.2 --weight-decay 0.0
+    --label-smoothing 0.1 --max-tokens 4096 --update-freq 5 --max-epoch 200; appendix A.1: at most
+    100 tokens, and early stopping after 10 checkpoints."""
+    plan = plan_of("domain-clusters")
+    train = plan.train
+    assert (plan.objective.name, plan.objective.smoothing) == ("translation", 0.1)
+    assert (train.beta2, train.clip, train.decay, plan.model.dropout) == (0.98, 1.0, 0.0, 0.2)
+    assert (train.rate, train.schedule) == (5e-4, "inverse_sqrt")
+    assert (train.warmup_steps, train.warmup_from) == (4_000, 1e-7)
+    assert (train.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
+    assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
+    whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
+    assert whole.steps == 30 * 200 / 5
+    assert "5 batches of at most 4,096 tokens" in words

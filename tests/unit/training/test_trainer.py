@@ -1,0 +1,565 @@
+"""The training loop: what it learns, exact resuming, and its errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from adapting import Stopped, Stopping, chains, model_of, training_of, weights_of
+from corpusfit.core.errors import TrainingError, UsageError
+from corpusfit.training import trainer
+from corpusfit.training.checkpoints import State
+from corpusfit.training.objectives import MaskedLM
+from corpusfit.training.passes import Feed
+from corpusfit.training.plan import TrainPlan
+from corpusfit.training.schedule import rate_at
+from corpusfit.training.trainer import TrainerCallback, train
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def minutes(monkeypatch):
+    """A clock for the trainer that advances by a minute at each reading."""
+    count = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: 60.0 * next(count))
+    monkeypatch.setattr(trainer, "time", clock)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.011, 1.0])
+def test_rates_are_those_of_transformers(schedule, warmup):
+    """transformers.get_scheduler, step by step."""
+    from transformers import get_scheduler
+
+    plan = TrainPlan(steps=90, rate=2e-4, warmup=warmup, schedule=schedule)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=2e-4)
+    name = "constant_with_warmup" if schedule == "constant" else schedule
+    warm = math.ceil(90 * warmup)
+    peer = get_scheduler(name, optimizer, num_warmup_steps=warm, num_training_steps=90)
+    for step in range(90):
+        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
+        optimizer.step()
+        peer.step()
+
+
+def by_hand(work, steps):
+    """Weights after a plain loop: transformers' loss and schedule, torch's unfused AdamW, one text
+    per row, padding masked; causal, with equal relevance weights."""
+    from transformers import get_scheduler
+
+    plan = work.plan
+    model = model_of("causal").train()
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim < 2]
+    groups = [
+        {"params": matrices, "weight_decay": plan.decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=plan.rate, fused=False, foreach=False)
+    warm = math.ceil(plan.warmup * plan.steps)
+    schedule = get_scheduler(plan.schedule, optimizer, warm, plan.steps)
+    feed, losses = Feed(work.passes), []
+    for _ in range(steps):
+        texts = [
+            work.chunk_tokens.ids(int(c)).tolist() for row in feed.take(plan.batch) for c in row
+        ]
+        ids = torch.zeros((len(texts), max(map(len, texts))), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for i, text in enumerate(texts):
+            ids[i, : len(text)], mask[i, : len(text)] = torch.tensor(text), 1
+        labels = ids.masked_fill(mask == 0, -100)
+        loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    return {name: p.detach() for name, p in model.named_parameters()}, losses
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
+    """A loop of torch and transformers: unpacked, no micro-batches, unfused AdamW; strong decay and
+    clipping."""
+    settings = {"steps": 15, "decay": 3.0, "clip": 0.3, "warmup": 0.2, "schedule": schedule}
+    work = training_of(tmp_path, "causal", micro_rows=2, **settings)
+    before = weights_of(work)
+    history = train(work, TrainerCallback())
+    expected, losses = by_hand(work, 15)
+    found = [record["loss"] for record in history if "loss" in record]
+    assert found == pytest.approx(losses, abs=3e-6)
+    for name, weight in weights_of(work).items():
+        moved = (weight - before[name]).abs().max()
+        error = (weight - expected[name]).abs()
+        if name.endswith("c_attn.bias"):
+            error[32:64] = 0  # the loss does not depend on a key's bias: AdamW magnifies rounding
+        assert moved > 1e-3, name
+        assert error.max() < 2e-3 * moved, name
+
+
+def test_only_matrices_decay(tmp_path):
+    """Closed form: without a loss, a matrix shrinks by the factor 1 - rate x decay per step."""
+    settings = {"steps": 4, "decay": 0.5, "warmup": 0.0, "schedule": "constant", "rate": 0.1}
+    work = training_of(tmp_path, weights=[1.0] * 60, heldout=False, **settings)
+    silent = dataclasses.replace(work.chunk_tokens, scale=np.zeros_like(work.chunk_tokens.scale))
+    work = dataclasses.replace(work, chunk_tokens=silent)
+    before = weights_of(work)
+    train(work, TrainerCallback())
+    for name, weight in weights_of(work).items():
+        factor = (1 - 0.1 * 0.5) ** 4 if weight.ndim > 1 else 1.0
+        torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
+
+
+CASES = {
+    "dropout": {"name": "mlm", "dropout": 0.2},
+    "best": {"name": "mlm", "dropout": 0.1, "keep": "best", "evaluations": 6, "rate": 3e-2},
+    "pairs": {"name": "mlm+nsp", "dropout": 0.1, "batch": 9},
+    "drawn": {"name": "causal", "draw": True, "weights": np.linspace(0, 1, 60), "batch": 9},
+    "unpacked": {"name": "mlm", "pack": False, "batch": 9, "weights": np.linspace(0, 1, 60)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "between", "stops"),
+    [
+        ("dropout", 1.0, (1, 5, 6, 12)),
+        *((case, 4.0, (1, 3, 4, 12)) for case in CASES),
+    ],
+)
+def test_stopped_after_any_step_it_ends_the_same(tmp_path, minutes, case, between, stops):
+    """Bit by bit against an uninterrupted training; checkpoints each step, or each fourth.
+
+    The training spans two passes.
+    """
+    words = {**CASES[case], "checkpoint_minutes": between}
+    whole = training_of(tmp_path / "whole", **words)
+    feed = Feed(whole.passes)
+    feed.take(12 * whole.plan.batch)
+    assert feed.at[0] >= 1
+    history = train(whole, TrainerCallback())
+    final = weights_of(whole)
+    restarted = []
+    for after in stops:
+        folder = tmp_path / f"stopped {after}"
+        with pytest.raises(Stopped):
+            train(training_of(folder, **words), Stopping(after))
+        again = training_of(folder, **words)
+        callback = Stopping()
+        assert train(again, callback) == history, after
+        assert (callback.warnings, callback.made) == ([], 12)
+        if len(callback.records) == len(history):
+            restarted.append(after)
+        for name, weight in weights_of(again).items():
+            assert torch.equal(weight, final[name]), (after, name)
+    assert restarted == [after for after in stops if after <= between]
+
+
+def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
+    words = {"dropout": 0.2, "checkpoint_minutes": 2.0, "steps": 20}
+    whole = training_of(tmp_path / "whole", **words)
+    history = train(whole, TrainerCallback())
+    for after in (3, 4, 9, 10, 15, 19, 20):
+        with pytest.raises(Stopped):
+            train(training_of(tmp_path / "stopped", **words), Stopping(after))
+    again = training_of(tmp_path / "stopped", **words)
+    assert train(again, TrainerCallback()) == history
+    final = weights_of(whole)
+    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+@pytest.mark.parametrize("between", [1.0, 3.0, 5.0])
+def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch, between):
+    """Records each fourth step; weights and history are equal bit by bit.
+
+    A record's loss is the mean over its four steps, before and after the stop.
+    """
+    monkeypatch.setattr(trainer, "RECORDS", 5)
+    words = {"dropout": 0.2, "checkpoint_minutes": between, "steps": 20, "checkpoints": 20}
+    whole = training_of(tmp_path / "whole", **words)
+    history = train(whole, TrainerCallback())
+    assert [r["step"] for r in history if "loss" in r] == [4, 8, 12, 16, 20]
+    final = weights_of(whole)
+    kept = [int(p.name[5:]) for p in (tmp_path / "whole/checkpoints").iterdir()]
+    gap = int(between)
+    assert sorted(kept) == list(range(gap, 20, gap))
+    for after in (6, 7, 11, 18):
+        with pytest.raises(Stopped):
+            train(training_of(tmp_path / "stopped", **words), Stopping(after))
+    again = training_of(tmp_path / "stopped", **words)
+    callback = Stopping()
+    assert train(again, callback) == history
+    assert len(callback.records) < len(history)
+    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
+    """Their clocks differ, and each has only its part of a step's loss."""
+    monkeypatch.setattr(trainer, "RECORDS", 5)
+    work = training_of(tmp_path, steps=20, checkpoint_minutes=1.0, checkpoints=20, batch=6)
+    own = work.accelerator
+
+    class Second:
+        num_processes = 2
+
+        def reduce(self, figures, how):
+            return figures
+
+        def __getattr__(self, name):
+            return getattr(own, name)
+
+    train(dataclasses.replace(work, accelerator=Second()), TrainerCallback())
+    found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
+    assert found == [f"step-{step:08d}" for step in (4, 8, 12, 16)]
+    marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
+    assert [m["losses"] for m in marks] == [[]] * 4
+
+
+def test_a_second_process_does_not_count_stored_losses_again(tmp_path, minutes, monkeypatch):
+    """Losses stored since the last record are counted by the main process alone."""
+    monkeypatch.setattr(trainer, "RECORDS", 5)
+    words = {"steps": 20, "checkpoint_minutes": 1.0}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path / "stopped", **words), Stopping(8))
+    mark = json.loads((tmp_path / "stopped/checkpoints/step-00000007/state.json").read_text())
+    assert len(mark["losses"]) == 3
+    assert all(loss > 1 for loss in mark["losses"])
+    recorded = []
+    for main in (True, False):
+        folder = shutil.copytree(tmp_path / "stopped", tmp_path / f"main {main}")
+        work = training_of(folder, **words)
+        own = work.accelerator
+
+        class Process:
+            is_main_process = main
+
+            def __getattr__(self, name, own=own):
+                return getattr(own, name)
+
+        work = dataclasses.replace(work, accelerator=Process())
+        history = train(work, TrainerCallback())
+        recorded += [r["loss"] for r in history if r["step"] == 8 and "loss" in r]
+    assert recorded[0] - recorded[1] == pytest.approx(sum(mark["losses"]) / 4, abs=3e-6)
+
+
+def test_on_resuming_the_callback_gets_the_earlier_records(tmp_path, minutes):
+    words = {"checkpoint_minutes": 1.0, "steps": 8}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path, **words), Stopping(5))
+
+    class Resuming(Stopping):
+        def resume(self, step, history):
+            self.at = step, [dict(r) for r in history]
+
+    callback = Resuming()
+    history = train(training_of(tmp_path, **words), callback)
+    assert callback.at == (4, [r for r in history if r["step"] <= 4])
+    assert "heldout" in callback.at[1][0]
+    assert callback.made == 4
+
+
+def test_weights_without_a_gradient_do_not_hinder_resuming(tmp_path, minutes):
+    """The loss of some architectures does not reach all weights, such as ESM's contact head."""
+
+    def work(folder):
+        model = model_of("mlm")
+        model.unused = torch.nn.Linear(3, 3)
+        return training_of(tmp_path / folder, model=model, checkpoint_minutes=1.0)
+
+    whole = work("whole")
+    history = train(whole, TrainerCallback())
+    with pytest.raises(Stopped):
+        train(work("stopped"), Stopping(7))
+    again = work("stopped")
+    assert train(again, TrainerCallback()) == history
+    final = weights_of(whole)
+    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def test_the_random_state_of_torch_is_restored(tmp_path):
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    train(training_of(tmp_path, dropout=0.1, steps=2, model=None), TrainerCallback())
+    torch.manual_seed(11)
+    work = training_of(tmp_path / "more", dropout=0.1, steps=2)
+    torch.manual_seed(11)
+    train(work, TrainerCallback())
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_it_learns_and_the_history_says_so(tmp_path):
+    """Each token follows from the one before it: losses fall far below ln 35."""
+    work = training_of(
+        tmp_path, "causal", texts=chains(400), steps=120, batch=8, rate=1e-2, evaluations=4
+    )
+    callback = Stopping()
+    history = train(work, callback)
+    assert callback.records == history
+    assert callback.made == 120
+    looks = [r for r in history if "heldout" in r]
+    assert [r["step"] for r in looks] == [0, 30, 60, 90, 120]
+    assert all(r["heldout"].keys() == {"task", "data"} for r in looks)
+    for kind in ("task", "data"):
+        before, after = (looks[i]["heldout"][kind] for i in (0, -1))
+        assert before > math.log(35)
+        assert after < 0.6 * math.log(35)
+    steps = [r for r in history if "loss" in r]
+    assert [r["step"] for r in steps] == list(range(1, 121))
+    assert [r["rate"] for r in steps] == [rate_at(s, work.plan) for s in range(120)]
+    assert steps[-1]["loss"] < 0.6 * steps[0]["loss"]
+
+
+def test_many_steps_are_about_two_hundred_records(tmp_path):
+    work = training_of(tmp_path, steps=450, batch=1, heldout=False, evaluations=1, micro_rows=1)
+    steps = [r["step"] for r in train(work, TrainerCallback()) if "loss" in r]
+    assert steps == list(range(2, 451, 2))
+
+
+def test_the_best_steps_weights_are_kept(tmp_path):
+    """A learning rate that ruins the model in the end; the losses of the final weights are compared
+    with the lowest of the history."""
+    words = {"steps": 30, "evaluations": 10, "warmup": 1.0, "rate": 1.0, "clip": 100.0}
+    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
+    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
+    least = min(looks, key=lambda r: r["heldout"]["task"])
+    assert 0 < least["step"] < 30
+    assert looks[-1]["heldout"]["task"] > least["heldout"]["task"] + 0.1
+    now = work.heldout.losses(work.objective, work.network)
+    assert now == pytest.approx(least["heldout"], abs=1e-6)
+    last = training_of(tmp_path / "last", "causal", texts=chains(200), **words)
+    assert [r for r in train(last, TrainerCallback()) if "heldout" in r] == looks
+    now = last.heldout.losses(last.objective, last.network)
+    assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
+
+
+def test_without_a_task_the_best_step_is_chosen_by_the_data(tmp_path):
+    words = {"steps": 30, "evaluations": 10, "warmup": 1.0, "rate": 1.0, "clip": 100.0}
+    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
+    only = dataclasses.replace(work.heldout, micros={"data": work.heldout.micros["data"]})
+    work = dataclasses.replace(work, heldout=only)
+    looks = [r["heldout"]["data"] for r in train(work, TrainerCallback()) if "heldout" in r]
+    now = work.heldout.losses(work.objective, work.network)
+    assert now["data"] == pytest.approx(min(looks), abs=1e-6)
+    assert looks[-1] > min(looks) + 0.1
+
+
+def test_the_best_step_needs_held_out_text(tmp_path):
+    work = training_of(tmp_path, heldout=False, keep="best")
+    with pytest.raises(UsageError, match=r"train\.keep.*last.*'best'"):
+        train(work, TrainerCallback())
+
+
+def test_heldout_losses_are_the_models_own(tmp_path):
+    """transformers' own loss over all held-out chunks, in evaluation mode; the mode is restored."""
+    work = training_of(tmp_path, "causal", dropout=0.3, micro_rows=3)
+    model = work.network.predictor.model
+    model.train()
+    found = work.heldout.losses(work.objective, work.network)
+    assert model.training
+    model.eval()
+    for name, micros in work.heldout.micros.items():
+        total = count = 0
+        for micro in micros:
+            labels = micro.ids.masked_fill(micro.chunk < 0, -100)
+            own = model(micro.ids, attention_mask=(micro.chunk >= 0).long(), labels=labels).loss
+            total += float(own.detach()) * len(micro.at)
+            count += len(micro.at)
+        assert found[name] == pytest.approx(total / count, rel=1e-5)
+
+
+def spoil(work, step):
+    """A callback that sets a weight to NaN after some steps."""
+
+    class Spoiling(Stopping):
+        def step(self, steps, tokens):
+            super().step(steps, tokens)
+            if self.made == step:
+                with torch.no_grad():
+                    next(work.network.predictor.model.parameters())[7, 3] = math.nan
+
+    return Spoiling()
+
+
+def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
+    """The message names the step and its texts; training resumes from the checkpoint before it."""
+    words = {"checkpoint_minutes": 1.0, "steps": 10}
+    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
+    work = training_of(tmp_path / "spoilt", **words)
+    with pytest.raises(TrainingError) as error:
+        train(work, spoil(work, 6))
+    message = str(error.value)
+    assert "step 7 " in message
+    named = [
+        work.chunk_tokens.name(int(c))
+        for row in Feed(work.passes, feed_at(work, 6)).take(6)
+        for c in row
+    ]
+    assert f"{named[0]}; " in message
+    assert "texts.jsonl, row" in named[0]
+    assert "Set train.rate below " in message
+    shutil.rmtree(tmp_path / "spoilt/checkpoints/step-00000006")  # the NaN came before it
+    again = training_of(tmp_path / "spoilt", **words)
+    callback = Stopping()
+    assert train(again, callback) == history
+    assert callback.warnings == []
+
+
+def feed_at(work, steps):
+    feed = Feed(work.passes)
+    feed.take(steps * work.plan.batch)
+    return feed.at
+
+
+def test_a_learning_rate_far_too_high_is_named(tmp_path):
+    work = training_of(tmp_path, rate=1e30, warmup=0.0, steps=10)
+    with pytest.raises(
+        TrainingError, match=r"step [23] .*Set train\.rate below 1e\+30 and another out,"
+    ) as error:
+        train(work, TrainerCallback())
+    assert "checkpoint is from" not in str(error.value)  # none was due yet
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes."),
+        MemoryError(),
+    ],
+)
+def test_out_of_memory_names_the_setting(tmp_path, monkeypatch, error):
+    def losses(*_):
+        raise error
+
+    monkeypatch.setattr(MaskedLM, "losses", losses)
+    work = training_of(tmp_path, micro_rows=4, heldout=False)
+    with pytest.raises(TrainingError, match=r"train\.micro_tokens=64\b"):
+        train(work, TrainerCallback())
+    work = training_of(tmp_path, micro_rows=1, heldout=False)
+    with pytest.raises(
+        TrainingError, match=r"a smaller train\.length and another out,.*adapter=lora\.$"
+    ) as raised:
+        train(work, TrainerCallback())
+    assert "micro_tokens" not in str(raised.value)  # it cannot go lower
+
+
+def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
+    def losses(*_):
+        raise RuntimeError("shape mismatch")
+
+    monkeypatch.setattr(MaskedLM, "losses", losses)
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        train(training_of(tmp_path), TrainerCallback())
+
+
+DAMAGE = {
+    "weights cut short": lambda f: (f / "weights.safetensors").write_bytes(
+        (f / "weights.safetensors").read_bytes()[:-5]
+    ),
+    "weights changed": lambda f: (f / "weights.safetensors").write_bytes(
+        (f / "weights.safetensors").read_bytes()[:-1] + b"\1"
+    ),
+    "moments missing": lambda f: (f / "moments.safetensors").unlink(),
+    "state missing": lambda f: (f / "state.json").unlink(),
+    "state cut short": lambda f: (f / "state.json").write_bytes(
+        (f / "state.json").read_bytes()[:40]
+    ),
+    "state of another kind": lambda f: (f / "state.json").write_text("[]"),
+    "empty": lambda f: [p.unlink() for p in f.iterdir()],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, damage):
+    words = {"checkpoint_minutes": 1.0, "steps": 8, "dropout": 0.1}
+    whole = training_of(tmp_path / "whole", **words)
+    history = train(whole, TrainerCallback())
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path / "stopped", **words), Stopping(7))
+    folder = tmp_path / "stopped/checkpoints"
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000005", "step-00000006"]
+    DAMAGE[damage](folder / "step-00000006")
+    again = training_of(tmp_path / "stopped", **words)
+    callback = Stopping()
+    assert train(again, callback) == history
+    (warning,) = callback.warnings
+    assert "step-00000006" in warning
+    assert "after step 5" in warning
+    assert callback.records[0]["step"] == 6
+    final = weights_of(whole)
+    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path, minutes):
+    words = {"checkpoint_minutes": 1.0, "steps": 5}
+    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path / "stopped", **words), Stopping(4))
+    for folder in (tmp_path / "stopped/checkpoints").iterdir():
+        (folder / "state.json").unlink()
+    callback = Stopping()
+    assert train(training_of(tmp_path / "stopped", **words), callback) == history
+    assert len(callback.warnings) == 2
+    assert "after step" not in callback.warnings[-1]
+    assert callback.records == history
+
+
+def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
+    words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 3}
+    train(training_of(tmp_path, **words), TrainerCallback())
+    found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
+    assert found == ["step-00000006", "step-00000007", "step-00000008"]
+    marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
+    assert [m["step"] for m in marks] == [6, 7, 8]
+
+
+def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minutes):
+    """An unfinished checkpoint is not counted in the number to keep."""
+    words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 2}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path, **words), Stopping(6))
+    folder = tmp_path / "checkpoints"
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000005"]
+    (folder / "step-00000005/state.json").unlink()
+    work = training_of(tmp_path, **words)
+    parameters = dict(work.network.predictor.model.named_parameters())
+    optimizer = torch.optim.AdamW(parameters.values())
+    work.checkpoints.write(State(7, (0, 0), [], []), parameters, optimizer)
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000007"]
+
+
+def test_a_state_comes_back_as_it_was(tmp_path):
+    work = training_of(tmp_path, steps=3)
+    history = train(work, TrainerCallback())
+    parameters = dict(work.network.predictor.model.named_parameters())
+    optimizer = torch.optim.AdamW(parameters.values())
+    for p in parameters.values():
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    state = State(3, (0, 12), history, [0.1, float(np.float32(0.1))])
+    work.checkpoints.write(state, parameters, optimizer)
+    found, here = work.checkpoints.newest(pytest.fail)
+    assert (found, here.name) == (state, "step-00000003")
+
+
+def test_a_batch_has_a_sequence_for_every_process(tmp_path):
+    work = training_of(tmp_path, batch=2)
+    fake = SimpleNamespace(
+        num_processes=3, process_index=2, is_main_process=False, prepare=lambda m: m
+    )
+    work = dataclasses.replace(work, accelerator=fake)
+    with pytest.raises(UsageError, match=r"^train\.batch must .*got 2\b.* 3 processes"):
+        train(work, TrainerCallback())

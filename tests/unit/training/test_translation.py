@@ -1,0 +1,319 @@
+"""Translation: its loss, its batches of pairs, its models and its learning rate."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from adapting import Stopped, Stopping, chains, stored_pairs, translation_of, weights_of
+from corpusfit.core.errors import UsageError
+from corpusfit.kernels.packing import cut_batches
+from corpusfit.training import trainer
+from corpusfit.training.chunks import exclude_keys, split_heldout, whole_pairs
+from corpusfit.training.objectives import Translation
+from corpusfit.training.passes import Feed, PairPasses
+from corpusfit.training.plan import TRANSLATION, AdaptPlan, TrainPlan
+from corpusfit.training.schedule import out_of_patience, rate_at
+from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
+from corpusfit.training.translators import domain_tag
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+def collated(work, pairs):
+    """A batch as `DataCollatorForSeq2Seq` makes it: padding to the longest, labels of -100."""
+    tokens = work.chunk_tokens
+    sides = [[f(c).tolist() for c in pairs] for f in (tokens.source_ids, tokens.ids)]
+    ids, labels = (
+        torch.tensor([t + [fill] * (max(map(len, side)) - len(t)) for t in side])
+        for side, fill in zip(sides, (0, -100), strict=True)
+    )
+    mask = (torch.arange(ids.shape[1]) < torch.tensor([[len(t)] for t in sides[0]])).long()
+    model = work.network.predictor.model
+    shifted = model.prepare_decoder_input_ids_from_labels(labels)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels} | {
+        "decoder_input_ids": shifted
+    }
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["marian", "t5", "mbart"])
+def test_loss_is_that_of_seq2seq_trainer(tmp_path, kind, smoothing):
+    """transformers.Seq2SeqTrainer.compute_loss on the same pairs, with and without smoothing."""
+    work = translation_of(tmp_path / "ours", kind, smoothing=smoothing, micro_rows=2)
+    arguments = transformers.Seq2SeqTrainingArguments(
+        tmp_path / "theirs", label_smoothing_factor=smoothing, use_cpu=True, report_to="none"
+    )
+    model = work.network.predictor.model.train()
+    peer = transformers.Seq2SeqTrainer(model=model, args=arguments)
+    rows = work.passes.rows(0).some(0, 3)
+    for row in rows:
+        with torch.no_grad():
+            expected = float(peer.compute_loss(model, collated(work, row)))
+        micros = work.objective.micro_batches(work.chunk_tokens, [row], np.zeros(1, np.uint64), 1)
+        with torch.no_grad():
+            found = sum(float(work.objective.losses(work.network, m)[0]) for m in micros)
+        assert found / sum(len(m.at) for m in micros) == pytest.approx(expected, abs=1e-5)
+    assert any(len(row) > 3 for row in rows)
+
+
+def test_held_out_loss_has_no_smoothing(tmp_path):
+    """Its exponential is the perplexity: torch's own cross-entropy on the same pairs."""
+    work = translation_of(tmp_path, smoothing=0.3)
+    losses = work.heldout.losses(work.objective, work.network)
+    plain = dataclasses.replace(work.objective, smoothing=0.0)
+    assert losses == work.heldout.losses(plain, work.network)
+
+
+@pytest.mark.parametrize("micro_rows", [1, 3, 1000])
+def test_gradient_does_not_depend_on_micro_batches(tmp_path, micro_rows):
+    """Against all pairs of the step in a single batch, with weights of pairs."""
+    weights = np.linspace(0.1, 2, 60)
+    work = translation_of(tmp_path, weights=weights, micro_rows=micro_rows, batch=3)
+    loop = TrainingLoop(work, TrainerCallback())
+    work.network.predictor.model.train()
+    batch = loop.batch(Feed(work.passes), 0)
+    loss = float(loop.gradient(batch))
+    found = {n: p.grad.clone() for n, p in loop.parameters.items()}
+    model = work.network.predictor.model
+    model.zero_grad()
+    pairs = np.concatenate(batch.rows)
+    inputs = collated(work, pairs)
+    labels = inputs.pop("labels")
+    logits = model(**inputs).logits
+    each = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2), labels, reduction="none", label_smoothing=0.1
+    )
+    scale = torch.from_numpy(work.chunk_tokens.scale[pairs])
+    expected = (each * scale[:, None]).sum() / (labels != -100).sum()
+    expected.backward()
+    assert loss == pytest.approx(float(expected.detach()), abs=2e-6)
+    for name, parameter in loop.parameters.items():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-6)
+    assert len(batch.micros) >= (3 if micro_rows < 1000 else 1)
+
+
+def test_micro_batches_are_within_the_limit(tmp_path):
+    work = translation_of(tmp_path, pair_tokens=300, micro_rows=2)
+    rows, keys = work.passes.rows(0).some(0, 4), np.zeros(4, np.uint64)
+    micros = work.objective.micro_batches(work.chunk_tokens, rows, keys, 2)
+    most = 2 * work.objective.length
+    assert max(max(m.ids.numel(), m.decoder.numel()) for m in micros) <= most
+    assert sum(len(m.ids) for m in micros) == sum(map(len, rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_a_stopped_translation_ends_the_same(tmp_path, monkeypatch, keep):
+    """Bit by bit against an uninterrupted training, over two passes, with dropout."""
+    clock = itertools.count()
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: 60.0 * next(clock)))
+    words = {
+        "dropout": 0.2,
+        "keep": keep,
+        "checkpoint_minutes": 2.0,
+        "batch": 6,
+        "evaluations": 4,
+        "steps": 8,
+    }
+    whole = translation_of(tmp_path / "whole", **words)
+    history = train(whole, TrainerCallback())
+    for after in (1, 6):
+        torch.manual_seed(0)
+        with pytest.raises(Stopped):
+            train(translation_of(tmp_path / f"{after}", **words), Stopping(after))
+        again = translation_of(tmp_path / f"{after}", **words)
+        assert train(again, TrainerCallback()) == history
+        final = weights_of(again)
+        assert all(torch.equal(w, final[n]) for n, w in weights_of(whole).items())
+
+
+def test_it_learns(tmp_path):
+    """Held-out loss falls far below that of equal probabilities, log 40."""
+    texts = chains(300, most=8)
+    work = translation_of(tmp_path, pairs=[(t, t) for t in texts], steps=40, rate=1e-2, batch=4)
+    losses = [r["heldout"]["task"] for r in train(work, TrainerCallback()) if "heldout" in r]
+    assert losses[-1] < math.log(40) - 0.2
+
+
+def test_training_stops_when_patience_ends(tmp_path):
+    """At a rate of nearly 0 nothing improves after rounding; the best of the history is kept."""
+    words = {"steps": 12, "evaluations": 12, "rate": 5.0, "clip": 1e9, "warmup": 0.0}
+    history = train(translation_of(tmp_path, patience=2, **words), TrainerCallback())
+    measured = [r["heldout"]["task"] for r in history if "heldout" in r]
+    best = measured.index(min(measured))
+    assert len(measured) == best + 3
+    assert history[-1]["step"] == len(measured) - 1 < 12
+
+
+def test_patience_counts_measurements_since_the_lowest():
+    records = [{"heldout": {"data": loss}} for loss in (3.0, 2.0, 2.5, 2.0)]
+    assert out_of_patience(records, 2)
+    assert not out_of_patience(records, 3)
+    assert not out_of_patience(records, 0)
+    assert not out_of_patience([{"loss": 1.0}], 1)
+
+
+# --------------------------------------------------------------------------------- the order
+
+
+def passes_of(sides, tokens, weights=None, draw=False):
+    n = len(sides)
+    chunks = whole_pairs(np.array(sides), np.ones(n, np.float32), 10**6)
+    if weights is not None:
+        chunks = dataclasses.replace(chunks, weight=np.array(weights, np.float32))
+    return PairPasses(
+        chunks, None, 0.0, length=tokens, overhead=0, draw=draw, pack=False, batch=1, seed=3
+    )
+
+
+def test_a_pass_has_every_pair_once_in_batches_of_similar_length():
+    sides = np.random.default_rng(0).integers(1, 40, (300, 2))
+    passes = passes_of(sides, 200)
+    seen = []
+    for number in range(2):
+        rows = passes.rows(number)
+        assert sorted(rows.order.tolist()) == list(range(300))
+        batches = [sides[row] for row in rows.some(0, len(rows))]
+        assert all(len(b) * b.max() <= 200 for b in batches)
+        assert len(batches) * 200 < 1.15 * sides.max(1).sum()
+        laid = sum(len(b) * (b[:, 0].max() + b[:, 1].max()) for b in batches)
+        assert passes.fill(number) == pytest.approx(sides.sum() / laid)
+        seen.append(rows.order.tolist())
+    assert seen[0] != seen[1]
+    assert passes_of(sides, 200).rows(0).order.tolist() == seen[0]
+
+
+def test_a_pair_longer_than_a_batch_is_alone():
+    assert cut_batches(np.array([3, 3, 3, 50, 3]), 9).tolist() == [0, 3, 4, 5]
+    assert cut_batches(np.array([3]), 9).tolist() == [0, 1]
+
+
+def test_scale_makes_the_mean_target_token_count_once():
+    """Equation 1 of TADPOLE, over target tokens."""
+    sides = np.random.default_rng(1).integers(1, 40, (80, 2))
+    passes = passes_of(sides, 200, np.linspace(0, 3, 80))
+    assert float(passes.scale @ sides[:, 1]) / sides[:, 1].sum() == pytest.approx(1, rel=1e-5)
+
+
+def test_pairs_that_are_too_long_or_empty_are_left_out():
+    sides = np.array([[3, 9], [10, 2], [2, 10], [0, 4], [4, 0], [9, 9]])
+    chunks = whole_pairs(sides, np.arange(6, dtype=np.float32), 9, store=1)
+    assert chunks.text.tolist() == [0, 5]
+    assert (chunks.begin.tolist(), chunks.length.tolist()) == ([3, 9], [9, 9])
+    assert chunks.weight.tolist() == [0, 5]
+    assert len(whole_pairs(np.empty((0, 2), np.int64), np.ones(0, np.float32), 9)) == 0
+
+
+def test_held_out_pairs_share_no_side_with_the_others():
+    chance = np.random.default_rng(2)
+    keys = chance.integers(0, 150, (400, 2)).astype(np.uint64)
+    keys[:, 1] += 1000
+    chunks = whole_pairs(np.ones((400, 2), np.int64), np.ones(400, np.float32), 9)
+    train, held = split_heldout(chunks, keys, 5, seed=0)
+    assert len(held) == 5
+    apart = set(keys[held.text].ravel().tolist())
+    assert not any(apart & set(pair) for pair in keys[train.text].tolist())
+    alike = [i for i in range(400) if apart & set(keys[i].tolist())]
+    assert sorted([*train.text.tolist(), *alike]) == list(range(400))
+    none = exclude_keys(chunks, keys, keys[:, 1])
+    assert len(none) == 0
+
+
+# ------------------------------------------------------------------------------ learning rate
+
+
+def test_inverse_square_root_is_that_of_transformers_and_fairseq():
+    """transformers' schedule; fairseq's, whose rate begins above 0, in closed form."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=5e-4)
+    peer = transformers.get_inverse_sqrt_schedule(optimizer, num_warmup_steps=40)
+    plan = TrainPlan(steps=200, rate=5e-4, schedule="inverse_sqrt", warmup_steps=40)
+    paper = dataclasses.replace(plan, warmup_from=1e-7)
+    for step in range(200):
+        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
+        after = 5e-4 * 40**0.5 * step**-0.5 if step else 0
+        rising = 1e-7 + step * (5e-4 - 1e-7) / 40
+        assert rate_at(step, paper) == pytest.approx(rising if step < 40 else after, rel=1e-12)
+        optimizer.step()
+        peer.step()
+    without = dataclasses.replace(plan, warmup_steps=None, warmup=0.0)
+    assert rate_at(30_000, without) == pytest.approx(5e-4 * 0.5)  # a timescale of 10,000 steps
+
+
+def test_beta2_reaches_the_optimiser(tmp_path):
+    """After one step AdamW's second moment is (1 - beta2) g²."""
+    work = translation_of(tmp_path, beta2=0.9, clip=1e9)
+    loop = TrainingLoop(work, TrainerCallback())
+    batch = loop.batch(Feed(work.passes), 0)
+    loop.gradient(batch)
+    gradients = {n: p.grad.clone() for n, p in loop.parameters.items()}
+    loop.updates.optimizer.zero_grad()
+    loop._update(0, batch)
+    for name, parameter in loop.parameters.items():
+        moment = loop.updates.optimizer.state[parameter]["exp_avg_sq"]
+        torch.testing.assert_close(moment, 0.1 * gradients[name] ** 2, rtol=1e-4, atol=1e-12)
+
+
+# --------------------------------------------------------------------------------- the plan
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"model.init": "mini"}, "<model.init"),
+        ({"objective.name": "mlm", "model.init": "base"}, "<model.init"),
+        ({"adapter.kind": "lora", "model.init": "", "model.name": "x"}, "<adapter.kind"),
+        ({"objective.whole_word": True}, "<objective.whole_word"),
+        ({"objective.name": "causal", "objective.tag_domains": True}, "<objective.tag_domains"),
+    ],
+)
+def test_settings_that_do_not_suit_are_refused(settings, named):
+    plan = AdaptPlan()
+    for path, value in ({"model.init": "tiny", "objective.name": TRANSLATION} | settings).items():
+        plan = plan.with_value(path, value)
+    with pytest.raises(UsageError, match=named.strip("<")):
+        plan.check()
+
+
+def test_new_settings_leave_earlier_digests_alone():
+    """A run without them is still the run that it was."""
+    settings = AdaptPlan().with_value("model.name", "x").decisive()
+    assert settings["train"].keys().isdisjoint({"pair_tokens", "patience", "beta2"})
+    assert settings["objective"].keys() == {"name", "mask", "whole_word"}
+    other = AdaptPlan().with_value("train.patience", 3).decisive()
+    assert other["train"]["patience"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        ("it.de", "<domain:it>"),
+        ("koran/train.de.zst", "<domain:koran/train>"),
+        ("my texts.tsv", "<domain:my_texts>"),
+        (".de", "<domain:de>"),
+    ],
+)
+def test_tag_of_a_file(name, tag):
+    assert domain_tag(name) == tag
+
+
+def test_the_first_decoder_input_is_the_models():
+    """mBART's decoder begins with the last label, Marian's with padding."""
+    from adapting import translator_of
+
+    starts = {kind: translator_of(kind)[1].start for kind in ("marian", "t5", "mbart")}
+    assert starts == {"marian": 0, "t5": 0, "mbart": -1}
+
+
+def test_stored_pairs_are_read_back(tmp_path):
+    pairs = [([5, 6, 7], [8, 9]), ([10], [11, 12, 13])]
+    tokens = stored_pairs(tmp_path, pairs)
+    assert tokens.sides.tolist() == [[4, 3], [2, 4]]
+    assert tokens.ids(1, 0, 2).tolist() == [10, 3]
+    assert isinstance(translation_of(tmp_path / "x", pairs=pairs * 9).objective, Translation)
