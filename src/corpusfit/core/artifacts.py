@@ -37,18 +37,7 @@ _AT_ONCE = 256
 
 
 def place(given: str | os.PathLike[str], setting: str) -> Path:
-    """A folder named by the user: a path of this machine, or a URL of a store.
-
-    Args:
-        given: a path, a finished run, or an fsspec URL (`s3://bucket/run`, `file:///data/run`).
-        setting: name of the setting, for the error.
-
-    Returns:
-        A `Path`; for a store a `UPath`, which has the methods of a `Path`.
-
-    Raises:
-        UsageError: fsspec does not know the protocol, or its library is not installed.
-    """
+    """A folder named by the user: a path of this machine, or a URL of a store."""
     text = os.fspath(given) if isinstance(given, os.PathLike) else str(given)
     if isinstance(given, Path) or "://" not in text:
         return Path(text)
@@ -133,11 +122,7 @@ def _store(path: Any) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write that appears whole or not at all.
-
-    Raises:
-        StorageError: the disk is full or the path cannot be written.
-    """
+    """Open a file to write that appears whole or not at all."""
     with _renamed(path) if is_local(path) else _put(path) as f:
         yield f
 
@@ -184,12 +169,7 @@ def _renamed(path: Path) -> Iterator[BinaryIO]:
 
 
 def sweep(folder: Path, files: str = "**/*") -> None:
-    """Remove the temporary files of killed processes from a folder.
-
-    Args:
-        folder: the folder, which need not exist.
-        files: pattern of the files in it that no process writes to.
-    """
+    """Remove the temporary files of killed processes from a folder."""
     if not is_local(folder):
         return  # a store has no temporary files
     for left in folder.glob(f"{files}.part"):
@@ -221,11 +201,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def copy(file: Path, to: Path) -> None:
-    """Copy a file that is never changed in place: a link, if both are on this machine's disk.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
+    """Copy a file that is never changed in place: a link, if both are on this machine's disk."""
     with contextlib.suppress(OSError, AttributeError):  # another disk, a store, no links
         to.parent.mkdir(parents=True, exist_ok=True)
         to.unlink(missing_ok=True)
@@ -247,12 +223,7 @@ def _saved(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
 def read_arrays(
     path: Path, names: Sequence[str] | None = None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what `write_arrays` wrote: the named arrays (default: all) and the header.
-
-    Raises:
-        ModelError: the file is damaged or corpusfit did not write it.
-        StorageError: it cannot be read now.
-    """
+    """Read what `write_arrays` wrote: the named arrays (default: all) and the header."""
     with _own(path):
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
@@ -314,10 +285,6 @@ def restore(path: Path, resolve: Callable[[str], type[T]]) -> T:
     """Restore what `store` wrote; `resolve` turns the kind into the class.
 
     JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
-
-    Raises:
-        ModelError: the file is damaged or corpusfit did not write it.
-        StorageError: it cannot be read now.
     """
     arrays, header = read_arrays(path)
     with _own(path):

@@ -24,13 +24,7 @@ def by_path(path: str, value: str) -> str:
 
 
 def spelled(text: str, spelling: Spelling = by_path) -> str:
-    """A text with its settings as the caller writes them.
-
-    Args:
-        text: names settings by marks: `<choose.fraction>`, `<choose.fraction=0.1>` with a value, or
-            `<.out>` for what is a command's own.
-        spelling: how the caller writes a setting.
-    """
+    """A text with its settings as the caller writes them."""
     return _MARK.sub(lambda mark: spelling(mark[1], (mark[2] or "").strip("'")), text)
 
 
@@ -116,12 +110,7 @@ class ChangedInputError(CorpusfitError):
 
 
 def changed_input(name: str, option: str = "") -> ChangedInputError:
-    """The error for an input that changes while a command reads it.
-
-    Args:
-        name: the input.
-        option: the option with which the command begins anew, if it would else resume.
-    """
+    """The error for an input that changes while a command reads it."""
     again = f"again with {option}" if option else "again"
     return ChangedInputError(
         f"{name} changed while it was read. Run the command {again} when nothing writes to this "
@@ -164,12 +153,7 @@ class ModelError(CorpusfitError):
 
 @contextlib.contextmanager
 def tokenizing(*, alone: bool = True) -> Iterator[None]:
-    """Call the library of tokenizers; raises `ModelError` where it gives up.
-
-    Args:
-        alone: whether nothing else runs, so that a plain `Exception` is its own; where its code
-            panics, it raises what is no `Exception`.
-    """
+    """Call the library of tokenizers; raises `ModelError` where it gives up."""
     try:
         yield
     except BaseException as e:
@@ -213,12 +197,7 @@ _NO_MEMORY = re.compile(
 
 
 def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
-    """The error for a fault of the machine, its network or a store; None for any other error.
-
-    Args:
-        error: what was raised.
-        what: what could not be done (default: the error's own text).
-    """
+    """The error for a fault of the machine, its network or a store; None for any other error."""
     cure = machine_cure(error)
     if not cure:
         return None
@@ -255,10 +234,6 @@ def raise_torn_file(error: Exception, what: str = "") -> None:
     """Raise `StorageError`, if an error that nobody caught is of a stored file that is not whole.
 
     Errors of the user's own files are caught where these are read.
-
-    Args:
-        error: what was raised.
-        what: what could not be done (default: nothing is said of it).
     """
     if isinstance(error, CorpusfitError):
         return

@@ -60,15 +60,6 @@ def code_of(tag: str, setting: str = "language") -> str:
 
     Reference: ISO 639-1, 639-2 and 639-3; RFC 5646 for the shortest code and the parts of a tag;
     CLDR for macrolanguages.
-
-    Args:
-        tag: a code of two or three letters in any case, alone or with subtags: `de`, `deu`,
-            `pt-BR`, `zh_Hans_CN`, and as models name it, `eng_Latn`, `en_XX`, `__en__`, `>>deu<<`.
-        setting: name of the setting, for the error.
-
-    Raises:
-        UsageError: it is no such tag, or the code does not exist. A code of three letters without
-            one of two is checked only where `langcodes` is installed.
     """
     found = _TAG.fullmatch(tag.strip())
     code = found[1].lower() if found else ""
@@ -96,9 +87,6 @@ def identifier() -> Callable[[str], str]:
     short for a reliable answer.
 
     Reference: Lui and Baldwin (2012), langid.py.
-
-    Raises:
-        MissingDependencyError: the extra `languages` is not installed.
     """
     model = _model()
 
@@ -182,10 +170,6 @@ def bleu_tokenizer(language: str, references: Iterable[str]) -> str:
     word.
 
     Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores.
-
-    Args:
-        language: a language code, or any name of a side, such as `translation`.
-        references: the target texts.
     """
     try:
         named = _TOKENIZERS.get(code_of(language))

@@ -17,16 +17,6 @@ def locked(work: Path, command: str, *, shared: bool = False, make: bool = False
 
     The system frees the lock when the process ends. Windows, some network drives and stores of
     objects have none, and a folder that cannot be written to needs none.
-
-    Args:
-        work: folder of the lock file; without it nothing is locked.
-        command: name of the command, for others that find the folder in use.
-        shared: whether it only reads, and others may read too.
-        make: whether to make the folder.
-
-    Raises:
-        OutputFolderError: another process holds the lock, and the message names its command; or
-            the folder holds a link.
     """
     OutFolder(work.parent).refuse_links()
     if make and is_local(work):

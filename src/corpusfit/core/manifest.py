@@ -96,15 +96,7 @@ _DAMAGE = (
 
 @contextlib.contextmanager
 def undamaged(*places: Path) -> Iterator[None]:
-    """Read what a run wrote.
-
-    Args:
-        places: files or folders that are read.
-
-    Raises:
-        InputError: they are damaged, or not what this version of corpusfit writes.
-        StorageError: the disk or the store fails.
-    """
+    """Read what a run wrote."""
     try:
         yield
     except _DAMAGE as e:
@@ -149,11 +141,7 @@ class OutFolder:
         self.report = path / "report.html"
 
     def claim(self) -> None:
-        """Check that the command can write to the folder.
-
-        Raises:
-            OutputFolderError: the folder holds something that corpusfit did not write, or a link.
-        """
+        """Check that the command can write to the folder."""
         self.refuse_links()
         if (self.work / "run.json").exists() or not self.path.exists():
             return
@@ -164,12 +152,7 @@ class OutFolder:
             )
 
     def refuse_links(self) -> None:
-        """Check that nothing in the folder leads out of it.
-
-        Raises:
-            OutputFolderError: an entry of it or of `.corpusfit` is a link, by which the command
-                would write or delete elsewhere.
-        """
+        """Check that nothing in the folder leads out of it."""
         for folder in filter(is_local, (self.path, self.work)):
             for entry in folder.iterdir() if folder.is_dir() else ():
                 if entry.is_symlink():
@@ -188,16 +171,7 @@ class OutFolder:
         return str(self.identity().get("command") or "")
 
     def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
-        """Begin or resume a run in this folder.
-
-        Args:
-            identity: nested plain values; a run is resumed only with the same ones.
-            overwrite: delete an earlier corpusfit run that differs.
-
-        Raises:
-            ChangedInputError: the folder holds a run with another identity; names what differs.
-            OutputFolderError: the folder holds what another command wrote.
-        """
+        """Begin or resume a run in this folder."""
         if self.differs(identity, overwrite=overwrite):
             self._clear()
         self._write_identity(identity)

@@ -100,11 +100,7 @@ class Setting:
     option: Option
 
     def typed(self, value: Any) -> Any:
-        """A value of the setting's types; an int becomes a float.
-
-        Raises:
-            UsageError: the value has another type.
-        """
+        """A value of the setting's types; an int becomes a float."""
         return typed(f"<{self.path}>", " | ".join(self.types), value)
 
     def check(self, value: Any) -> None:
@@ -168,11 +164,7 @@ def _settings_of(group: type) -> Mapping[str, Setting]:
 
 
 def typed(setting: str, annotation: str, value: Any) -> Any:
-    """The value as the annotated type; an int becomes a float.
-
-    Raises:
-        UsageError: the value has another type.
-    """
+    """The value as the annotated type; an int becomes a float."""
     names = annotation.replace(" ", "").split("|")
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

@@ -306,11 +306,7 @@ class FitPlan(Group, group="fit"):
         self.share_of()
 
     def share_of(self) -> dict[str, float]:
-        """The shares by the targets' names; empty without the setting.
-
-        Raises:
-            UsageError: the setting is not `name:share,…` with shares above 0.
-        """
+        """The shares by the targets' names; empty without the setting."""
         found: dict[str, float] = {}
         for part in filter(None, self.shares.split(",")):
             name, _, share = part.strip().rpartition(":")
@@ -372,11 +368,7 @@ class AutoPlan(Group, group="auto"):
             self.seconds()
 
     def seconds(self) -> float:
-        """Highest seconds per GB of text; infinite without a budget.
-
-        Raises:
-            UsageError: the budget is neither a time nor money at a price per hour.
-        """
+        """Highest seconds per GB of text; infinite without a budget."""
         if not self.budget:
             return math.inf
         time = re.fullmatch(rf"{_NUMBER} ?(s|min|h)", self.budget)
@@ -474,11 +466,7 @@ class CascadePlan(Group, group="cascade"):
             self.stage_texts()
 
     def stage_texts(self) -> tuple[StageText, ...]:
-        """The stages, in order; their names are not checked.
-
-        Raises:
-            UsageError: there are fewer than two, a name is missing, or a share is not allowed.
-        """
+        """The stages, in order; their names are not checked."""
         stages = tuple(StageText.of(part) for part in self.stages.split(">"))
         if len(stages) < 2 or not all(stage.name for stage in stages):
             allowed = "two or more stages NAME[@EMBEDDER][:SHARE] joined by >"

@@ -13,11 +13,6 @@ def warn_without_room(folder: OutFolder, needed: float, progress: Progress) -> N
     """Compare the free room at a run's folder with an upper estimate of what is written there.
 
     The warning is not kept in the manifest, as it is of the machine alone.
-
-    Args:
-        folder: the run's.
-        needed: the estimate in bytes.
-        progress: shows the warning.
     """
     if not is_local(folder.work):
         return

@@ -56,11 +56,7 @@ class Settings:
     """
 
     def check(self) -> Self:
-        """The plan itself, after every group is checked.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
+        """The plan itself, after every group is checked."""
         for name in self._groups():
             getattr(self, name).check()
         settings_of(type(self))["seed"].check(self.as_dict()["seed"])
@@ -96,11 +92,7 @@ class Settings:
         return plan
 
     def with_toml(self, path: Path) -> Self:
-        """This plan with the settings of a TOML file.
-
-        Raises:
-            UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
-        """
+        """This plan with the settings of a TOML file."""
         return self.with_values(_read_toml("<.plan>", path))
 
     def with_overrides(self, overrides: Iterable[str]) -> Self:
@@ -118,11 +110,7 @@ class Settings:
         return plan
 
     def overrides(self, *, all_of_them: bool = False) -> list[str]:
-        """The settings that differ from their defaults, in the form of `with_overrides`.
-
-        Args:
-            all_of_them: also the settings that have their defaults.
-        """
+        """The settings that differ from their defaults, in the form of `with_overrides`."""
         plain = {} if all_of_them else dict(_leaves(type(self)().as_dict()))
         return [
             f"{path}={_as_toml(value)}"
@@ -131,16 +119,7 @@ class Settings:
         ]
 
     def with_value(self, path: str, value: Any, table: str = "") -> Self:
-        """This plan with one setting changed; a group's `options` hold other names.
-
-        Args:
-            path: the setting.
-            value: its value.
-            table: the table of a recipe that holds the setting, such as `adapt.`, for errors.
-
-        Raises:
-            UsageError: the setting does not exist, or the value has another type.
-        """
+        """This plan with one setting changed; a group's `options` hold other names."""
         group_name, _, name = path.partition(".")
         if path == "seed":
             return self._changed("seed", settings_of(type(self))["seed"].typed(value))
@@ -224,14 +203,7 @@ def _read_toml(what: str, path: Path) -> dict[str, Any]:
 
 
 def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
-    """The error for a setting that does not exist: its new name, or a similar one.
-
-    Args:
-        path: the setting.
-        allowed: the settings that exist, or with `of_plan` their sections.
-        of_plan: whether `path` is a setting of a plan in a section that does not exist.
-        table: the table of a recipe that holds the plan, such as `adapt.`.
-    """
+    """The error for a setting that does not exist: its new name, or a similar one."""
     group, dot, name = path.partition(".")
     if RENAMED.get(group) in allowed:
         new = f"{table}{RENAMED[group]}{dot}{name}"
@@ -252,12 +224,7 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str 
 
 
 def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
-    """The values of a recipe's TOML file, with environment variables expanded.
-
-    Raises:
-        UsageError: the file cannot be read or is not TOML, a variable is not set, or a setting is
-            not known.
-    """
+    """The values of a recipe's TOML file, with environment variables expanded."""
     values: dict[str, Any] = _expanded(_read_toml("The recipe", path))
     names = list(known)
     for key in values.keys() - set(names):
@@ -266,11 +233,7 @@ def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _expanded(value: Any) -> Any:
-    """Nested values of a recipe with environment variables expanded.
-
-    Raises:
-        UsageError: a variable is not set, or stands in an address.
-    """
+    """Nested values of a recipe with environment variables expanded."""
     if isinstance(value, Mapping):
         return {k: _expanded(v) for k, v in value.items()}
     if isinstance(value, list):

@@ -255,12 +255,7 @@ def text_array(texts: Sequence[str]) -> Texts:
 
 
 def texts_between(through: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
-    """The n texts of some bytes as one Arrow array; text i is `data[through[i] : through[i + 1]]`.
-
-    Args:
-        through: int64 [n + 1].
-        data: uint8, UTF-8.
-    """
+    """Texts as one Arrow array; text i is `data[through[i] : through[i + 1]]`."""
     held = pa.py_buffer(through), pa.py_buffer(data)
     return pa.LargeStringArray.from_buffers(len(through) - 1, *held)
 
@@ -286,11 +281,7 @@ def read_as(batch: Any, reads: Reads) -> Any:
 
 
 def as_texts(texts: Any, name: str = "texts") -> Texts:
-    """Any n strings as one Arrow array [n]: a sequence, a column of pandas, any Arrow strings.
-
-    Raises:
-        TypeError: they are not strings, or one is missing; the message names them by `name`.
-    """
+    """Any n strings as one Arrow array [n]: a sequence, a column of pandas, any Arrow strings."""
     if type(texts) is pa.LargeStringArray and not texts.null_count:
         return texts
     if isinstance(texts, pa.Array | pa.ChunkedArray):

@@ -63,19 +63,6 @@ def clusters(
     Clusters are fitted on a sample of units; a domain that the sample lacks is not found.
 
     Reference: Aharoni and Goldberg (2020), sections 2 and 3.2, appendix A.3.
-
-    Args:
-        plan: every setting that can change the result.
-        corpus_inputs: files, folders, globs, URLs or `hub:NAME` datasets.
-        out: a new or empty folder, or one of the same run to resume.
-        assign_all: also write the shares of each cluster in every segment of the corpus.
-        machine: where it runs.
-        overwrite: replace a different run in `out`.
-
-    Raises:
-        EmptyInputError: the corpus has no usable unit.
-        UsageError: there are more clusters than units.
-        CorpusfitError: see `core/errors.py`.
     """
     plan = plan.check()
     if plan.embed.embedder == AUTO:

@@ -114,11 +114,7 @@ _PLAIN = ("likelihood", "rows", "steps", "converged")
 
 
 def read_domains(path: Path) -> Domains:
-    """Read what `write_domains` wrote.
-
-    Raises:
-        ModelError: the file does not contain domains.
-    """
+    """Read what `write_domains` wrote."""
     arrays, plain = read_arrays(path)
     gaussians = Gaussians(arrays["weights"], arrays["means"], arrays["factors"])
     mixture = Mixture(gaussians, arrays["centre"], arrays["scale"], **plain)

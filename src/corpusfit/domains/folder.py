@@ -29,11 +29,7 @@ class ClustersFolder(OutFolder):
         remove(self.drawn, self.fits, self.assigned, self.domains, self.sample)
 
     def require(self) -> dict[str, Any]:
-        """The manifest.
-
-        Raises:
-            InputError: the folder holds no domains.
-        """
+        """The manifest."""
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
             raise InputError(

@@ -81,17 +81,6 @@ def fit_mixture(
 
     Reference: Aharoni and Goldberg (2020), sections 2.2 and 2.3, appendix A.3: full covariances, at
     most 150 steps; Arthur and Vassilvitskii (2007), k-means++.
-
-    Args:
-        x: [n, d], at least k rows.
-        k: number of components, at least 1.
-        seed: random seed.
-        steps: maximum number of EM steps over all rows.
-        tolerance: change of the mean log-likelihood, in nats, below which EM has converged.
-        ridge: added to every variance, in units of the dimension's variance.
-
-    Raises:
-        ValueError: there are fewer rows than components.
     """
     n = len(x)
     if n < k:

@@ -91,11 +91,7 @@ class MixturePlan(Group, group="mixture"):
         self.numbers()
 
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of clusters to try, in order; empty where BIC chooses from 1 to 30.
-
-        Raises:
-            UsageError: `k` is not whole numbers from 1 to 256 separated by commas.
-        """
+        """The numbers of clusters to try, in order; empty where BIC chooses from 1 to 30."""
         try:
             numbers = [int(part) for part in self.k.split(",")] if self.k else []
         except ValueError:

@@ -14,11 +14,6 @@ def proximity(
     The nearer two centroids, the better a model of one domain does on the other.
 
     Reference: Aharoni and Goldberg (2020), section 3.2 and Figure 4.
-
-    Args:
-        vectors: [n, d].
-        domains: int64 [n], the domain of each vector; each of the t domains occurs.
-        t: number of domains.
     """
     sums = np.zeros((t, vectors.shape[1]))
     np.add.at(sums, domains, vectors)

@@ -14,15 +14,6 @@ def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[n
     The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
     budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
     The caller puts results back in order.
-
-    Args:
-        lengths: int64 [n], tokens of each text.
-        budget: most tokens of a batch, rows times longest row; a longer text gets its own batch.
-
-    Yields:
-        int64 [k], positions of a batch's texts, longest first; every position occurs once.
-
-    Reference: fairseq's `--max-tokens`.
     """
     order = np.argsort(-lengths, kind="stable")
     at = 0

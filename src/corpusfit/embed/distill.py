@@ -35,21 +35,6 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     then SIF). It is reimplemented here because model2vec's own needs another package and the hub.
     The tokenizer stays as it is; special and unused tokens get zeros. Last bits can differ between
     kinds of machines, so a static encoder's fingerprint is taken from the resulting bytes.
-
-    Args:
-        source: a transformers or sentence-transformers folder.
-        cache: where static models are kept, local or in a store; created if absent.
-
-    Returns:
-        A model2vec folder, named by what it was distilled from: in `cache`, or a local copy if the
-            cache is in a store.
-
-    Raises:
-        ModelError: the source cannot be loaded or distilled.
-        MissingDependencyError: torch or transformers is not installed.
-        StorageError: the cache cannot be written.
-
-    Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
     """
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
@@ -136,16 +121,7 @@ def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.float32]:
-    """Project vectors onto their leading principal components, centred.
-
-    Args:
-        vectors: [n, d].
-        most: largest number of components; never more than d or n.
-
-    Returns:
-        float32 [n, min(most, d, n)], the same for any number of cores and threads; each column's
-            largest entry by magnitude is positive.
-    """
+    """Project vectors onto their leading principal components, centred."""
     centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     with threadpool_limits(_THREADS, user_api="blas"):
         _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))

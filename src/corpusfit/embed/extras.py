@@ -12,17 +12,7 @@ LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod", MINILM: W
 
 
 def require_extras(feature: str, extra: str, *models: str, otherwise: str = "") -> None:
-    """Require an extra, and that of `minilm` if a model has that name.
-
-    Args:
-        feature: what needs them, for the message.
-        extra: the extra that the feature needs with any model.
-        models: names of models.
-        otherwise: what works without, a sentence.
-
-    Raises:
-        MissingDependencyError: one is not installed; the message has all that are missing.
-    """
+    """Require an extra, and that of `minilm` if a model has that name."""
     wanted = [MINILM] * (MINILM in models) + [extra]
     missing = [name for name in wanted if importlib.util.find_spec(LIBRARIES[name]) is None]
     if missing[:1] == [MINILM] and extra == "models":

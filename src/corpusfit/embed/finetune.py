@@ -86,23 +86,6 @@ def finetune(
     percent of their spread with the batch. The head starts like torch's linear layer: starting at
     zero ranked as well, but made the threshold at 0 worse (F1 0.68 and 0.77 against 0.83 and 0.89).
     Results repeat exactly on a CPU with one thread; CUDA adds in no fixed order.
-
-    Args:
-        folder: a transformers or sentence-transformers folder.
-        inside: in-domain texts, at least one.
-        outside: other texts, at least one.
-        weight: weight of each other text in the loss; in-domain texts have weight 1.
-        tuning: settings of the training.
-
-    Returns:
-        The weights after the last step.
-
-    Raises:
-        ModelError: the folder holds no loadable model, or its tokenizer cannot be saved.
-        UsageError: training diverged.
-        MissingDependencyError: torch or transformers is not installed.
-
-    Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
     """
     hardware = resolve(EmbedPlan())
     import torch
@@ -151,20 +134,7 @@ def accumulate(
     *,
     bf16: bool,
 ) -> float:
-    """Add the gradient of one step's mean loss to the parameters.
-
-    Args:
-        encoder: in training mode.
-        head: a torch linear layer from the encoder's width to 1.
-        examples: all training texts.
-        step: int64 [k], positions of this step's texts.
-        budget: most tokens of a batch, padding included; without dropout the gradient is the same
-            for any budget, up to rounding.
-        bf16: multiply in bf16; weights, gradients and loss stay float32.
-
-    Returns:
-        The weighted mean of the binary cross-entropy over the k texts.
-    """
+    """Add the gradient of one step's mean loss to the parameters."""
     import torch
 
     device = encoder.model.device
@@ -211,11 +181,7 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
 
 
 def opened(tuned: Tuned) -> TransformerEncoder:
-    """Open a fine-tuned encoder on this machine's device and in its precision.
-
-    Raises:
-        MissingDependencyError: torch or transformers is not installed.
-    """
+    """Open a fine-tuned encoder on this machine's device and in its precision."""
     try:
         import torch
         from safetensors.torch import load
@@ -251,10 +217,6 @@ def write_folder(tuned: Tuned, folder: Path) -> None:
     """Write the encoder as a folder that `AutoModel.from_pretrained` and `--embedder` read.
 
     The head goes into `head.safetensors` beside it: `weight` [d] and `bias` [1].
-
-    Raises:
-        ModelError: it is the encoder of an encoder-decoder model, which no such folder can hold.
-        StorageError: the folder cannot be written.
     """
     from safetensors.numpy import save
 

@@ -54,21 +54,7 @@ _PATIENCE = 10.0
 
 
 def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:
-    """The folder of a model; a hub id is downloaded.
-
-    Args:
-        name: a folder, a hub id or `minilm`.
-        refresh: ask the hub first; otherwise only for models that are not downloaded yet.
-        setting: the setting that names the model.
-
-    Returns:
-        A folder that exists.
-
-    Raises:
-        UsageError: the name is neither a folder nor a possible hub id.
-        ModelError: the hub does not know the model or cannot be reached.
-        MissingDependencyError: the wheel of `minilm`, or the hub's client, is not installed.
-    """
+    """The folder of a model; a hub id is downloaded."""
     folder = user_path(name)
     if name and folder.is_dir():
         return folder
@@ -125,15 +111,6 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
 
     The folder is checked by its files, not by loading it. Only safetensors are accepted, because
     other weights are pickles, which can run code.
-
-    Args:
-        folder: a folder that `find` returned.
-        setting: the setting that names the model.
-
-    Raises:
-        ModelError: files are missing, or the first module is not a transformer.
-
-    Reference: the sentence-transformers folder layout (`modules.json`).
     """
     for module in read_json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):

@@ -43,15 +43,6 @@ def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hard
 
     `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
     CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16).
-
-    Args:
-        wanted: the plan's settings.
-        group: name of the settings' group, for errors.
-        batch_tokens: most tokens of a batch; 0 takes the device's default.
-
-    Raises:
-        UsageError: cuda was requested and is not available.
-        MissingDependencyError: torch is not installed.
     """
     device = resolve_device(wanted.device, group)
     if wanted.precision != "auto":

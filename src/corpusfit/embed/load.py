@@ -19,19 +19,6 @@ def prepare(plan: EmbedPlan, cache: Path) -> str:
     """Make the planned encoder ready to load: download, verify, distil.
 
     It runs once, before the first worker starts; workers then only read files.
-
-    Args:
-        plan: the embedder, its pooling and its arithmetic.
-        cache: folder of distilled models.
-
-    Returns:
-        The encoder's fingerprint, the same as that of `load` on this machine.
-
-    Raises:
-        UsageError: the plan names something that cannot be an embedder or a device.
-        ModelError: the model cannot be used.
-        MissingDependencyError: an extra is not installed.
-        StorageError: the cache cannot be written.
     """
     plan.check()
     folder, static = _folder(plan.embedder, cache, refresh=True)
@@ -39,15 +26,7 @@ def prepare(plan: EmbedPlan, cache: Path) -> str:
 
 
 def load(plan: EmbedPlan, cache: Path) -> Encoder:
-    """Load the planned encoder; steps that `prepare` has not done are done now.
-
-    Args:
-        plan: as for `prepare`.
-        cache: as for `prepare`.
-
-    Raises:
-        CorpusfitError: as `prepare`.
-    """
+    """Load the planned encoder; steps that `prepare` has not done are done now."""
     folder, static = _folder(plan.embedder, cache, refresh=False)
     if static:
         return load_static(folder, plan.embedder)
@@ -76,16 +55,7 @@ def has_network(embedder: str) -> bool:
 
 
 def transformer(embedder: str) -> Path:
-    """The folder of a transformer that can be fine-tuned; a hub id is downloaded.
-
-    Args:
-        embedder: the embedder as the user named it.
-
-    Raises:
-        UsageError: it is a static embedder, or cannot be an embedder at all.
-        ModelError: the model cannot be found, or the folder does not hold one.
-        MissingDependencyError: an extra is not installed.
-    """
+    """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
     static = embedder.partition(":")[0] == "static"
     folder = Path() if static else _named(embedder, refresh=False)
     if static or is_static(folder):
@@ -99,11 +69,7 @@ def transformer(embedder: str) -> Path:
 
 
 def transformer_files(embedder: str) -> tuple[str, ...]:
-    """The files that decide a transformer's fingerprint; none for `minilm`, whose bytes are fixed.
-
-    Raises:
-        CorpusfitError: as `transformer`.
-    """
+    """Files of a transformer's fingerprint; none for `minilm`, whose bytes are fixed."""
     if embedder == "minilm":
         return ()
     return tuple(str(path) for path in model_files(transformer(embedder)))

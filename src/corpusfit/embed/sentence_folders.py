@@ -33,16 +33,7 @@ class Pooling:
 
 
 def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
-    """The pooling of a model folder; a folder that does not state one has the mean.
-
-    Args:
-        folder: a transformers or sentence-transformers folder.
-        mode: `mean` or `cls` in place of the folder's; empty for the folder's.
-        setting: the setting that names the model.
-
-    Raises:
-        ModelError: the folder has another pooling, or modules with weights of their own after it.
-    """
+    """The pooling of a model folder; a folder that does not state one has the mean."""
     modules = read_json(folder / "modules.json", [], setting)
     places = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
     others = [kind for kind in places if kind not in _KNOWN]
@@ -72,16 +63,7 @@ def _modes(config: dict[str, Any]) -> list[str]:
 
 
 def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
-    """Write the files by which sentence-transformers opens a transformer's folder.
-
-    Args:
-        folder: the model's folder.
-        pooling: its pooling.
-        dim: dimensions of an embedding.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Write the files by which sentence-transformers opens a transformer's folder."""
     kinds = {"Transformer": "", "Pooling": POOLING}
     if pooling.unit_length:
         kinds["Normalize"] = "2_Normalize"

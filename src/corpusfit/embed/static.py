@@ -115,11 +115,7 @@ def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def static_fingerprint(folder: Path) -> str:
-    """Fingerprint of a model2vec folder, from its files.
-
-    Raises:
-        ModelError: the folder has no safetensors weights.
-    """
+    """Fingerprint of a model2vec folder, from its files."""
     weights = sorted(folder.rglob(_WEIGHTS))
     if not weights:
         raise ModelError(
@@ -131,16 +127,7 @@ def static_fingerprint(folder: Path) -> str:
 
 
 def load_static(folder: Path, name: str) -> StaticEncoder:
-    """Load an encoder from a local model2vec folder.
-
-    Args:
-        folder: a folder that `save_pretrained` of model2vec or sentence-transformers wrote.
-        name: the embedder as the user named it.
-
-    Raises:
-        ModelError: the folder does not hold a static model that can be loaded.
-        MissingDependencyError: its tokenizer is none of BERT's, and tokenizers is not installed.
-    """
+    """Load an encoder from a local model2vec folder."""
     identity = static_fingerprint(folder)
     try:
         return _load(folder, name, identity)

@@ -107,15 +107,7 @@ class TransformerEncoder(Encoder):
         return 0
 
     def pooled(self, ids: list[list[int]], lengths: NDArray[np.int64]) -> torch.Tensor:
-        """Embeddings of one batch on the model's device, with gradients.
-
-        Args:
-            ids: token ids of k texts, none of them empty.
-            lengths: int64 [k], numbers of tokens; longest first, or all equal.
-
-        Returns:
-            [k, dim].
-        """
+        """Embeddings of one batch on the model's device, with gradients."""
         import torch
 
         device = self.model.device
@@ -153,10 +145,6 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
     """Fingerprint of a model folder's embeddings under a plan, from its files.
 
     Precision, device and batching are part of it because they change an embedding's last bits.
-
-    Raises:
-        UsageError: the plan's device is not available.
-        ModelError: files are missing.
     """
     return digest(
         {
@@ -170,18 +158,7 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
 
 
 def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
-    """Load an encoder from a local model folder.
-
-    Args:
-        folder: a transformers or sentence-transformers folder.
-        plan: pooling, length, precision, device and batching.
-        name: the embedder as the user named it.
-
-    Raises:
-        UsageError: the plan's device is not available.
-        ModelError: the folder does not hold a loadable model.
-        MissingDependencyError: torch or transformers is not installed.
-    """
+    """Load an encoder from a local model folder."""
     hardware = resolve(plan, batch_tokens=plan.batch_tokens)
     model, tokenizer = load_model(folder, hardware.precision)
     return TransformerEncoder(
@@ -198,16 +175,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
 
 
 def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
-    """Load a transformer and its tokenizer from local safetensors without running the model's code.
-
-    Args:
-        folder: a transformers or sentence-transformers folder.
-        precision: `bf16` or `fp32`; a model that cannot compute in bf16 (XLNet, DeBERTa's first
-            version) is loaded in fp32.
-
-    Returns:
-        The torch module in evaluation mode (an encoder-decoder's encoder alone), the tokenizer.
-    """
+    """Load a transformer and its tokenizer from safetensors; the model's own code never runs."""
     try:
         import torch
         from transformers import AutoModel
@@ -229,13 +197,6 @@ def load_tokenizer(folder: Path, what: str) -> Any:
     """The tokenizer in a model's folder, a fast one if there is one.
 
     Without its files transformers makes up one of special tokens, to which all words are unknown.
-
-    Args:
-        folder: local folder.
-        what: the setting and the model, for the error.
-
-    Raises:
-        ModelError: the folder has no file of a tokenizer.
     """
     from transformers import AutoTokenizer
 

@@ -49,17 +49,7 @@ class WordTokens:
     def numbers(
         self, data: NDArray[np.uint8], offsets: NDArray[np.int64], most: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
-        """Cut n texts of at most `BLOCK` bytes into words, and add new words to the table.
-
-        Args:
-            data: uint8 [b], UTF-8 bytes.
-            offsets: int64 [n + 1], where each text begins.
-            most: characters of a text that are read.
-
-        Returns:
-            The number of each word, int32 [w]; the place of each text's first word among them,
-            int64 [n + 1]; the texts that only the tokenizer itself can read, bool [n].
-        """
+        """Cut n texts of at most `BLOCK` bytes into words, and add new words to the table."""
         if self._known + BLOCK > WORDS:
             self._empty()
         self._make_room(BLOCK)

@@ -22,9 +22,6 @@ def answering_hardware(plan: EvaluatePlan, kind: str) -> Hardware:
     """Device and precision of a model that answers as it is.
 
     `auto` is fp32 on a CPU, so that ties stay rare.
-
-    Raises:
-        UsageError: the device is not available.
     """
     precision = getattr(plan, load(kind).group).precision
     found = resolve(dataclasses.replace(plan.finetune, precision=precision), "finetune")
@@ -44,17 +41,6 @@ def answer_task(
 
     The result is a function of model, task, plan and seed. The sums of each example are kept with
     the answers, so that no test needs to count them again.
-
-    Args:
-        task: the examples.
-        plan: the model, the settings of the kind's group, device and precision.
-        seed: random seed; only a number of the outcome where train is not used.
-        on_share: called with the share of the examples that are answered.
-
-    Raises:
-        UsageError: the model is neither a folder nor a hub id, or a setting does not fit.
-        ModelError: the model cannot be loaded, or cannot answer.
-        TrainingError: memory ran out.
     """
     began, processor = time.perf_counter(), time.process_time()
     hardware, task_type = answering_hardware(plan, task.kind), load(task.kind)

@@ -35,30 +35,13 @@ def replace_words(
 
     Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix (TF-IDF
     word replacement); TADPOLE, section 4.1 (Data-Aug).
-
-    Args:
-        examples: n training examples.
-        plan: copies per example, and share of words to replace.
-        kind: kind of the task, which says what words may be replaced, by one another.
-        labels: label names by number.
-        seed: random seed.
-
-    Returns:
-        n * plan.copies examples; copy j of example i is at i * copies + j.
-
-    Raises:
-        UsageError: no word may be replaced.
     """
     fragments = load(kind).fragments(examples, labels)
     return _with_labels(examples, _replaced(fragments, plan, seed), plan.copies)
 
 
 def require_allowed(plan: AugmentPlan, kind: str) -> None:
-    """Check that an augmentation method suits the kind of task.
-
-    Raises:
-        UsageError: the labels would not fit the augmented examples.
-    """
+    """Check that an augmentation method suits the kind of task."""
     allowed = load(kind).augmentations
     if plan.kind not in allowed:
         raise bad_setting(
@@ -67,13 +50,7 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
 
 
 def augment_examples(examples: Examples, found: Sequence[str], copies: int) -> Examples:
-    """Augment n examples with paraphrases of their pieces (`backtranslate`).
-
-    Args:
-        examples: n examples.
-        found: paraphrases of the pieces of all examples, end to end, `copies` per piece.
-        copies: copies per example.
-    """
+    """Augment n examples with paraphrases of their pieces (`backtranslate`)."""
     pieces, at = [], 0
     for own in examples.pieces:
         texts = list(found[at : at + len(own) * copies])
@@ -121,10 +98,6 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     word is min(share (C - TF IDF) / Z, 1). With S = (occurrences) IDF, the probability of being
     drawn is proportional to max S - S. If all words of a text have the same TF IDF, Z is 0 and none
     is replaced.
-
-    Args:
-        texts: n texts as lists of words.
-        share: mean share of a text's words to replace.
     """
     words = sorted({word for text in texts for word in text})
     number = {word: i for i, word in enumerate(words)}

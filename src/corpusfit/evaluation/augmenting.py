@@ -38,20 +38,6 @@ def write_augmented_examples(
     a translation is not noticed.
 
     Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2.
-
-    Args:
-        examples: the training split.
-        plan: kind of augmentation, and number of new examples for each example.
-        out: file for the new examples; finished translations are in a folder beside it.
-        kind: kind of the task.
-        labels: names of the labels, by number.
-        seed: random seed.
-        device: device of the translation, `auto`, `cpu` or `cuda`.
-        machine: where it runs, and how progress is shown.
-
-    Raises:
-        UsageError: the kind of task does not allow it, or no word may be replaced.
-        ModelError: a translation model cannot be used; the message names the setting.
     """
     require_allowed(plan, kind)
     if plan.kind != "backtranslate":

@@ -63,21 +63,7 @@ class BackTranslator:
         device: str = "auto",
         budget: int = 0,
     ) -> BackTranslator:
-        """Open both models.
-
-        Args:
-            mt: folder or hub id of the model that translates into the other language.
-            mt_back: folder or hub id of the model that translates back.
-            temperature: sampling temperature, 0 or more; see `TEMPERATURE`.
-            device: `auto`, `cpu` or `cuda`.
-            budget: tokens per batch, padding included; 0 for the device's default.
-
-        Raises:
-            UsageError: a name is neither a folder nor a hub id.
-            ModelError: a model cannot be loaded, or does not translate; the message names the
-                setting.
-            MissingDependencyError: torch or transformers is not installed.
-        """
+        """Open both models."""
         return cls(
             _Translator.load("<augment.mt>", mt, device, temperature, budget),
             _Translator.load("<augment.mt_back>", mt_back, device, temperature, budget),
@@ -86,20 +72,7 @@ class BackTranslator:
     def translate(
         self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
     ) -> list[str]:
-        """Back-translate texts.
-
-        Args:
-            texts: n texts.
-            copies: translations per text; they differ by the sampled tokens.
-            seed: random seed.
-            first: number of the first text if these are part of a longer list; a text's random
-                numbers depend on its number.
-            progress: progress, in sentences.
-
-        Returns:
-            n * copies texts; copy j of text i is at i * copies + j. Sentences without a letter, and
-            sentences with an empty translation, are not changed.
-        """
+        """Back-translate texts."""
         found = [text for text in texts for _ in range(copies)]
         before, n = first * copies, len(found)
         for translator, stream in ((self.there, _THERE), (self.back, _BACK)):

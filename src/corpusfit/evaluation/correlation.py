@@ -39,11 +39,6 @@ def correlation_within(
 
     Reference: Simpson (1951), The Interpretation of Interaction in Contingency Tables; Phipson and
     Smyth (2010) for the p-value.
-
-    Args:
-        groups: group of each observation; groups of one are left out.
-        x: one finite value per observation.
-        y: the other variable, in the same order.
     """
     places: dict[Hashable, list[int]] = {}
     for place, group in enumerate(groups):

@@ -35,21 +35,6 @@ def estimate_evaluation(
 
     The estimate counts every epoch, as early stopping cannot be known in advance, and takes a third
     of the time of training for prediction.
-
-    Args:
-        plan: as for `evaluate`.
-        task: as for `evaluate`.
-        base: as for `evaluate`.
-        seeds: as for `evaluate`.
-        train_sizes: as for `evaluate`.
-        machine: where it runs.
-
-    Returns:
-        fine_tunings; train (the largest size), dev, test (examples); examples_per_second (of one
-        fine-tuning, in training); seconds; words.
-
-    Raises:
-        CorpusfitError: what `evaluate` raises before its first step; of the base it is a warning.
     """
     plan = plan.check()
     found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)

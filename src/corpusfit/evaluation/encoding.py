@@ -76,13 +76,6 @@ def encode(
     """Tokenise examples.
 
     Words of a sentence are joined by spaces and tokenised together.
-
-    Args:
-        examples: n examples.
-        kind: kind of the task.
-        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
-        special: its special tokens.
-        length: maximum tokens of an example, special tokens included.
     """
     task = load(kind)
     room = length - len(special.prefix) - len(special.suffix)
@@ -110,14 +103,6 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
     so a step learns from the same examples as a padded one.
 
     Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-
-    Args:
-        lengths: int64 [n], tokens of each example.
-        widest: maximum tokens of a row; at least the longest example is allowed, at most twice its
-            length is used.
-
-    Returns:
-        The numbers of each row's examples.
     """
     longest = int(lengths.max())
     most = max(longest, min(widest, 2 * longest))
@@ -148,14 +133,7 @@ def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
 def to_batch(
     encoded: Encoded, numbers: NDArray[np.int64], rows: list[list[int]], words: TaskVocabulary
 ) -> Batch:
-    """Rows of examples as tensors.
-
-    Args:
-        encoded: all examples.
-        numbers: int64 [k], examples of the batch.
-        rows: positions in `numbers` of each row's examples.
-        words: current numbering of token ids.
-    """
+    """Rows of examples as tensors."""
     import torch
 
     sizes = [sum(len(encoded.ids[numbers[i]]) for i in row) for row in rows]

@@ -79,23 +79,6 @@ def evaluate(
     Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
 
     Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
-
-    Args:
-        plan: every setting that can change a score.
-        task: a folder, a file or a dataset in the form of `read_task`.
-        out: a new or empty folder, or one of the same evaluation with any seeds and sizes.
-        base: model to compare with.
-        seeds: fine-tunings of each model, with the plan's random seed and those after it; one
-            answer where no seed decides and no model's name has `{seed}`.
-        train_sizes: numbers of training examples, each in turn (default: all).
-        machine: where it runs, and how progress is shown.
-        overwrite: replace another evaluation in `out`.
-
-    Returns:
-        The finished evaluation.
-
-    Raises:
-        CorpusfitError: see `core/errors.py`; finished fine-tunings are kept.
     """
     plan = plan.check()
     found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
@@ -151,14 +134,7 @@ def prepare(
     train_sizes: Sequence[int],
     progress: Progress,
 ) -> tuple[Task, list[int], int]:
-    """Read the task, and check that it and the settings suit each other.
-
-    Returns:
-        The task, the training sizes, and the number of seeds.
-
-    Raises:
-        CorpusfitError: the arguments, those of `evaluate`, do not suit each other or the task.
-    """
+    """Read the task, and check that it and the settings suit each other."""
     require_extras("Evaluating a model", "models", plan.model.name, base)
     if seeds < 1:
         raise bad_setting("<.seeds>", "1 or more", seeds)

@@ -53,19 +53,6 @@ def finetune(
     fine-tuning takes minutes; the weights of the best epoch are kept in memory.
 
     Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2.
-
-    Args:
-        task: train, dev and test examples.
-        plan: settings; defaults depend on the kind of task and the model.
-        seed: random seed of the new head, the order of the examples and dropout.
-        extra: augmented training examples, added to the training split.
-        on_share: called with the share of the work that is done after each batch; early stopping
-            ends below 1.
-
-    Raises:
-        UsageError: the model is neither a folder nor a hub id, or the device is not available.
-        ModelError: the model cannot be loaded, or its architecture has no head for the task.
-        TrainingError: the loss is not finite, or memory ran out.
     """
     began, processor = time.perf_counter(), time.process_time()
     hardware = resolve(plan.finetune, "finetune")
@@ -129,11 +116,7 @@ class _FineTuning:
         self.passed, self.passes = 0, 1
 
     def run(self, extra: Examples | None) -> None:
-        """Train until the last epoch or early stopping on dev, and load the best weights.
-
-        Args:
-            extra: augmented training examples.
-        """
+        """Train until the last epoch or early stopping on dev, and load the best weights."""
         settings = self.plan.finetune
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)

@@ -38,15 +38,6 @@ class FirstToken(Predictor):
         return states[:, None]  # each state is a row of its own
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
-        """Logits of texts, from their first tokens.
-
-        Args:
-            call: the model.
-            inputs: model inputs: `input_ids` [B, L] and any others.
-            at: int64 [M], positions in the flattened batch; one in each row unless `hooked`.
-
-        Returns:
-            [M, C].
-        """
+        """Logits of texts, from their first tokens."""
         logits: torch.Tensor = self._asked(call, inputs, at).logits
         return logits

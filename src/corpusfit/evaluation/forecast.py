@@ -27,15 +27,7 @@ _THINNED = 2**43  # a stream of random numbers
 
 
 def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """Number of n-grams in each hash bucket.
-
-    Args:
-        texts: n texts.
-        weights: float64 [n], weight of each text (default: 1).
-
-    Returns:
-        float64 [buckets].
-    """
+    """Number of n-grams in each hash bucket."""
     data, offsets = buffers(texts)
     found: NDArray[np.float64] = hashed.count(
         data,
@@ -53,13 +45,6 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
     """`count` of each layer of texts; a text's layer is random, by its position.
 
     All layers from some layer on are together a random sample of texts, of nearly any size.
-
-    Args:
-        texts: n texts.
-        weights: float64 [n], weight of each text (default: 1).
-
-    Returns:
-        float64 [LAYERS, buckets].
     """
     draws = uniform(place_keys(0, _THINNED, len(texts)))
     of = np.minimum(-np.log2(draws) * _OCTAVE, LAYERS - 1).astype(np.int64)
@@ -90,13 +75,6 @@ def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
 
     The text's distribution is smoothed as in `dsir`, the target's is not. A shorter text lacks more
     n-grams by chance, so only texts of equal size can be compared (`reduction`).
-
-    Args:
-        target: float64 [buckets], counts.
-        text: float64 [buckets], counts.
-
-    Returns:
-        0 or more; 0 for a target without n-grams.
     """
     total = target.sum()
     if not total:
@@ -212,15 +190,6 @@ def reduction(
 
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), sections 3 and 4: over selections, r = 0.82 with the score after training.
-
-    Args:
-        target: float64 [buckets], counts of the task's texts.
-        sample: float64 [parts, LAYERS, buckets], counts of parts of a sample of the corpus, of
-            about equal size.
-        selected: float64 [LAYERS, buckets], counts of the selected text.
-        covered: see `Reduction`.
-        size: n-grams to compare, at most as many as either has; selections to be compared need the
-            same size.
     """
     parts = _thinned(sample, size)
     n, whole = len(parts), np.sum(parts, axis=0)

@@ -71,15 +71,6 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     reports before it trains, except that general text that will be trained on is not left out.
 
     Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
-
-    Args:
-        plan: plan of an adaptation, with the model's name.
-        data: folders of selections.
-        machine: where text is counted and tokenised.
-
-    Raises:
-        UsageError: the data is no selection, or the model is untrained.
-        CorpusfitError: a selection or the model cannot be read.
     """
     plan = plan.check()
     if plan.model.init:

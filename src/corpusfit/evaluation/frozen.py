@@ -41,18 +41,6 @@ def classify_frozen(
     penalty is the one with the best metric on dev.
 
     Reference: Conneau and Kiela (2018), SentEval.
-
-    Args:
-        task: train, dev and test examples with one class each.
-        plan: the model, the metric, the length of texts, device and precision.
-        seed: number of the outcome.
-        extra: augmented training examples, added to the training split.
-        on_share: called with the share of the texts that are embedded.
-
-    Raises:
-        UsageError: the model is neither a folder nor a hub id.
-        ModelError: the model cannot be loaded, or is no sentence encoder.
-        MissingDependencyError: torch or transformers is not installed.
     """
     began, processor = time.perf_counter(), time.process_time()
     task_type = load(task.kind)

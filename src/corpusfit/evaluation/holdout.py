@@ -27,9 +27,6 @@ def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
 
     Reference: Aharoni and Goldberg (2020), section 3.1: "we did not allow more than one translation
     of a given source or target sentence".
-
-    Args:
-        keys: uint64 [n, 2], keys of both sides, in reading order; the first of equal ones is kept.
     """
     found = np.zeros(len(keys), np.int8)
     translation_of: dict[int, int] = {}
@@ -88,16 +85,6 @@ def draw(
     """Draw test, then dev from groups without a near-duplicate in test.
 
     A group larger than the number of rows still needed is skipped, so sizes are exact.
-
-    Args:
-        groups: groups in the order of drawing.
-        dev: number of rows for dev.
-        test: number of rows for test.
-        near: near-duplicates of each group, symmetric.
-        candidates: number of groups to draw from.
-
-    Returns:
-        The drawn groups; None if there are too few.
     """
     sizes = groups.sizes[:candidates].tolist()
     chosen = _fill(sizes, test, range(len(sizes)))

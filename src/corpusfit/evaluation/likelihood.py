@@ -82,18 +82,7 @@ class Decoder:
         sequences: Sequence[TokenSequence],
         on_done: Callable[[NDArray[np.int64]], None] | None = None,
     ) -> NDArray[np.float64]:
-        """The log-likelihood of the predicted tokens of each of n sequences, in nats.
-
-        Args:
-            sequences: sequences of at most `context` + 1 tokens.
-            on_done: called with the numbers of the sequences of each finished batch.
-
-        Returns:
-            float64 [n]. How sequences share batches changes them by rounding only.
-
-        Raises:
-            TrainingError: memory ran out.
-        """
+        """The log-likelihood of the predicted tokens of each of n sequences, in nats."""
         import torch
 
         network, model = self.network, self.network.predictor.model
@@ -131,19 +120,7 @@ class Decoder:
 
 
 def open_decoder(name: str, hardware: Hardware, context: int | None, most: int = 0) -> Decoder:
-    """Open a causal model: a folder, an adapter's folder, or a hub id.
-
-    Args:
-        name: the model.
-        hardware: device and precision.
-        context: most tokens at once; None for the model's limit.
-        most: most tokens at once where `context` is None; 0 for any number.
-
-    Raises:
-        UsageError: the name is neither a folder nor a hub id.
-        ModelError: the model cannot be loaded, or is not causal.
-        MissingDependencyError: torch or transformers is not installed.
-    """
+    """Open a causal model: a folder, an adapter's folder, or a hub id."""
     model, tokenizer = open_causal(name, hardware)
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
@@ -162,12 +139,7 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
 
 
 def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
-    """The causal model of transformers on its device, and its tokenizer; raises `open_decoder`'s.
-
-    Args:
-        name: a folder, an adapter's folder, or a hub id.
-        hardware: device and attention.
-    """
+    """A causal model of transformers on its device, and its tokenizer."""
     place = find(name, setting=_SETTING)
     if not (place / ADAPTER).is_file():
         place = transformer_folder(place, _SETTING)

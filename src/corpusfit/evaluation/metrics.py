@@ -24,18 +24,7 @@ Items = tuple[NDArray[Any], ...]
 def tallies(
     right: NDArray[np.bool_], lengths: NDArray[np.int64], counted: Sequence[Items], classes: int
 ) -> NDArray[np.int64]:
-    """Counts of each example, from which all metrics follow.
-
-    Args:
-        right: bool [pieces], whether the answer is correct, examples end to end.
-        lengths: int64 [n], pieces of each example.
-        counted: the correct, the predicted and the gold items.
-        classes: number of classes of the items, C.
-
-    Returns:
-        int64 [n, 3, 1 + C]: counts of correct, predicted and gold; column 0 counts pieces (texts,
-        or words) of any label, the others the items of each class.
-    """
+    """Counts of each example, from which all metrics follow."""
     n, owner = len(lengths), np.repeat(np.arange(len(lengths)), lengths)
     found = np.empty((n, 3, 1 + classes), np.int64)
     found[:, 0, 0] = np.bincount(owner[right], minlength=n)
@@ -53,15 +42,6 @@ def from_counts(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDA
     `weighted` weights each class by its gold count, `binary` is of the second class alone.
 
     Reference: TADPOLE, Table 3 (metric of each task); TextGram, Table 3 (binary).
-
-    Args:
-        name: a metric; `accuracy` is the share of correct pieces: texts for classification,
-            words for tagging.
-        summed: numbers [..., 3, 1 + C], sums of `tallies` over examples.
-        absent: whether `macro` is over all classes, or over those that occur or are predicted.
-
-    Returns:
-        float64 [...], in [0, 1].
     """
     if name not in (*METRICS, *BINARY):
         raise ValueError(f"{name} is not a metric of counts")

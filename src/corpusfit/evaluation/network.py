@@ -109,19 +109,6 @@ def open_with_head(
     otherwise a model adapted without a pooler would be at a disadvantage.
 
     Reference: Devlin et al. (2019), BERT, section 4; TADPOLE, section 4; mDAPT, section 4.
-
-    Args:
-        plan: name of the model, and whether to train a new adapter.
-        kind: kind of the task.
-        outputs: number of outputs of the head.
-        hardware: device and precision.
-        seed: random seed of the head and of a new adapter.
-
-    Raises:
-        UsageError: the name is neither a folder nor a hub id, or a new adapter is requested for an
-            adapter's folder.
-        ModelError: the model cannot be loaded, or its architecture has no head for the task.
-        MissingDependencyError: torch or transformers is not installed.
     """
     task, place = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
     adapted = (place / ADAPTER).is_file()
@@ -215,14 +202,6 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     that both fine-tunings train the same weights.
 
     Reference: mDAPT, Table 4 (adapter-based training against baselines of the same training).
-
-    Args:
-        plan: plan of the model that is compared.
-        base: a folder or a hub id.
-
-    Raises:
-        UsageError: as `head_fingerprint`; or no new adapter can be like the folder's.
-        ModelError: as `head_fingerprint`.
     """
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
     place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="<.base>"))
@@ -240,16 +219,7 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
 
 
 def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
-    """Hex digest of a model, or of an adapter and its base model, by their weights.
-
-    Args:
-        name: a folder or a hub id.
-        flag: name of the setting, for errors.
-
-    Raises:
-        UsageError: the name is neither a folder nor a hub id.
-        ModelError: files are missing.
-    """
+    """Hex digest of a model, or of an adapter and its base model, by their weights."""
     place = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
     if not (place / ADAPTER).is_file():
         return fingerprint(place)

@@ -21,14 +21,6 @@ def require_models(
 
     Takes seconds for each model; a model with a fault would be found only when its turn comes,
     after the fine-tunings of the others.
-
-    Args:
-        task: the task.
-        plans: plans of evaluations; those of one model count once.
-        setting: the setting that named the models, for errors.
-
-    Raises:
-        CorpusfitError: what the evaluation of a model would raise before its first batch.
     """
     task_type = load(task.kind)
     for asked in {plan.model: plan for plan in plans}.values():

@@ -47,15 +47,6 @@ def read_pairs(value: str) -> Pairs:
 
     A broken row is an error, because scores on part of a test set differ; only pairs with an
     empty side are skipped and counted.
-
-    Args:
-        value: `pair:…` as for a corpus, `NAME` for exactly two files NAME.X and NAME.Y, `FILE,FILE`
-            or a `.tsv`; plain or compressed (.gz, .zst, .bz2, .xz).
-
-    Raises:
-        UsageError: the value is none of these.
-        InputError: a file or a line cannot be read, or the files differ in length.
-        EmptyInputError: no pair has text on both sides.
     """
     read, blank = ReadPlan(), 0
     sources = corpus.find([_as_corpus(value)], read, spool=Path(), role="pairs")

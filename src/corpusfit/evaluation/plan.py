@@ -314,14 +314,7 @@ def metric_of(plan: TaskPlan, kind: str) -> str:
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
-    """The plan with every setting that was left out set by the kind of task.
-
-    Args:
-        plan: the plan of the user.
-        kind: kind of the task.
-        adapter: whether an adapter is trained in place of the model.
-        longest: most tokens that the model takes.
-    """
+    """The plan with every setting that was left out set by the kind of task."""
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
     given = {name: value for name, value in vars(plan.finetune).items() if value is not None}

@@ -45,10 +45,6 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
 
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), section 4; TADPOLE, section 3 and Figure 3.
-
-    Args:
-        prospects: predictors of one or more selections.
-        model: name of the base model.
     """
     found = [_reduction(p) for p in prospects]
     tasks: dict[str, list[GainPredictors]] = {}

@@ -47,19 +47,6 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
 
     A task that uses no train (translation, plain text) needs only test; its other splits may be
     empty.
-
-    Args:
-        place: a folder with files or folders named train, dev (or valid, validation, val, devel)
-            and test; a file, which is split; `hub:NAME[:CONFIG]`; or `pair:…`, which is test.
-        plan: fields, kind, and the shares of missing splits.
-        seed: random seed of missing splits, `dev_size` and `test_size`.
-
-    Raises:
-        InputError: the train split is missing or has labels that teach nothing, or a file's
-            contents do not match its name.
-        EmptyInputError: a split has no usable example.
-        UsageError: a setting is not allowed, or kind and metric do not match the files.
-        MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     plan.check()
     elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)

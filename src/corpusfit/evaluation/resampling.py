@@ -33,12 +33,6 @@ def bootstrap_scores(
     """float64 [rounds, columns]: scores of bootstrap samples of the examples.
 
     Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
-
-    Args:
-        counts: numbers [n, columns, 3, C]; all columns use the same samples.
-        metric: the metric of sums of counts.
-        rng: random generator.
-        rounds: number of bootstrap samples.
     """
     n = len(counts)
     rows = counts.reshape(n, -1)
@@ -71,13 +65,6 @@ def p_items(
     round swaps a random half of the examples, in all seeds at once.
 
     Reference: Yeh (2000), Riezler and Maxwell (2005); Phipson and Smyth (2010) for the p-value.
-
-    Args:
-        ours: numbers [n, seeds, 3, C].
-        base: numbers [n, seeds, 3, C] of the other model.
-        metric: the metric of sums of counts.
-        rng: random generator.
-        rounds: number of randomisations.
     """
     totals = [side.sum(0, dtype=np.float64) for side in (ours, base)]
     observed = abs(float((metric(totals[0]) - metric(totals[1])).mean()))

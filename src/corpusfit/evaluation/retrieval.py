@@ -41,18 +41,7 @@ def deduplicate(texts: Sequence[str]) -> UniqueSentences:
 def nearest(
     queries: Vectors, others: Vectors, block: int = _BLOCK, on_progress: Progress | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nearest neighbour of each query by cosine, and its margin; exact search.
-
-    Args:
-        queries: float32 [n, d].
-        others: float32 [m, d], m at least 2. A zero vector has cosine 0 with all.
-        block: number of cosines in memory at once.
-        on_progress: called with the number of further queries done.
-
-    Returns:
-        int64 [n], position of the nearest; float64 [n], its cosine minus that of the second
-        nearest, 0 for a tie.
-    """
+    """The nearest neighbour of each query by cosine, and its margin; exact search."""
     columns = _of_unit_length(others).T
     place = np.empty(len(queries), np.int64)
     lead = np.empty(len(queries), np.float64)
@@ -89,13 +78,6 @@ def retrieved(
     Ties count as not retrieved, so a model with one vector for all sentences retrieves none.
 
     Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019), section 4.3.
-
-    Args:
-        source: n source sentences.
-        target: their translations, in the same order.
-        queries: float32 [u, d], embeddings of the distinct sentences of `source`.
-        others: float32 [v, d], embeddings of those of `target`; v is at least 2.
-        on_progress: called with the number of further queries done.
     """
     place, lead = nearest(queries, others, on_progress=on_progress)
     is_own: NDArray[np.bool_] = place[source.places] == target.places

@@ -94,18 +94,6 @@ def retrieval(
     model of each kind does not show how another training of it would do.
 
     Reference: mDAPT, section 6 and Table 6.
-
-    Args:
-        models: values of `--embedder`; at least two for a comparison.
-        pairs: test sets, as `read_pairs` takes them.
-        embed: pooling and device of the models; its embedder is not used.
-        seed: random seed of the intervals and tests.
-        machine: where it runs.
-
-    Raises:
-        UsageError: a model or a test set is named twice, or cannot be one.
-        InputError: a test set cannot be read, or has fewer than two different sentences on a side.
-        CorpusfitError: a model cannot be used.
     """
     _require_different("<.model>", models)
     _require_different("<.pairs>", pairs)

@@ -15,18 +15,7 @@ SETTING = MODEL._replace(otherwise="run the command again when the hub can be re
 
 
 def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tuple[Any, Any]:
-    """A model in evaluation mode and its tokenizer: safetensors only, no code from the folder.
-
-    Args:
-        setting: the setting that names it, for errors.
-        name: folder or hub id.
-        precision: `fp32` or `bf16`.
-
-    Raises:
-        UsageError: the name is neither a folder nor a hub id.
-        ModelError: it cannot be loaded, is no encoder-decoder, or lacks what translating needs.
-        MissingDependencyError: torch or transformers is not installed.
-    """
+    """A model in evaluation mode and its tokenizer: safetensors only, no code from the folder."""
     try:
         import torch
         import transformers

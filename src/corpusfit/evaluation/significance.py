@@ -76,12 +76,7 @@ def spread(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def paired_difference(ours: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """Mean of the paired differences, and its 95 % interval by Student's t.
-
-    Args:
-        ours: one value per seed, of at least two seeds.
-        base: values of the same seeds in the same order.
-    """
+    """Mean of the paired differences, and its 95 % interval by Student's t."""
     from scipy import stats
 
     low, high = stats.ttest_rel(ours, base).confidence_interval(1 - LEVEL)
@@ -95,10 +90,6 @@ def average_gain(
 
     Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
     the last row of TADPOLE's Table 3.
-
-    Args:
-        ours: scores of each task by seed; seeds that a task lacks in `ours` or `base` are ignored.
-        base: scores of the base model, tasks and seeds in the same order.
     """
     seeds = min(len(scores) for scores in (*ours, *base))
     gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
@@ -119,16 +110,6 @@ def interval(
     alone.
 
     Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
-
-    Args:
-        tallies_by_seed: numbers [n, 3, k] for each seed, made by `TaskType.tally`.
-        metric: the metric of sums of tallies; higher is better.
-        seed: random seed.
-        rounds: number of bootstrap samples.
-        level: confidence level.
-
-    Raises:
-        ValueError: the tallies are of different examples.
     """
     rng = np.random.default_rng(seed)
     drawn = bootstrap_scores(stack_tallies(tallies_by_seed), metric, rng, rounds)
@@ -153,17 +134,6 @@ def compare(
 
     Reference: approximate randomisation: Yeh (2000), Riezler and Maxwell (2005); practice: Dror et
     al. (2018).
-
-    Args:
-        ours: numbers [n, 3, k] for each seed, made by `TaskType.tally`; at least one seed.
-        base: counts of the other model, on the same examples in the same order.
-        metric: the metric of sums of tallies; higher is better.
-        seed: random seed.
-        rounds: rounds of the bootstrap and of the randomisation, whose p is at least
-            1 / (rounds + 1).
-
-    Raises:
-        ValueError: the tallies are of different examples.
     """
     seeds = min(len(ours), len(base))
     both = stack_tallies([*ours[:seeds], *base[:seeds]])
@@ -200,14 +170,7 @@ def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Ma
 def finding(
     comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
 ) -> str:
-    """The result of a comparison in words.
-
-    Args:
-        comparison: comparison of a model with its base model.
-        adjusted: corrected p-value.
-        level: significance level.
-        unit: `TaskType.unit`: points are hundredths of the score.
-    """
+    """The result of a comparison in words."""
     if unit == POINTS:
         points = 100 * comparison.difference
         size = f"{points:+.1f}" if abs(points) >= 0.05 else f"{points:+.2f}"
@@ -236,10 +199,6 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     """Pearson's and Spearman's correlation; None for fewer than 3 observations or a constant.
 
     TADPOLE's Figure 3 plots the loss on the task's text against the score.
-
-    Args:
-        x: one finite value per observation.
-        y: the other variable, in the same order.
     """
     from scipy import stats
 

@@ -51,19 +51,7 @@ class TaskFiles:
 
 
 def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
-    """Find the files of a task's splits.
-
-    Args:
-        place: a folder, a file, or `hub:NAME[:CONFIG]`, also without `hub:`.
-        kind: kind of the task, or `auto`; of a kind that reads no rows a `.tsv` is CoNLL columns.
-        setting: name of the setting, for errors.
-
-    Raises:
-        InputError: the place does not exist, lacks a train split, has two candidates for a split,
-            or splits in different formats.
-        UsageError: the kind does not match the format, or the place is not local.
-        MissingDependencyError: the place is a dataset and `datasets` is not installed.
-    """
+    """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
     pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
     if pairs is not None:
@@ -87,14 +75,6 @@ def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
     """The files of a translation task; None if a place is no such task.
 
     Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
-
-    Args:
-        place: a folder, a file, or `pair:…` as for a corpus, which is all test.
-        setting: name of the setting, for errors.
-        only: the kind is translation, so that other files are read as pairs, too.
-
-    Raises:
-        InputError: there is no test split, or the files of a split are not one or two.
     """
     path = user_path(place)
     if is_pair(place) or (only and path.is_file()):
@@ -264,12 +244,7 @@ def split_of(entry: Path) -> str:
 
 
 def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
-    """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here.
-
-    Args:
-        name: name of the file.
-        forms: the formats in question; without rows a `.tsv` is CoNLL.
-    """
+    """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here."""
     plain, _ = unpacked_name(name.lower())
     if forms == ("texts",):
         return "texts" if format_of(name) else ""

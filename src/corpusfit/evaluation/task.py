@@ -105,11 +105,7 @@ _SPLITS = ("train", "dev", "test")
 
 
 def store_task(task: Task, path: Path) -> None:
-    """Write a task to one JSON file, for workers.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Write a task to one JSON file, for workers."""
     write_bytes(path, _stored(task))
 
 
@@ -136,11 +132,7 @@ def load_task(path: Path) -> Task:
 
 
 def store_examples(examples: Examples, path: Path) -> None:
-    """Write examples to one JSON file, for workers.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Write examples to one JSON file, for workers."""
     write_bytes(path, _as_bytes(_plain(examples)))
 
 

@@ -31,18 +31,7 @@ _BATCH = 256
 
 
 def open_tokenizer(name: str) -> Any:
-    """Open a tokenizer of the library `tokenizers`, without truncation and padding.
-
-    Args:
-        name: `minilm`, a folder with a model or only a tokenizer, a `tokenizer.json`, BERT's
-            `vocab.txt` (one word piece per line; lower-cased if no piece has a capital), or a hub
-            id, whose whole model is downloaded.
-
-    Raises:
-        UsageError: the name is none of these.
-        ModelError: the tokenizer cannot be opened, or is slow and gives no offsets.
-        MissingDependencyError: an extra is not installed.
-    """
+    """Open a tokenizer of the library `tokenizers`, without truncation and padding."""
     require_extras("corpusfit tokenizers", TOKENIZER.extra, name)
     from tokenizers import Tokenizer
 
@@ -109,15 +98,6 @@ def fertility_counts(
 
     Reference: Rust et al. (2021), How Good is Your Tokenizer?, section 3.2 (Ács 2019 for
     fertility); mDAPT, section 6, Figure 3 and appendix B.
-
-    Args:
-        tokenizer: tokenizer opened by `open_tokenizer`.
-        texts: n texts.
-        on_progress: called with the number of further texts done.
-
-    Returns:
-        int64 [n, 4]: words, continued words (two or more tokens), tokens of all words, and words
-        with an unknown token.
     """
     unknown = _unknown(tokenizer)
     counts = np.zeros((len(texts), 4), np.int64)

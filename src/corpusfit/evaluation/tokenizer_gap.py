@@ -116,17 +116,6 @@ def tokenizers(
     were a text of its own.
 
     Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
-
-    Args:
-        names: tokenizers, as `open_tokenizer` takes them; at least two for a comparison.
-        specific: text of a domain: inputs as `--corpus` takes them, or files of CoNLL columns.
-        general: general text, in the same forms.
-        plan: how text is read and cut; draws `fit.background` windows of each kind by its seed.
-        machine: where text is read.
-
-    Raises:
-        UsageError: a tokenizer is named twice or cannot be one.
-        CorpusfitError: an input or a tokenizer cannot be read, or a kind has no word.
     """
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:

@@ -194,11 +194,7 @@ class Recipe:
         return {"command": "run", "recipe": self.name, "versions": own}
 
     def check(self) -> Recipe:
-        """The recipe itself, if every value is allowed.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
+        """The recipe itself, if every value is allowed."""
         if not self.name:
             raise bad_setting("name", "set: the table's name", "nothing")
         for setting in ("models", "tasks", "selectors"):

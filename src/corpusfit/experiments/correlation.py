@@ -76,13 +76,7 @@ class Correlations:
 def correlations_of(
     graph: StepGraph, scored: ScoredCells, predictors: Mapping[Cell, PredictorNode]
 ) -> Correlations:
-    """Correlate the predictors with the gains.
-
-    Args:
-        graph: the steps.
-        scored: the results.
-        predictors: those to read; a failed one has left no file.
-    """
+    """Correlate the predictors with the gains."""
     means = {r.cell: r.mean for r in scored.results if r.mean is not None}
     read = {cell: _read_predictor(predictor) for cell, predictor in predictors.items()}
     known = {cell: found for cell, found in read.items() if found and cell in means}

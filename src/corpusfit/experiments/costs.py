@@ -67,12 +67,6 @@ def costs_of(
 
     Time of an attempt that was stopped is not counted, nor the processor time of selections on
     Ray. Amounts that share their scores each carry the whole selection that made the scores.
-
-    Args:
-        recipe: for the watts.
-        folder: has the records.
-        graph: the steps.
-        predictors: the predictors that were to be measured.
     """
     columns: dict[str, list[Cell]] = {}
     for cell, name in columns_of(graph.cells).items():

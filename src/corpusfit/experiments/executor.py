@@ -103,9 +103,6 @@ def run_steps(context: RecipeContext) -> None:
     Selections run one after another, as each uses all workers. Adaptations and fine-tunings run in
     parallel with one compute thread each, or one at a time on a GPU. A failed step fails only the
     steps that need it.
-
-    Raises:
-        CorpusfitError: the disk is full, or a worker died; finished steps are kept.
     """
     _select(context)
     _adapt(context)
@@ -185,12 +182,7 @@ def _run_augmentation(
 
 
 def run_searches(context: RecipeContext) -> None:
-    """Run the pending fine-tunings of the searches, which decide the settings of all others.
-
-    Raises:
-        TrainingError: one of them failed; the folder failures has its error.
-        CorpusfitError: the disk is full, or a worker died; finished steps are kept.
-    """
+    """Run the pending fine-tunings of the searches, which decide the settings of all others."""
     searches = {t.name: t for tried in context.graph.searches.values() for _, t in tried}
     own = [t for t in context.pending.tunings if t.name in searches]
     if own:

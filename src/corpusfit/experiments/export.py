@@ -43,14 +43,7 @@ def all_cells(scored: ScoredCells, costs: Sequence[Cost]) -> Table:
 
 
 def write_tables(out: Path, tables: Sequence[Table], cells: Table, facts: dict[str, Any]) -> None:
-    """Write `table.md`, `table.tex`, `table.csv` (one line per cell) and `table.json`.
-
-    Args:
-        out: the folder.
-        tables: the tables that are printed.
-        cells: a row for each cell, from `all_cells`.
-        facts: what the JSON file has besides the tables.
-    """
+    """Write `table.md`, `table.tex`, `table.csv` (one line per cell) and `table.json`."""
     printed = [{**dataclasses.asdict(table), "rows": plain(table)} for table in tables]
     everything = {**facts, "tables": printed}
     for name, text in (

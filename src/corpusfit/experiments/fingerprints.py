@@ -37,9 +37,6 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
     """The recipe with `auto` devices and precisions resolved; unchanged on Ray.
 
     On Ray only a worker knows what `auto` resolves to.
-
-    Raises:
-        UsageError: a device that this machine does not have.
     """
     if machine.engine == "ray":
         return recipe
@@ -71,11 +68,7 @@ def _methods_and_encoders(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]
 
 
 def methods_of(plan: Plan) -> list[AnyMethod]:
-    """The methods of a selection, except `auto`.
-
-    Raises:
-        UsageError: a name, a setting of a method or a value is not allowed.
-    """
+    """The methods of a selection, except `auto`."""
     return [
         registry.build(m.name, m.options)
         for m in _methods_and_encoders(plan)[0]
@@ -96,13 +89,7 @@ def sampled(plan: Plan) -> bool:
 def scoring(
     plan: Plan, encoders: Mapping[EmbedPlan, str], files: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What decides the scores of a selection, except the texts.
-
-    Args:
-        plan: plan of the selection.
-        encoders: fingerprints by plan.
-        files: fingerprints of the files that methods read, by path.
-    """
+    """What decides the scores of a selection, except the texts."""
     settings = resolve_stages(plan).as_dict()
     for group in ("choose", "embed", "method"):
         del settings[group]
@@ -120,12 +107,7 @@ def scoring(
 
 
 def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
-    """A method with file fingerprints in place of the paths in its settings.
-
-    Args:
-        method: the method with its settings.
-        files: fingerprints of the files that it reads, by path.
-    """
+    """A method with file fingerprints in place of the paths in its settings."""
     built = None if method.name == "auto" else registry.build(method.name, method.options)
     named = {} if built is None else {path: files[path] for path in built.files}
     options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}
@@ -144,13 +126,7 @@ def adapting(plan: AdaptPlan) -> dict[str, Any]:
 
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
-    """What decides a fine-tuning, except the model, the examples, the augmentation and the seed.
-
-    Args:
-        plan: plan of the fine-tuning; how the task is read decides only the examples.
-        kind: kind of task.
-        adapter: whether an adapter is trained.
-    """
+    """What decides a fine-tuning, except the model, the examples, the augmentation and the seed."""
     if group := load(kind).group:
         return {group: dataclasses.asdict(getattr(plan, group)), "device": plan.finetune.device}
     whole = settled(plan, kind, adapter=adapter, longest=_ANY_LENGTH)
@@ -164,13 +140,7 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
 
 
 def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dict[str, Any]:
-    """What decides an augmentation, except the examples and the seed.
-
-    Args:
-        plan: plan of the augmentation.
-        models: fingerprints by name.
-        device: device of the translation.
-    """
+    """What decides an augmentation, except the examples and the seed."""
     settings = dataclasses.asdict(plan)
     if plan.kind != "backtranslate":
         return settings

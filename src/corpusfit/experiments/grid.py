@@ -69,12 +69,7 @@ def columns_of(cells: Iterable[Cell]) -> dict[Cell, str]:
 
 
 def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
-    """Every cell, once, in the order of the tables.
-
-    Args:
-        recipe: names tasks, models and selectors.
-        sizes: by task, the numbers of training examples; 0 for all.
-    """
+    """Every cell, once, in the order of the tables."""
     found: dict[Cell, None] = {}
     for task in recipe.tasks:
         for size in sizes[task.name]:
@@ -98,12 +93,7 @@ def _choices(selector: Selector) -> Iterator[tuple[float | None, str, str, str]]
 
 
 def check_plans(recipe: Recipe) -> None:
-    """Check the plans of every cell.
-
-    Raises:
-        UsageError: a cell's settings are not allowed.
-        MissingDependencyError: a library for training or evaluation is not installed.
-    """
+    """Check the plans of every cell."""
     require_extras("corpusfit run", "train", *recipe.models)
     selectors = {s.name: s for s in recipe.selectors}
     tasks = {t.name: t for t in recipe.tasks}

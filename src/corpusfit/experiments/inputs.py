@@ -44,15 +44,6 @@ def load_inputs(
     """Read and fingerprint everything that steps depend on.
 
     Every command reads all of it, at about a second per gigabyte.
-
-    Args:
-        recipe: the recipe.
-        folder: where tasks are stored.
-        machine: its cache stores missing encoders; its progress gets the warnings.
-        store: whether to write the tasks; false for a dry run.
-
-    Raises:
-        CorpusfitError: a task, the corpus, a model or a file cannot be read.
     """
     read = recipe.selectors[0].select.read
     pile = {}

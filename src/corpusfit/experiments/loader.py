@@ -50,19 +50,7 @@ _FILES = ("arpa_in", "arpa_general", "embedder")
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe.
-
-    Args:
-        path: a TOML file; paths in it are relative to its folder, `${NAME}` is an environment
-            variable.
-
-    Returns:
-        The recipe, checked.
-
-    Raises:
-        UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
-            that is not allowed, or names an environment variable that is not set.
-    """
+    """Read a recipe."""
     values = recipe_values(path, _KNOWN)
     home = path.absolute().parent
     settings: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}

@@ -91,11 +91,6 @@ def predictors_of(
 
     Reference: TADPOLE, Figures 2 and 3; Xie et al. (2023), Data Selection for Language Models via
     Importance Resampling, section 4.
-
-    Args:
-        inputs: the recipe with its tasks, pile and models.
-        graph: the steps.
-        failed: digests of failed steps; selections among them are left out.
     """
     selectors = {s.name: s for s in inputs.recipe.selectors}
     if BASE not in selectors:

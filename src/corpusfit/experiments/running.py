@@ -70,24 +70,6 @@ def run_recipe(
     they were made from, so those may be deleted.
 
     Reference: TADPOLE, sections 4 to 4.2.
-
-    Args:
-        recipe: the recipe.
-        out: a new or empty folder of this machine, or one of the same recipe to resume.
-        file: the recipe's file, for the manifest.
-        cells: a folder with small files of finished cells, of this recipe and others: those in it
-            are not repeated, and new ones are added to it, also if the run is stopped by an
-            error.
-        only: names of the tasks to run and compare; empty for all. What they share with the others
-            (a guard, a random part) stays the same.
-        machine: where it runs.
-        overwrite: replace another recipe's steps in `out`.
-
-    Returns:
-        The tables, which name the failed cells.
-
-    Raises:
-        CorpusfitError: the recipe cannot start, or a worker died; finished steps are kept.
     """
     recipe.check_only(only)
     if recipe.separation is None:

@@ -39,11 +39,6 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
     The answers of one task are in memory at a time, with those of the `compare` column.
 
     Reference: TADPOLE, Table 3 and Figure 3.
-
-    Args:
-        inputs: the recipe with its tasks.
-        graph: the steps; all but the failed ones are finished.
-        failed: by digest, the error of a failed step.
     """
     recipe = inputs.recipe
     results: list[Result] = []

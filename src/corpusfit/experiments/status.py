@@ -60,11 +60,7 @@ def missing(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Missing:
-    """A dry run of `run_recipe`; it writes nothing but encoders to the cache.
-
-    Raises:
-        CorpusfitError: an input cannot be read, or `out` cannot be used.
-    """
+    """A dry run of `run_recipe`; it writes nothing but encoders to the cache."""
     if not is_local(out):
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     recipe.check_only(only)

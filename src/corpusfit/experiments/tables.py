@@ -26,15 +26,7 @@ def tables_of(
     costs: Costs,
     adapted: Sequence[Mapping[str, Any]],
 ) -> list[Table]:
-    """The tables that are printed.
-
-    Args:
-        inputs: the recipe with its tasks.
-        scored: scores, comparisons and average gains.
-        correlations: correlations of the predictors with the gain.
-        costs: costs of the steps.
-        adapted: facts of each adapted model.
-    """
+    """The tables that are printed."""
     recipe = inputs.recipe
     found = [main_table(recipe, scored)]
     if scored.augmented:

@@ -59,17 +59,6 @@ def run_step(
     Any error but a full disk or a dead process counts as the step's failure, even a bug, so its
     traceback is kept. A process that is killed between the end of a step and its record leaves a
     step without one; the tables count those.
-
-    Args:
-        key: its digest, with the seed if it has one.
-        step: runs it; returns further entries for the record.
-        costs: folder of records.
-        keys: how the recipe writes the step's settings.
-        collector: has the warnings of the step.
-
-    Raises:
-        StorageError: the disk is full, or the machine has another fault.
-        WorkerError: a process died.
     """
     error = trace = ""
     began, cpu_before = time.perf_counter(), _cpu_seconds()

@@ -46,15 +46,6 @@ def allocate(
     share the rest, as German does in mDAPT's Table 9.
 
     Reference: mDAPT, section 3.2 and Tables 8 and 9.
-
-    Args:
-        weights: float64 [L], 0 or more; above 0 where the bounds differ.
-        lower: int64 [L], minimum amounts.
-        upper: int64 [L], maximum amounts.
-        budget: the sum, between those of the bounds.
-
-    Raises:
-        ValueError: the budget is outside of the bounds.
     """
     if not lower.sum() <= budget <= upper.sum():
         raise ValueError(f"budget must be from {lower.sum()} to {upper.sum()}; got {budget}")

@@ -108,16 +108,6 @@ def clean(
     stops of all scripts.
 
     Reference: mDAPT, appendices B and C.
-
-    Args:
-        texts: n documents.
-        languages: language code of each document; a document without one has no sentences.
-        longest: maximum estimated word pieces of a sentence; a longer one is cut at full stops,
-            then between words.
-        transliterated: whether to transliterate Russian documents without Cyrillic letters.
-
-    Raises:
-        MissingDependencyError: the extra `languages` is not installed.
     """
     counts: Counter[str] = Counter()
     owner: list[int] = []

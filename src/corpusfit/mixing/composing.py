@@ -54,15 +54,6 @@ def compose(
     between, memory holds about a hundred bytes per document and no text.
 
     Reference: mDAPT, sections 3.1 and 3.2.
-
-    Args:
-        recipe: sources, languages and amounts.
-        out: a new or empty folder, or one of the same composition to resume.
-        machine: where it runs.
-        overwrite: replace a different composition in `out`.
-
-    Raises:
-        CorpusfitError: see `core/errors.py`; every shard that is finished is kept.
     """
     folder = ComposeFolder(out)
     folder.claim()
@@ -86,15 +77,7 @@ def compose(
 
 
 def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[str, Any]:
-    """Estimate `compose`: reads all texts, scores none and writes nothing.
-
-    Returns:
-        languages (as in the manifest, without amounts by source), counts, documents, taken and
-        unit; the estimates `seconds` (of writing) and `disk_mb`.
-
-    Raises:
-        CorpusfitError: the same errors as `compose`.
-    """
+    """Estimate `compose`: reads all texts, scores none and writes nothing."""
     _check_methods(recipe)
     with machine.running() as running:
         context = _open(recipe, ComposeFolder(running.work), running)

@@ -132,11 +132,7 @@ class CompositionPlan:
     seed: int = 0
 
     def check(self) -> CompositionPlan:
-        """The recipe itself, if every value is allowed.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
+        """The recipe itself, if every value is allowed."""
         one_of("composition", self.composition, COMPOSITIONS)
         one_of("unit", self.unit, UNITS)
         one_of("sampling", self.sampling, SAMPLINGS)
@@ -171,12 +167,7 @@ class CompositionPlan:
         return self
 
     def with_codes(self) -> CompositionPlan:
-        """The recipe with normalised codes, and by default the languages of its sources.
-
-        Raises:
-            MissingDependencyError: the extra `languages` is not installed.
-            UsageError: there is no such language.
-        """
+        """The recipe with normalised codes, and by default the languages of its sources."""
         if not all(map(find_spec, ("py3langid", "sentencex"))):
             raise MissingDependencyError("A composition", EXTRA)
         sources = tuple(
@@ -203,17 +194,7 @@ _KNOWN = (*_PLAIN, "languages", "limits", "sources")
 
 
 def read_recipe(path: Path) -> CompositionPlan:
-    """Read a recipe.
-
-    Args:
-        path: a TOML file; paths in it are relative to its folder, `${NAME}` is an environment
-            variable.
-
-    Raises:
-        MissingDependencyError: the extra `languages` is not installed.
-        UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
-            that is not allowed, or names an environment variable that is not set.
-    """
+    """Read a recipe."""
     values = recipe_values(path, _KNOWN)
     for key in ("composition", "budget"):
         if key not in values:

@@ -96,10 +96,6 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     document, and no text.
 
     Reference: mDAPT, section 3.2.
-
-    Raises:
-        EmptyInputError: a language of the recipe has no text.
-        UsageError: there is less text than the budget.
     """
     n = len(recipe.languages)
     is_specific = np.array([s.kind == SPECIFIC for s in recipe.sources])[pool.source]
@@ -286,12 +282,7 @@ def _budget_error(recipe: CompositionPlan, upper: NDArray[np.int64]) -> Exceptio
 def quantiles(
     keys: NDArray[np.float64], groups: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.float64]:
-    """float64 [n] in (0, 1): the rank of each key in its group, so that groups mix evenly.
-
-    Args:
-        keys: float64 [n], ranked in ascending order.
-        groups: indices into `keys`, each in one group.
-    """
+    """float64 [n] in (0, 1): the rank of each key in its group, so that groups mix evenly."""
     found = np.empty(len(keys))
     for places in groups:
         order = np.lexsort((places, keys[places]))

@@ -21,11 +21,6 @@ def by_language(
     """One row per language: its `Share`, its total, and the amounts by source.
 
     Reference: mDAPT, Tables 8 and 9.
-
-    Args:
-        recipe: names the sources.
-        shares: the amounts by language, in the budget's unit.
-        amounts: what was written.
     """
     found = []
     for number, share in enumerate(shares):

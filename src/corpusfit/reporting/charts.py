@@ -113,17 +113,7 @@ def squares_chart(
     value: str = "share",
     written: str = ".0%",
 ) -> Spec:
-    """A heat map: a square for each pair with its value; higher values are darker.
-
-    Args:
-        rows: with a field for each axis, and the value.
-        title: of the chart.
-        description: of the value.
-        y: field and title of the vertical axis.
-        x: field and title of the horizontal axis.
-        value: field of the value.
-        written: its format, as in D3.
-    """
+    """A heat map: a square for each pair with its value; higher values are darker."""
     shade = channel(f"{value}:Q", scale={"domain": [0, 1.5], "scheme": "blues"}, legend=None)
     number = channel(f"{value}:Q", format=written)
     return spec(
@@ -146,10 +136,6 @@ def clusters_chart(rows: Rows, outlines: Rows) -> Spec:
     """Units by the first two components, and an ellipse for each cluster.
 
     Reference: Aharoni and Goldberg (2020), Figure 3.
-
-    Args:
-        rows: of x, y, cluster, domain, text.
-        outlines: of x, y, cluster, step: the points of each ellipse in order.
     """
     scheme = {"scheme": "tableau10"} if len({row["cluster"] for row in rows}) <= 10 else TWENTY
     shared = {**components(), "color": channel("cluster:N", title="cluster", scale=scheme)}

@@ -58,12 +58,6 @@ def spread_of(
 
     Thresholds come from a sample of the scores (`selection/strata.py`); the counts are exact.
     Memory does not grow with the corpus.
-
-    Args:
-        scores: folder of the scores.
-        sources: names of the corpus's sources.
-        seed: of the run, so that the thresholds are those of its stored examples.
-        threshold: lowest selected score.
     """
     also = [] if threshold is None else [threshold]
     at = edges(lambda: (part for *_, part in _parts(scores)), seed=seed, also=also)

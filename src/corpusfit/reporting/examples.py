@@ -56,10 +56,6 @@ def read_examples(path: Path, room: int) -> Examples:
 
     Map and nearest texts use the run's own embeddings, or TF-IDF vectors (Salton and Buckley, 1988)
     where it has none. The map is a PCA to two dimensions, so distant texts may lie together on it.
-
-    Args:
-        path: of the file; no examples if it does not exist.
-        room: most bytes as JSON; texts are shortened first, then examples left out.
     """
     rows = []
     if path.exists():

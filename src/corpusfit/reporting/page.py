@@ -29,13 +29,6 @@ def page(title: str, parts: Sequence[Part]) -> str:
     content-security policy allows the two scripts by their digests and nothing else: no network,
     no inline handler, no eval (Vega's expressions are interpreted).
     Reference: OWASP, Cross Site Scripting Prevention; W3C, Content Security Policy Level 3.
-
-    Args:
-        title: of the page.
-        parts: sections in reading order.
-
-    Raises:
-        MissingDependencyError: the chart library or Jinja2 is not installed.
     """
     scripts = [script(), _asset("page.js")]
     allowed = " ".join(f"'sha256-{_digest(each)}'" for each in scripts)

@@ -39,9 +39,6 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
 
     A folder that is no run itself is searched. A recipe and a search bring their selections and
     models, unless they were deleted.
-
-    Raises:
-        InputError: a folder holds no finished run.
     """
     found = []
     for folder in folders:

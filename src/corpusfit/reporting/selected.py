@@ -20,15 +20,7 @@ from corpusfit.selection.recall import recall_in_words
 
 
 def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], room: int) -> Part:
-    """The section on one selection; the page can be read without its script.
-
-    Args:
-        name: of the part.
-        title: heading of the section.
-        path: folder of the selection.
-        manifest: of the selection.
-        room: most bytes for the examples.
-    """
+    """The section on one selection; the page can be read without its script."""
     data = selection_data(SelectionFolder(path), manifest, room)
     charts = {"scores": scores_chart(data), "composition": composition_chart(data)}
     if (manifest.get("amount") or {}).get("curve"):

@@ -17,13 +17,7 @@ _MOST = 12
 
 
 def selection_data(folder: SelectionFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
-    """What the page's script needs; texts are as in the corpus, and the page escapes them.
-
-    Args:
-        folder: of the selection.
-        manifest: of the selection.
-        room: most bytes for the examples.
-    """
+    """What the page's script needs; texts are as in the corpus, and the page escapes them."""
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
     threshold = manifest["selected"]["threshold"] if by_score else None

@@ -74,11 +74,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
 
 
 def amount_chart(amount: dict[str, Any]) -> Spec:
-    """Held-out bits per word against the share selected, with the interval of the difference.
-
-    Args:
-        amount: of the manifest, with a curve.
-    """
+    """Held-out bits per word against the share selected, with the interval of the difference."""
     fewest = min(p["bits"] for p in amount["curve"])
     rows = [{**p, "from": fewest + p["low"], "to": fewest + p["high"]} for p in amount["curve"]]
     x = channel("fraction:Q", scale={"type": "log"}, title="share of the corpus sample's words")

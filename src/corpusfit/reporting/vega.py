@@ -23,9 +23,6 @@ def script() -> str:
     Bundling takes over a second, so the user's cache keeps it.
 
     Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
-
-    Raises:
-        MissingDependencyError: the library is not installed.
     """
     library = _library()
     kept = user_cache() / f"vega-{library.__version__}.js"

@@ -39,15 +39,6 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
     """Write a report of the runs in some folders.
 
     Examples are shortened and left out until the page stays under its size limit.
-
-    Args:
-        folders: of runs, or with runs in subfolders.
-        out: file for the page.
-        figures: folder for every chart as SVG and PNG and every table as CSV; none if `None`.
-
-    Raises:
-        InputError: a folder holds no finished run, or one that is damaged.
-        MissingDependencyError: the chart library is not installed.
     """
     with undamaged(*folders):
         parts = list(_parts(found_in(folders)))

@@ -61,18 +61,6 @@ def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
     Tokens are lower-cased words without punctuation (with it, on request). An n-gram with any other
     word, such as "The" or "don't", can never match and is skipped, so train the model on
     lower-cased text. About 300,000 n-grams per second are read.
-
-    Args:
-        path: a plain ARPA file of order 1 to 9.
-
-    Returns:
-        The table for `kernels/backoff.py`, and the model's order.
-
-    Raises:
-        ModelError: the file cannot be read, or is not a complete and valid ARPA file; names the
-            line.
-
-    Reference: the ARPA format as KenLM reads it (Heafield 2011): log10; `<unk>` is -100 if missing.
     """
     try:
         with open(path, "rb") as file:

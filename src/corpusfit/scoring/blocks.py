@@ -15,11 +15,7 @@ _ROWS = 256
 
 
 def plain_rows(batch: NDArray[Any]) -> Vectors:
-    """The batch as C-contiguous float32 [n, d], copied only if needed.
-
-    Raises:
-        TypeError: the batch holds texts.
-    """
+    """The batch as C-contiguous float32 [n, d], copied only if needed."""
     if np.asarray(batch[:1]).dtype.kind not in "fiub":
         raise TypeError(
             "This method's scorer takes embeddings, float32 [n, d], not texts. "
@@ -35,18 +31,6 @@ def blockwise(
 
     The kernels give a row the same bits in any block (`kernels/vectors.py`), so the last block is
     not padded.
-
-    Args:
-        batch: float32 [n, d].
-        width: the d on which the scorer was fitted.
-        score_block: function from [at most `rows`, d] to one number per row.
-        rows: rows of a block.
-
-    Returns:
-        float32 [n].
-
-    Raises:
-        InputError: d is not `width`.
     """
     x = plain_rows(batch)
     if x.ndim != 2 or x.shape[1] != width:

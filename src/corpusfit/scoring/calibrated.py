@@ -18,19 +18,6 @@ def calibrated_classifier(near: Array, far: Array, c: float, seed: int) -> tuple
     A logistic regression, then Platt's scaling on cross-fitted scores: plain log odds are
     overconfident on few texts and underconfident under a strong penalty. The log odds hold for
     texts drawn like the positives and negatives, at equal priors.
-
-    Args:
-        near: float64 [m, d], the positives; at least one.
-        far: float64 [n, d], the negatives; at least one.
-        c: weight of the loss against the penalty, scikit-learn's C with class_weight="balanced".
-        seed: random seed of the folds.
-
-    Returns:
-        (weights float64 [d], intercept). Not calibrated if the positives or the negatives have
-        fewer than two different rows, because nothing can be held out then.
-
-    Reference: Platt (1999), Probabilistic Outputs for Support Vector Machines; scikit-learn's
-    CalibratedClassifierCV with ensemble=False.
     """
     x, positive = np.concatenate([near, far]), np.arange(len(near) + len(far)) < len(near)
     at = _fitted(x, positive, c)
@@ -55,9 +42,6 @@ def assign_folds(near: Array, far: Array, seed: int) -> NDArray[np.int64] | None
     """Assign each row of both to a fold, int64 [m + n]: at most five folds, both classes in each.
 
     Equal rows of a class share a fold, so that no held-out row was seen in training.
-
-    Returns:
-        None if a class has fewer than two different rows.
     """
     rng = np.random.default_rng(seed % 2**64)
     groups = [np.unique(rows, axis=0, return_inverse=True)[1].ravel() for rows in (near, far)]

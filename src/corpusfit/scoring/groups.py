@@ -31,13 +31,7 @@ def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
 def grouped(
     sources: Sequence[str], places: NDArray[np.int64], group_of: Callable[[str], str]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The groups of k sources, and for each of m segments the place of its own among them.
-
-    Args:
-        sources: names [k].
-        places: int64 [m], the place of each segment's source.
-        group_of: from `source_groups`.
-    """
+    """The groups of k sources, and for each of m segments the place of its own among them."""
     number: dict[str, int] = {}
     own = [number.setdefault(group_of(source), len(number)) for source in sources]
     return list(number), np.array(own, np.int64)[places]

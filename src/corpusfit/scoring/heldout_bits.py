@@ -80,16 +80,7 @@ class HeldOut:
         return round(share * int(self.sizes.sum()))
 
     def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
-        """Evaluate a method's scores of the sample on the texts of a fold.
-
-        Args:
-            scores: float32 [m], by the method fitted on the other folds.
-            fold: the fold.
-            budget: most words to take; equal for all methods.
-
-        Returns:
-            float64 [n], bits of each text of the fold that is evaluated on; 0 for the others.
-        """
+        """Evaluate a method's scores of the sample on the texts of a fold."""
         found = np.zeros(len(self.texts))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
         model = self._model(take(scores, self.sizes, budget))
@@ -107,16 +98,7 @@ class HeldOut:
 
 
 def take(scores: NDArray[np.float32], sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
-    """The units with the highest scores within a budget.
-
-    Args:
-        scores: float32 [m]; equal ones are taken by position.
-        sizes: int64 [m], cost of each unit.
-        budget: largest total cost; the selection stops at the first unit that does not fit.
-
-    Returns:
-        Their places, int64 [k], increasing; at least one.
-    """
+    """The units with the highest scores within a budget."""
     order = np.argsort(-scores, kind="stable")
     k = int(np.searchsorted(np.cumsum(sizes[order]), budget, side="right"))
     return np.sort(order[: max(1, k)])
@@ -131,12 +113,6 @@ def held_out(
     is not evaluated on if another fold has the same words, if a unit of the sample has the same
     words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the sample,
     as then it cannot tell selections apart. Case and punctuation do not count.
-
-    Args:
-        target: n normalised target units, at least one.
-        sample: m corpus units, at least one.
-        seed: random seed of the folds.
-        documents: int64 [n], the document of each unit (default: each its own).
     """
     n = len(target)
     documents = np.arange(n) if documents is None else documents
@@ -173,18 +149,7 @@ def held_out(
 def fit_to_sample(
     method: AnyMethod, target: Any, sample: Any, *, seed: int
 ) -> Callable[[], NDArray[np.float32]]:
-    """Fit a method with the corpus sample as the background.
-
-    Args:
-        method: one that scores each unit alone, or the corpus as a whole.
-        target: target units in the form of `fits_on`.
-        sample: m corpus units in the same form.
-        seed: random seed.
-
-    Returns:
-        A function that scores the sample, float32 [m]; for a method that scores the corpus as a
-        whole it does all the work.
-    """
+    """Fit a method with the corpus sample as the background."""
     batch = read_as(sample, method.reads)
     if isinstance(method, CorpusMethod):
         found = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
@@ -258,18 +223,6 @@ def compare(
 
     The percentile interval tells how the verdict depends on the target texts; the corpus sample is
     taken as fixed.
-
-    Args:
-        held: what the methods were evaluated on.
-        sums: float64 [n] by method, the bits of each text: `HeldOut.bits` added up over folds.
-        seed: random seed of the bootstrap.
-        best_of: methods of which one is the best, at least one of `sums` (default: all); others
-            can be ahead of it.
-
-    Returns:
-        One verdict per method, fewest bits first; equal ones by name.
-
-    Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation.
     """
     methods = sorted(sums)
     tokens, bits = _by_document(held, [sums[method] for method in methods])

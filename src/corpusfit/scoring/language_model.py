@@ -24,11 +24,7 @@ WORDLESS = -32.0
 
 
 def check_order(order: int) -> None:
-    """Check the order of a model.
-
-    Raises:
-        UsageError: the order is not from 1 to 5.
-    """
+    """Check the order of a model."""
     if not 1 <= order <= 5:
         raise bad_setting("<method.order>", "from 1 to 5", order)
 
@@ -39,14 +35,6 @@ def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[
     A word that a sample lacks gets the probability of an unknown word from its model. In each model
     the unknown words share the probability that discounting removed from the known words, so the
     models' scores are comparable.
-
-    Args:
-        samples: texts to learn from, at least one in each.
-        order: length of the longest n-grams, 1 to 5.
-        signs: also count runs of punctuation as tokens.
-
-    Returns:
-        The models' tables.
     """
     read = [number_words(*buffers(texts), characters(), signs) for texts in samples]
     everything = np.unique(np.concatenate([words for _, words in read]))
@@ -56,11 +44,7 @@ def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[
 def entropy(
     table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Cross-entropy of n texts in bits per token; the end of a text is a token.
-
-    Returns:
-        float64 [n]; int64 [n], number of tokens, 1 or more.
-    """
+    """Cross-entropy of n texts in bits per token; the end of a text is a token."""
     log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
     return -_BITS * log10 / tokens, tokens
 
@@ -68,17 +52,7 @@ def entropy(
 def equal_sample(
     texts: Texts, like: Texts, *, seed: int, signs: bool, by_tokens: bool = True
 ) -> Texts:
-    """Draw texts that together have about as many tokens as other texts.
-
-    Args:
-        texts: texts to draw from.
-        like: texts whose size to match; if they are larger than all texts, all are returned.
-        seed: random seed.
-        signs: also count runs of punctuation as tokens.
-        by_tokens: match the number of tokens; otherwise that of texts, exactly.
-
-    Reference: Moore and Lewis (2010), section 2 (a sample of equal size).
-    """
+    """Draw texts that together have about as many tokens as other texts."""
     order = np.random.default_rng(seed % 2**64).permutation(len(texts))
     count = len(like)
     if by_tokens:
@@ -96,12 +70,7 @@ def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
 def bits_of_tokens(
     table: NDArray[np.uint64], order: int, text: str, *, signs: bool, words: str = OWN
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """The contribution of each token of one text to its negative entropy.
-
-    Returns:
-        For each token and the end, the longest n-gram that the model knows there (`<s>` and `</s>`
-        are begin and end); float64, log2 probability divided by the number of tokens.
-    """
+    """The contribution of each token of one text to its negative entropy."""
     ids, written = written_tokens(text, signs=signs, words=words)
     log10, matched = token_probabilities(table, order, ids)
     written = ["<s>", *written, "</s>"]

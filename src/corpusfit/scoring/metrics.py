@@ -65,12 +65,6 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
     """Compare scores with the known domain.
 
     Everything is sorted at once, which needs about 25 bytes of memory per segment.
-
-    Args:
-        scores: float32 [n], by position; n is 1 or more.
-        inside: bool [n], whether each segment is in the domain; at least one is.
-
-    Reference: Aharoni and Goldberg (2020), Table 7; TADPOLE, Figure 4 (histograms of scores).
     """
     best = inside[np.argsort(-scores, kind="stable")]
     curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]

@@ -33,15 +33,7 @@ def names() -> list[str]:
 
 
 def require(name: str, setting: str = "<method.name>") -> None:
-    """Make sure that a method exists.
-
-    Args:
-        name: `auto`, a method's name, or `pyod:` and a PyOD detector's name.
-        setting: what named the method, for the message.
-
-    Raises:
-        UnknownMethodError: no method has that name; suggests a similar one.
-    """
+    """Make sure that a method exists."""
     allowed = ["auto", *names()]
     base = name.split(":", 1)[0]
     if base not in allowed:

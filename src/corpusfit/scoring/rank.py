@@ -117,17 +117,7 @@ class Separation:
 def separate(
     method: Method[Any], target: Any, background: Any, split: Split, *, seed: int
 ) -> Separation:
-    """Fit a method on a part of the target, and score held-out target texts and corpus texts.
-
-    Args:
-        method: the method with its settings.
-        target: target units, in the form on which the method is fitted.
-        background: corpus units, same form.
-        split: which of them are fitted on and which are scored.
-        seed: random seed of the fit.
-
-    Reference: TADPOLE, section 3.1 (ranking), Table 1 and Figure 4; DANA, section 3.1.
-    """
+    """Fit a method on a part of the target, and score held-out target texts and corpus texts."""
     started = time.perf_counter()
     scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
     fitted = time.perf_counter()
@@ -149,15 +139,6 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     The background is split into three: one part for the fit, one for the F1 threshold (at most the
     size of the training target), and one for outliers (the size of the held-out target) and the
     agreement vote.
-
-    Args:
-        name: the method's name.
-        method: the method with its settings.
-        target: n target units, in the form on which the method is fitted.
-        background: m corpus units, same form.
-        seed: random seed of the split and of the fit.
-
-    Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
     """
     split = Split.drawn(len(target), len(background), seed=seed)
     found = separate(method, target, background, split, seed=seed)
@@ -207,16 +188,6 @@ def agreement(
 
     Held-out target texts share the target's style, so F1 and AUROC reward methods for finding that
     style; what unlike methods agree on is the domain. A family of similar methods has one vote.
-
-    Args:
-        tops: the top positions of the same sample, by method.
-        families: the family of each method; families in `NON_VOTING` do not vote.
-        credit: weight of each method's vote, above 0.
-
-    Returns:
-        For each method the overlap of its top with the others', as a share of the top: the mean by
-        credit within each family (without the method itself), then the mean over families by their
-        mean credit; 0 if no other method votes.
     """
     found = {}
     for method, top in tops.items():

@@ -134,14 +134,6 @@ def order_scores(
     """The order of taking as scores: about -log2 of the share of the corpus taken until then.
 
     The score at the end of a round is exact; within a round it falls with the gain.
-
-    Args:
-        gains: float32 [m], each text's gain in the round that took it.
-        number: int16 [m], the number of that round, from 1.
-        rounds: the rounds.
-
-    Returns:
-        float32 [m]: 0 for the last text, 1 where half of the words had been taken, and so on.
     """
     total = max(1, rounds[-1].budget)
     levels = [np.log2(total / max(1, r.budget)) for r in rounds]
@@ -171,12 +163,7 @@ class RoundMethod(CorpusMethod):
 
     @abstractmethod
     def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """What counts as taken before the first round.
-
-        Args:
-            sums: int64 [f], occurrences of each feature in the corpus.
-            words: words of the corpus.
-        """
+        """What counts as taken before the first round."""
 
     @abstractmethod
     def budgets(self, words: int) -> list[int]:

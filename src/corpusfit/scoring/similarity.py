@@ -54,15 +54,7 @@ class Graph:
             raise bad_setting("<method.tolerance>", "above 0", self.tolerance)
 
     def ranked(self, corpus: Corpus, joined: Vectors) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Rank the corpus: the logarithm of n times each unit's rank; 0 is the average.
-
-        Args:
-            corpus: (shard, float32 [m, d]), read once.
-            joined: float32 [j, d], further units of the graph; n counts them too.
-
-        Yields:
-            (shard, float32 [m]) for every shard.
-        """
+        """Rank the corpus: the logarithm of n times each unit's rank; 0 is the average."""
         parts = {shard: fixed_point(plain_rows(vectors)) for shard, vectors in corpus}
         counts = {shard: len(part) for shard, part in parts.items()}
         filled = [p for p in (*parts.values(), fixed_point(plain_rows(joined))) if len(p)]

@@ -19,16 +19,7 @@ OWN, NLTK = "own", "nltk"
 
 
 def check_words(words: str, **others: object) -> None:
-    """Check a method's setting `words`.
-
-    Args:
-        words: the setting.
-        others: settings, by name, that are about our own tokens.
-
-    Raises:
-        UsageError: it is neither `own` nor `nltk`, or it is `nltk` with one of the others.
-        MissingDependencyError: NLTK is not installed.
-    """
+    """Check a method's setting `words`."""
     one_of("<method.words>", words, (OWN, NLTK))
     if words == NLTK:
         for name, value in others.items():
@@ -65,13 +56,7 @@ def _tokenizer() -> Any:
 def written_tokens(
     text: str, *, signs: bool = False, words: str = OWN
 ) -> tuple[NDArray[np.uint64], list[str]]:
-    """The t tokens of one text: identities uint64 [t], and their spellings, ours in lower case.
-
-    Args:
-        text: one text.
-        signs: also count runs of punctuation as tokens.
-        words: `own` or `nltk`.
-    """
+    """The t tokens of one text: identities uint64 [t], and their spellings, ours in lower case."""
     data = buffers(in_words(text_array([text]), words))[0]
     ids = np.empty(len(data), np.uint64)
     starts, ends = np.empty((2, len(data)), np.int64)

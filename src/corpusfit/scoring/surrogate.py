@@ -72,15 +72,6 @@ def fit_surrogate(
     it keeps far more of the last stage's selection than a method of its own on the same embeddings
     (docs/benchmarks.md). It is accurate only near the units it was fitted on, so it needs some
     thousands.
-
-    Args:
-        vectors: float32 [n, d] of n units, at least one.
-        scores: float32 [n], scores of the expensive scorer for these units.
-        seed: random seed of the draw of landmarks from the units.
-        landmarks: largest number of landmarks.
-        penalties: ridge penalties to try.
-
-    Reference: Williams and Seeger (2001), Nystroem; Allen (1974), PRESS, for the penalty.
     """
     centre = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
     x = _directions(plain_rows(vectors), centre)

@@ -59,13 +59,6 @@ def write(
     """Write a shard's m segments with their scores [m]; no segment is selected yet.
 
     All segments have stage 1; a cascade rewrites those that reach later stages.
-
-    Args:
-        folder: of the parts.
-        shard: its number.
-        sources: names of the shard's sources.
-        segments: the segments.
-        scores: float32 [m].
     """
     m = len(segments)
     values: tuple[NDArray[Any], ...] = (
@@ -147,12 +140,7 @@ def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
-    """The rows of a part's m segments by their numbers in the shard, int64 [m].
-
-    Args:
-        path: of the part.
-        sources: names of the shard's sources.
-    """
+    """The rows of a part's m segments by their numbers in the shard, int64 [m]."""
     rows = np.asarray(read_columns(path, "row")[0], np.int64)
     if len(sources) == 1 or not len(rows):
         return rows
@@ -166,9 +154,6 @@ def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """Those of some columns that a file has, read in batches.
 
     Read at once, a file gets room for as many rows as it states.
-
-    Raises:
-        KeyError: it has none of them.
     """
     schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
     if not schema.names:

@@ -31,11 +31,7 @@ class Listed:
 
 
 def check_listing(order: int, top: int) -> None:
-    """Check the settings of a list.
-
-    Raises:
-        UsageError: order or top is below 1.
-    """
+    """Check the settings of a list."""
     if order < 1:
         raise bad_setting("<method.order>", "at least 1", order)
     if top < 1:
@@ -43,11 +39,7 @@ def check_listing(order: int, top: int) -> None:
 
 
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
-    """List the `top` most frequent n-grams of `order` tokens; ties go by identity.
-
-    Raises:
-        InputError: no text has `order` tokens; `role` (`target` or `corpus`) names the input.
-    """
+    """List the `top` most frequent n-grams of `order` tokens; ties go by identity."""
     counted = grams_of(*buffers(texts), table(), order)[0]
     if not len(counted):
         cure = "Set a lower order, or use longer texts." if order > 1 else "Use texts with words."

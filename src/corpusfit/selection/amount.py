@@ -32,19 +32,6 @@ def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict
 
     Folds, fits and bits are as for `auto`, on the target and the corpus sample that the run stored.
     The result is stored in the run's folder.
-
-    Args:
-        run: the running command; its corpus is read only if the sample's texts are not stored.
-        folder: of the run, which is scored.
-        used: the run's method.
-
-    Returns:
-        `fraction`, the `reason` in a sentence, and the `curve` by increasing fraction: `bits`, how
-        many more than the fewest (`behind`), and the 95 % interval of that (`low`, `high`); empty
-        without a verdict.
-
-    Raises:
-        UsageError: as `check_fraction`.
     """
     check_fraction(run.plan.choose, used)
     path = folder.fit / "amount.json"
@@ -55,11 +42,7 @@ def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict
 
 
 def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
-    """Check that the amount can be decided for a method.
-
-    Raises:
-        UsageError: the method does not score texts, or trains a network.
-    """
+    """Check that the amount can be decided for a method."""
     if amount.fraction != AUTO or used.name == "auto":
         return
     method = registry.load(used.name)

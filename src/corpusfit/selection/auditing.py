@@ -107,18 +107,6 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
     while the parts are read, about 25 at the end.
 
     Reference: TADPOLE, Figure 5 (DANA, Table 2); Aharoni and Goldberg (2020), section 4.4, Table 7.
-
-    Args:
-        out: the folder of a `select` or `score`.
-        truth: a row's domain: `source` for the name of its source, or the field that holds it (a
-            string, a whole number or a boolean). For a field the corpus is read again.
-        domain: globs of the domain to find. Without any, the result has counts only.
-        machine: where it runs.
-
-    Raises:
-        InputError: `out` holds no scored corpus.
-        ChangedInputError: the corpus changed since it was scored.
-        UsageError: no row has the field, or a glob matches no domain.
     """
     folder = SelectionFolder(out)
     with locked(folder.work, "audit", shared=True), undamaged(out):

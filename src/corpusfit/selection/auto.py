@@ -52,13 +52,6 @@ def pick(
     Of the methods whose bits are not distinguishable from the best one's it takes the cheapest, by
     the order of `CONTENDERS`; a budget leaves out methods that cost more. The ranking is stored in
     the run's folder.
-
-    Args:
-        run: the running command.
-        folder: of the run.
-        target: its texts; vectors are added if the ranking needs them.
-        background: as `target`.
-        alone: whether the method must score each unit on its own.
     """
     path, allows = folder.fit / "ranking.json", run.asked.auto.seconds()
     if not path.exists():
@@ -105,13 +98,7 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
 def decide_by_bits(
     ranking: Sequence[Mapping[str, Any]], allows: float, names: Sequence[str]
 ) -> Pick:
-    """Decide by a ranking.
-
-    Args:
-        ranking: methods as from `ranking_of`.
-        allows: highest cost in seconds per GB of text; if all cost more, the cheapest is used.
-        names: the candidates, cheapest to fit and score first.
-    """
+    """Decide by a ranking."""
     rows = {v["method"]: v for v in ranking}
     tried = [rows[name] for name in names if name in rows]
     if not tried or tried[0]["bits"] is None:

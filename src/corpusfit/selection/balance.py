@@ -48,12 +48,7 @@ class Balance:
 
 
 def prepare_balance(run: Run) -> None:
-    """Note the fingerprint of the clusters that the run's plan names.
-
-    Raises:
-        InputError: the folder holds no clusters.
-        UsageError: the model of the clusters' embedder changed.
-    """
+    """Note the fingerprint of the clusters that the run's plan names."""
     if run.plan.choose.balance:
         manifest, data = _read_clusters(run.plan.choose)
         run.engine.require_shared(run.cache, "<.cache>")
@@ -87,9 +82,6 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
 
     Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
     Pretrained Language Models via Clustered-Importance Sampling, section 3.
-
-    Raises:
-        ChangedInputError: the clusters changed since the command began.
     """
     if not run.plan.choose.balance:
         return None

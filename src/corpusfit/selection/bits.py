@@ -56,15 +56,7 @@ class Evaluation:
 def evaluate(
     run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodPlan], took: dict[str, float]
 ) -> Evaluation:
-    """Evaluate methods on every fold, within a stage; warns of texts that are left out.
-
-    Args:
-        run: the running command.
-        job: what evaluates a method on a fold.
-        held: the job's folds.
-        plans: the methods.
-        took: by method, the seconds that its first fold takes are noted here.
-    """
+    """Evaluate methods on every fold, within a stage; warns of texts that are left out."""
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in held.left_out.items())
     of = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
     if not held.usable:

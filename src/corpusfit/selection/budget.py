@@ -74,12 +74,7 @@ def candidates(embedder: str) -> list[str]:
 
 
 def decide(plan: Plan, cost: Callable[[str], float | None]) -> Decision:
-    """Choose the first candidate that fits the budget, else the cheapest.
-
-    Args:
-        plan: a plan with a budget.
-        cost: seconds per GB of text with a candidate; None for one that is not available.
-    """
+    """Choose the first candidate that fits the budget, else the cheapest."""
     allows = plan.auto.seconds()
     costs: dict[str, float] = {}
     for name in candidates(plan.embed.embedder):
@@ -99,13 +94,7 @@ def apply_decision(plan: Plan, decision: Decision) -> Plan:
 
 
 def write_decision(folder: SelectionFolder, decision: Decision, asked: str) -> None:
-    """Store a decision in the run's folder, so that a resumed run uses it.
-
-    Args:
-        folder: the run's folder.
-        decision: the decision.
-        asked: digest of the inputs and settings that the decision is for.
-    """
+    """Store a decision in the run's folder, so that a resumed run uses it."""
     data = {"asked": asked, "decision": dataclasses.asdict(decision)}
     write_bytes(folder.fit / "budget.json", json.dumps(data).encode())
 

@@ -66,10 +66,6 @@ def score_cascade(run: Run, folder: SelectionFolder) -> MethodPlan:
     method, or of a surrogate of a last stage on text, may hold some of them.
 
     Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
-
-    Raises:
-        EmptyInputError: nothing usable in the target or the corpus.
-        UsageError: a stage would pass nothing on.
     """
     stages = stages_of(run.plan)
     ready = _ready(run, folder, stages)
@@ -84,17 +80,7 @@ def score_cascade(run: Run, folder: SelectionFolder) -> MethodPlan:
 def cascade_of(
     folder: SelectionFolder, amount: ChoosePlan, taken: int | None = None
 ) -> dict[str, Any] | None:
-    """What the stages did, and the estimated recall of a selection, as plain values.
-
-    Args:
-        folder: the run's folder.
-        amount: the amount to select.
-        taken: number of selected segments; None before a selection, when the recall is known only
-            for a fraction.
-
-    Returns:
-        The manifest's entry `cascade`; None without a cascade.
-    """
+    """What the stages did, and the estimated recall of a selection, as plain values."""
     path = folder.fit / "cascade.json"
     if not path.exists():
         return None

@@ -56,9 +56,6 @@ def resolve_stages(plan: Plan) -> Plan:
     """The plan with the last stage's method and embedder as its own, all stages written in full.
 
     Earlier stages use their method's default settings; only those of the last stage can be set.
-
-    Raises:
-        UsageError: a name is not known, cannot be a stage, or contradicts a setting.
     """
     if not plan.cascade.stages:
         return plan

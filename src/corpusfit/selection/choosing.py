@@ -53,21 +53,6 @@ def choose(
     """Decide for every part, in order.
 
     Only counters are kept between parts, so the parts are read several times.
-
-    Args:
-        parts: reads the scored parts anew at each call, always in the same order.
-        plan: policy and amount.
-        seed: random seed of the draw, for `resample`.
-        log_weights: the scores are log importance weights, which `resample` then uses.
-        quota: float64 [k], share of the amount for each group, adding up to one; the parts then
-            have groups, or shares. `top` selects the best of each main group; lambda is multiplied
-            by the groups' weights.
-
-    Yields:
-        One `Choice` per part. With `top` the weight is 1 or 0; with the other policies it is
-        lambda, or the importance weight relative to the highest.
-
-    Reference: TADPOLE, section 3.2 (discrete and continuous lambda).
     """
     top = plan.policy == "top"
     by_group = top and quota is not None

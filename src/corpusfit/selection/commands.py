@@ -61,20 +61,6 @@ def select(
     """Select the part of the corpus that is similar to the target.
 
     Reference: TADPOLE, Algorithm 1.
-
-    Args:
-        plan: every setting that can change the result.
-        target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
-        corpus_inputs: the same for the corpus to select from; `-` is standard input.
-        out: a new or empty folder, or one of the same run to resume.
-        machine: where it runs.
-        overwrite: replace a different run in `out`.
-
-    Returns:
-        The finished run.
-
-    Raises:
-        CorpusfitError: see `core/errors.py`; everything finished so far is kept.
     """
     return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=True)
 
@@ -95,19 +81,7 @@ def score(
 def choose(
     scored: Path, amount: ChoosePlan, out: Path | None = None, *, machine: Machine = HERE
 ) -> Selection:
-    """Select again from stored scores, with another amount or policy.
-
-    Args:
-        scored: the folder of a `select` or `score`.
-        amount: policy and amount of the selection.
-        out: a new or empty folder for it; None replaces the selection in `scored`.
-        machine: where it runs.
-
-    Raises:
-        InputError: `scored` holds no scored corpus.
-        ChangedInputError: the corpus changed since it was scored.
-        OutputFolderError: another command is under way in `scored`, or `out` is not empty.
-    """
+    """Select again from stored scores, with another amount or policy."""
     folder = SelectionFolder(scored)
     with locked(folder.work, "choose", shared=out is not None):
         if out is None:
@@ -145,19 +119,7 @@ def rank(
     seeds: int = SEEDS,
     machine: Machine = HERE,
 ) -> list[Ranked]:
-    """Rank methods on the user's own data.
-
-    Args:
-        plan: read, cut, embed and fit settings; its method and amount are not used.
-        target: as in `select`.
-        corpus_inputs: as in `select`; one pass over its text draws the sample.
-        methods: names of methods; without any, all of `candidates`.
-        seeds: number of random splits.
-        machine: where it runs.
-
-    Returns:
-        The methods' verdicts and costs, fewest held-out bits first.
-    """
+    """Rank methods on the user's own data."""
     if seeds < 1:
         raise bad_setting("<.seeds>", "1 or more", seeds)
     names = list(methods) or candidates()

@@ -44,11 +44,7 @@ class Copies:
 
 
 def check_dedup(run: Run) -> None:
-    """Check that near-duplicates are asked of texts, not of aligned pairs.
-
-    Raises:
-        UsageError: the corpus has aligned pairs.
-    """
+    """Check that near-duplicates are asked of texts, not of aligned pairs."""
     if run.plan.choose.dedup == "near" and corpus.is_parallel(run.sources):
         raise bad_setting("<choose.dedup>", "exact or none for aligned pairs", "near")
 
@@ -59,9 +55,6 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     Documents are read to be hashed, unless the method that scored them did so. The keys are stored
     in the run's folder, 8 bytes per document, for near-duplicates 168 more. Memory: 6 bytes per
     document, and what `find_copies` takes.
-
-    Raises:
-        ChangedInputError: the corpus changed since it was scored.
     """
     if run.plan.choose.dedup == "none":
         return Copies()

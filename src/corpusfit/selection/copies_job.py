@@ -46,11 +46,6 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
     """The key of each of n documents, uint64 [n]: the hash of its text, in any Unicode form.
 
     Two different texts share a key with probability 2^-64.
-
-    Args:
-        row: int64 [m], the row of each text; those of one document follow each other.
-        texts: [m], documents or their units, one after the other in one buffer.
-        seeds: [n], what else decides the keys (default: nothing).
     """
     data, offsets = buffers(texts)
     first = np.flatnonzero(np.diff(row, prepend=-1))

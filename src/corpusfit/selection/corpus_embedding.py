@@ -29,14 +29,6 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     """Encode what is not in the store yet; returns the store and the number of units by shard.
 
     The store is in the cache, by content, so that other runs and methods find it.
-
-    Args:
-        run: the run whose corpus is encoded.
-        embed: the embedder.
-        encoder: its fingerprint.
-
-    Raises:
-        EmptyInputError: the corpus has no usable row.
     """
     identity = {
         "recipe": [RECIPE, unicodedata.unidata_version],
@@ -92,19 +84,7 @@ def require_vectors(run: Run, *samples: Sample) -> None:
 def assign(
     run: Run, domains: Path, out: Path, gamma: int, embed: EmbedPlan, encoder: str | None
 ) -> int:
-    """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`.
-
-    Args:
-        run: its corpus is assigned; its plan says how documents are cut.
-        domains: file of the fitted domains.
-        out: folder of the parts; finished parts are kept.
-        gamma: units per segment.
-        embed: the embedder that the domains were found with.
-        encoder: its fingerprint.
-
-    Returns:
-        The number of parts.
-    """
+    """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`."""
     store, counts = embed_corpus(run, embed, encoder)
     job = Assign(domains, store, run.names, gamma, out)
     done = listed(out)

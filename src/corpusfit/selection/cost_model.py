@@ -54,9 +54,6 @@ def cost_per_gigabyte(run: Run) -> CostPerGigabyte:
 
     The result is wrong for a corpus whose files differ much. It includes what else the machine does
     meanwhile, and excludes unpacking of compressed files.
-
-    Raises:
-        EmptyInputError: the corpus has no usable row.
     """
     units, _, texts, characters, _, seconds = measure_sample(run)
     times = 1e9 / characters
@@ -65,12 +62,7 @@ def cost_per_gigabyte(run: Run) -> CostPerGigabyte:
 
 
 def decide_by_budget(run: Run) -> Decision:
-    """Choose by measuring what fits the run's budget; warns if nothing does.
-
-    Raises:
-        EmptyInputError: the corpus has no usable row.
-        ModelError: the run's embedder cannot be used.
-    """
+    """Choose by measuring what fits the run's budget; warns if nothing does."""
     whole = cost_per_gigabyte(run)
 
     def cost(name: str) -> float | None:
@@ -92,11 +84,7 @@ def decide_by_budget(run: Run) -> Decision:
 
 
 def measure_sample(run: Run) -> tuple[int, int, list[str], int, int, float]:
-    """Measure the first few shards: units, segments, texts, characters, stored bytes, seconds.
-
-    Raises:
-        EmptyInputError: no shard of the corpus has a usable row.
-    """
+    """Measure the first few shards: units, segments, texts, characters, stored bytes, seconds."""
     units, segments, texts, characters, done, reasons = 0, 0, [], 0, 0, Reasons()
     before, source, warm = 0, -1, False
     seconds = 0.0

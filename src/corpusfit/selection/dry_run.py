@@ -39,14 +39,6 @@ def estimate(
 
     The estimate is wrong for a corpus whose files differ much. Nothing is written but a distilled
     model, which the run needs anyway.
-
-    Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade also
-        `shares`, the shares that its stages pass on, and `assumed`, whether these are an assumption
-        because a sample will set them; with a budget also `budget`, the decision.
-
-    Raises:
-        EmptyInputError: the target or the corpus has no usable row.
     """
     plan = whole_lines(plan.check(), corpus_inputs)
     with (

@@ -61,16 +61,6 @@ def by_size(
     `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
     embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
     for all where `minilm` is not installed.
-
-    Args:
-        plan: of `select`, `score` or `rank`.
-        sources: the corpus.
-        workers: number of workers.
-        cascade: whether it may become a cascade, whose scores are for one selection.
-
-    Returns:
-        The plan; why it has its embedder, in a sentence; about how long that and others take,
-        if it takes a while. Empty sentences if there was nothing to decide.
     """
     if plan.embed.embedder != AUTO:
         return plan, "", ""
@@ -150,12 +140,7 @@ class _Times:
         return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
 
     def said(self, way: str, others: Mapping[str, float]) -> str:
-        """How long a way takes, and what others take.
-
-        Args:
-            way: an entry of `PER_BYTE`.
-            others: seconds of other embedders and methods, by their settings.
-        """
+        """How long a way takes, and what others take."""
         if self.text == float("inf"):
             return f"Instead: {', '.join(others)}."
         named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]

@@ -57,27 +57,14 @@ SCHEMA = pa.schema(
 
 
 def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, NDArray[np.int64]]:
-    """Draw example segments, selected or not; returns their places by part.
-
-    Args:
-        run: its plan has the random seed.
-        parts: reads the scored parts anew at each call.
-        threshold: the lowest selected score, another threshold to draw around.
-    """
+    """Draw example segments, selected or not; returns their places by part."""
     also = [] if threshold is None else [threshold]
     at = edges(parts, seed=run.plan.seed, also=also)
     return drawn_between(parts, at, _EACH, seed=run.plan.seed)
 
 
 def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts: list[int]) -> None:
-    """Describe the segments that `WriteSelected` has read, and write them beside the selection.
-
-    Args:
-        run: its workers describe the examples.
-        folder: the run's folder, which holds the drawn segments.
-        method: the run's method.
-        parts: numbers of the parts with examples.
-    """
+    """Describe the segments that `WriteSelected` has read, and write them beside the selection."""
     paths = [looked_at_path(folder.looked_at, part) for part in sorted(parts)]
     rows = [orjson.loads(line) for path in paths for line in path.read_bytes().splitlines()]
     target = Sample(folder.fit, "target")

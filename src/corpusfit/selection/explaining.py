@@ -132,19 +132,6 @@ def explain(
     """Explain one score of a run.
 
     The segment's text is read from the corpus again; only its file is checked for changes.
-
-    Args:
-        out: the folder of a `select` or `score`.
-        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT`, numbers from 0 (default segment: 0).
-        text: any text instead of a row; it is cut into units as the corpus is.
-        top: most n-grams that raise and that lower the score, and most target texts.
-        machine: where it runs.
-
-    Raises:
-        UsageError: not exactly one of row and text, or no such source, row or segment.
-        InputError: `out` holds no scored corpus, or the row was rejected.
-        ChangedInputError: the source changed since it was scored.
-        ModelError: the encoder changed since the corpus was scored.
     """
     folder = SelectionFolder(out)
     with locked(folder.work, "explain", shared=True), undamaged(out):

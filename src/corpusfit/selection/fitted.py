@@ -55,15 +55,7 @@ class Fitted:
     cut: CutPlan
 
     def score(self, texts: Texts) -> NDArray[np.float32]:
-        """Score n texts, each cut into units as a document of a corpus is, of any length.
-
-        Returns:
-            float32 [n], the mean of the scores of a text's units, or their sum for log importance
-            weights: what `select` gives a document of one segment.
-
-        Raises:
-            ModelError: the embedder is not the one that the method was fitted with.
-        """
+        """Score n texts, each cut into units as a document of a corpus is, of any length."""
         method = registry.build(self.method.name, self.method.options)
         if method.whole_segments:
             return self.scorer.score(texts)
@@ -100,11 +92,7 @@ class Fitted:
 
     @classmethod
     def load(cls, folder: Path, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """Read what `save` wrote, and what was asked for.
-
-        Raises:
-            ModelError: the folder does not hold a scorer.
-        """
+        """Read what `save` wrote, and what was asked for."""
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
@@ -119,12 +107,7 @@ class Fitted:
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """The method as a run of `select` or `score` fitted it, and what was asked for.
-
-        Raises:
-            InputError: the folder holds no scored corpus.
-            UsageError: the run's method cannot score a single text.
-        """
+        """The method as a run of `select` or `score` fitted it, and what was asked for."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
             plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
@@ -160,17 +143,7 @@ _PLAIN = ("encoder", "reason")
 
 
 def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fitted:
-    """Fit the plan's method, or the one that `auto` chooses, as `select` does on files of these.
-
-    Args:
-        plan: method, embedder and random seed; the rest has its defaults.
-        target: texts that show what is wanted.
-        background: texts of the corpus.
-        machine: where it runs.
-
-    Raises:
-        CorpusfitError: see `core/errors.py`.
-    """
+    """Fit the plan's method, or the one that `auto` chooses, as `select` does on files of these."""
     with machine.running() as context:
         sources = []
         for name, texts in (("target", target), ("background", background)):

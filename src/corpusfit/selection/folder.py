@@ -55,10 +55,6 @@ class SelectionFolder(OutFolder):
         """Another folder with the scores, and what `choose` and `explain` need beside them.
 
         Files of this machine are linked, since none is ever changed in place.
-
-        Raises:
-            OutputFolderError: the folder is neither new nor empty, nor a copy whose `choose` was
-                stopped.
         """
         scored = self.require_scored()
         last = self.work / "scored.json"
@@ -94,11 +90,7 @@ class SelectionFolder(OutFolder):
         return read_object(path) if path.exists() else None
 
     def require_scored(self) -> dict[str, Any]:
-        """The manifest that `keep_scored` stored.
-
-        Raises:
-            InputError: the folder holds no scored corpus.
-        """
+        """The manifest that `keep_scored` stored."""
         manifest = self.scored_so_far()
         if manifest is None or not self.scores.is_dir():
             raise InputError(

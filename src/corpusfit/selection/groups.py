@@ -22,11 +22,6 @@ def find_copies(
 
     Better is a higher score, or the same one and an earlier place. Keys are hashes, so every range
     of them holds about equally many; the ranges are sorted one by one.
-
-    Args:
-        parts: keys of the documents, uint64, part by part in reading order; read anew at each call.
-        scores: float32 [n], finite.
-        at_once: keys to sort at a time.
     """
     n = len(scores)
     found = np.zeros(n, np.bool_)

@@ -102,16 +102,7 @@ class Health:
 
 
 def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Health:
-    """Look at this machine, without writing anything but what `warm` and `speed` keep.
-
-    Args:
-        machine: its cache and workers are looked at.
-        speed: whether to measure the encoders, which takes seconds.
-        warm: whether to compile the kernels of a selection, so that the next `select` does not.
-
-    Raises:
-        UsageError: the cache is a URL of an unknown kind.
-    """
+    """Look at this machine, without writing anything but what `warm` and `speed` keep."""
     device, precision = _device()
     cache = machine.cache_folder()
     compiled = None
@@ -138,9 +129,6 @@ def compile_kernels(machine: Machine) -> None:
     """Compile what `select` calls, by selections on small text; numba keeps the result on disk.
 
     `auto` where its encoder is installed, and its methods on words one by one.
-
-    Args:
-        machine: its engine's workers and its cache are used.
     """
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
         texts = _texts(_SHORT)

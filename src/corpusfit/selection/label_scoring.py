@@ -30,15 +30,6 @@ def score_labels(
     label in the same folder.
 
     Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
-
-    Args:
-        run: a run whose method scores by labels.
-        folder: the run's folder.
-        scoring: the common arguments of scoring jobs, see `Scoring`.
-
-    Raises:
-        EmptyInputError: the corpus has no usable row.
-        UsageError: no row's label matches.
     """
     plan, done = run.plan, listed(folder.scored)
     job = ScoreLabels(*scoring, plan.method, plan.read, plan.cut)

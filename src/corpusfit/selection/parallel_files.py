@@ -19,11 +19,7 @@ _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
 def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
-    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs.
-
-    Raises:
-        UsageError: the plan has units that cut lines, and the corpus is of pairs.
-    """
+    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs."""
     if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
         return plan
     if plan.cut.unit != "window":  # the default
@@ -40,9 +36,6 @@ def write_aligned(folder: SelectionFolder, sources: Sequence[Source]) -> list[st
     A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.
 
     Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by their source side.
-
-    Returns:
-        The files' names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
     """
     folder.remove_written()
     if not corpus.is_parallel(sources):

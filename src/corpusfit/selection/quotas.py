@@ -13,17 +13,6 @@ def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> li
 
     What a small group cannot fill goes to the others in proportion to their quotas (water-filling).
     A segment counts for its main group; its other shares count only for weights.
-
-    Args:
-        quota: float64 [k], 0 or more, adding up to one.
-        have: size of each group.
-        amount: total to allocate.
-
-    Returns:
-        The amount of each group, adding up to the total or to the size of all groups.
-
-    Reference: Grangier et al. (2024), Task-Adaptive Pretrained Language Models via
-    Clustered-Importance Sampling, section 3, for clusters weighted by a target's histogram.
     """
     wanted = np.zeros(len(quota))
     room = np.asarray(have, np.float64)
@@ -46,11 +35,5 @@ def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> li
 
 
 def ratios(quota: NDArray[np.float64], sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Weight of each group's segments relative to the mean group, float64 [k].
-
-    Args:
-        quota: float64 [k].
-        sums: float64 [k], each group's shares summed over all segments; less than 1 counts as 1.
-        n: number of segments.
-    """
+    """Weight of each group's segments relative to the mean group, float64 [k]."""
     return np.asarray(quota / (np.maximum(sums, 1.0) / max(1, n)))

@@ -80,24 +80,6 @@ def rank_methods(
 
     A method that cannot be fitted on some split of the target is left out, with a warning; so is
     one that cannot be used on this machine, unless the user named it. `BASELINE` is always ranked.
-
-    Args:
-        run: the running command.
-        names: of the methods.
-        target: the target as the methods read it.
-        background: the corpus sample.
-        seeds: number of splits for agreement and F1; 0 measures neither.
-        named: whether the user named the methods.
-        allows: highest cost of the method that the others are compared with, which is the best one
-            within it, or the cheapest if none is, and not the baseline.
-
-    Returns:
-        Fewest bits first; without a verdict in bits, best agreement first.
-
-    Raises:
-        InputError: no method can be fitted.
-        UsageError: a method that the user named cannot be used with these settings.
-        MissingDependencyError: a named method needs an extra that is not installed.
     """
     options = run.plan.method.options if len(names) == 1 else {}
     all_names = list(dict.fromkeys([*names, BASELINE]))

@@ -64,18 +64,7 @@ def last_stage_selection(
     segments: int,
     all_tokens: int,
 ) -> NDArray[np.bool_]:
-    """Which of n sampled segments the last stage would select if it scored the whole corpus.
-
-    Args:
-        scores: float32 [n], scores of the last stage.
-        tokens: int64 [n], their word pieces.
-        amount: the amount to select from the whole corpus, by `top`.
-        segments: segments of the corpus.
-        all_tokens: word pieces of the corpus.
-
-    Returns:
-        bool [n]; at least one is True, unless no score reaches a threshold.
-    """
+    """Which of n sampled segments the last stage would select if it scored the whole corpus."""
     if amount.threshold is not None:
         return np.asarray(scores >= amount.threshold)
     order = np.argsort(-scores, kind="stable")
@@ -112,16 +101,6 @@ def estimate_recall(
     Only dropped segments of the selection are informative, so a small selection needs a large
     sample. The interval is exact for independent draws and slightly wide for draws without
     replacement, as here.
-
-    Args:
-        lost: the dropped segments of the sample.
-        taken: segments that the last stage alone would select; with a threshold, those that came
-            through and reach it.
-        confidence: of the interval.
-        threshold: the lowest selected score, if the selection is by threshold.
-
-    Returns:
-        The estimate and its bounds; None if nothing is selected or sampled.
     """
     if not taken or not lost.sample:
         return None
@@ -196,15 +175,6 @@ def shares_for(
     Each stage before the last two tries shares on a grid; the one before the last passes just
     enough. Costs are fixed ratios, not times measured on this machine, so that the shares, and with
     them the result, do not depend on the machine.
-
-    Args:
-        scores: of each earlier stage, float32 [n], on the same n segments.
-        of: bool [n], segments that the last stage would select; at least one.
-        recall: the required share of these.
-        costs: per unit, in each earlier stage and in the last one.
-
-    Returns:
-        One share of the whole corpus for each earlier stage, falling.
     """
     total = int(of.sum())
     need = min(total, math.ceil(recall * (total + 1)))

@@ -96,9 +96,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
 
         `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
         them itself.
-
-        Raises:
-            ModelError: the method has no scorer.
         """
         path = SelectionFolder(self.path).fit / "scorer.safetensors"
         return restore(path, registry.scorer_class)

@@ -61,9 +61,6 @@ def below(
     in it. Every unit is equally likely, but neighbours can be drawn together.
 
     Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
-
-    Returns:
-        Their keys uint64 [n], rows int64 [n] and texts, and the tally of the parsed rows.
     """
     draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
     found, tally = read_shard(shard, read, names, draw.pick)

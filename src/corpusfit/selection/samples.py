@@ -34,9 +34,6 @@ def target_texts(run: Run, sample: Sample) -> int:
     """Read, normalise and cut the target; write its units' texts; returns their number.
 
     Repeated texts count once: a copy in a held-out part would flatter every method.
-
-    Raises:
-        EmptyInputError: the target has no usable text.
     """
     names = tuple(s.name for s in run.target)
     source_of: dict[str, int] = {}  # by text, the first source that has it
@@ -113,11 +110,7 @@ def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:
-    """Check that the shares are for the target's names.
-
-    Raises:
-        UsageError: the shares are for other names.
-    """
+    """Check that the shares are for the target's names."""
     shares = plan.fit.share_of()
     if shares and set(shares) != set(names):
         raise bad_setting("<fit.shares>", f"one for each of {', '.join(names)}", plan.fit.shares)
@@ -144,11 +137,7 @@ def repeats_by_share(
 
 
 def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
-    """Draw k units of the corpus in one pass over its text; returns why rows were rejected.
-
-    Raises:
-        EmptyInputError: the corpus has no usable row.
-    """
+    """Draw k units of the corpus in one pass over its text; returns why rows were rejected."""
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     bound = first_bound(run.size, k, run.plan.cut)
     drawn, rejected = _drawn(run, job, bound)

@@ -11,12 +11,7 @@ _OF_A_SELECTION = ("selected", "manifest.json", "chosen.json", "examples", "exam
 
 
 def copy_scores(scored: Path, place: Path) -> None:
-    """Copy the scores of a local run, without its selection, into a folder that is replaced.
-
-    Args:
-        scored: folder of a run whose corpus is scored; `choose` selects in the copy.
-        place: folder of the copy, which appears whole or not at all.
-    """
+    """Copy the scores of a local run, without its selection, into a folder that is replaced."""
     aside = place.with_name(f"{place.name}.copy")
     remove(aside, place)
     aside.parent.mkdir(parents=True, exist_ok=True)

@@ -32,11 +32,7 @@ from corpusfit.text.reading import Tally, require_none_rejected
 
 
 def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
-    """Write `scores/` for the whole corpus; returns the method in use.
-
-    Raises:
-        EmptyInputError: nothing usable in the target or the corpus.
-    """
+    """Write `scores/` for the whole corpus; returns the method in use."""
     if uses_labels(run.plan.method):
         target_texts(run, Sample(folder.fit, "target"))
         score_labels(run, folder, _scoring(run, folder, run.plan.method))
@@ -65,12 +61,6 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | No
 
     A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
     not fitted.
-
-    Returns:
-        The method in use, and the store of the corpus's embeddings if it needs them.
-
-    Raises:
-        EmptyInputError: nothing usable in the target or the corpus.
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
@@ -133,28 +123,14 @@ def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:
-    """Under `--strict`, check also the rows that an earlier command read without it.
-
-    Raises:
-        StrictError: a row of a scored shard was rejected.
-    """
+    """Under `--strict`, check also the rows that an earlier command read without it."""
     if run.plan.read.strict:
         for _, tally in tallies(folder):
             require_none_rejected(tally, run.names)
 
 
 def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
-    """Check that the target has words, and warn if the corpus has none of them.
-
-    Args:
-        run: the run.
-        target: sample of the target.
-        background: sample of the corpus.
-        signs: whether the method counts runs of punctuation as words.
-
-    Raises:
-        InputError: the target has no word, so that words can rank nothing.
-    """
+    """Check that the target has words, and warn if the corpus has none of them."""
     own, common = run.one(CommonWords(background, signs), target)
     if not own:
         raise InputError(

@@ -10,12 +10,7 @@ from corpusfit.selection.cascade_stages import Stage, stages_of
 
 
 def stages_ahead(plan: Plan, *, selecting: bool) -> list[str]:
-    """The stages of a new run in order; none if they depend on what it finds.
-
-    Args:
-        plan: the plan, with its cascade resolved.
-        selecting: whether it also selects.
-    """
+    """The stages of a new run in order; none if they depend on what it finds."""
     if plan.method.name == "auto" or plan.choose.balance or plan.choose.fraction == AUTO:
         return []
     scoring = _of_cascade(stages_of(plan)) if plan.cascade.stages else _of_method(plan)

@@ -27,14 +27,6 @@ def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.
 
     The scores are those of a uniform sample (all segments up to a bound), so the share above an
     edge is close to the requested share.
-
-    Args:
-        parts: reads the scored parts anew at each call.
-        seed: random seed of the sample.
-        also: further scores to include, such as a run's own threshold.
-
-    Returns:
-        float32, falling, all different; empty if nothing was scored.
     """
     sample = np.sort(_sample(parts(), seed))[::-1]
     if not len(sample):
@@ -72,15 +64,6 @@ def drawn_between(
 
     A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
     sampling of hashed positions (`kernels/chance.py`).
-
-    Args:
-        parts: reads the scored parts anew at each call.
-        at: float32 [k], the edges, falling.
-        each: most segments of each of the k + 1 intervals.
-        seed: random seed.
-
-    Returns:
-        For every part with drawn segments, its number and their int64 positions, increasing.
     """
     held = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
     for part in parts():

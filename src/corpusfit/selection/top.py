@@ -49,12 +49,6 @@ def find_threshold(parts: Parts, budget: int) -> Threshold:
     Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
     so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
     position. The selection stops at the first segment that does not fit.
-
-    Args:
-        parts: finite keys and costs (1 each to count segments, tokens for a token budget).
-        budget: largest total cost of the selection.
-
-    Reference: radix select; TADPOLE, section 3.2 (the beta fraction of segments).
     """
 
     def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
@@ -66,13 +60,7 @@ def find_threshold(parts: Parts, budget: int) -> Threshold:
 def find_thresholds(
     parts: Grouped, budgets: Sequence[int], *, over: bool = False
 ) -> list[Threshold]:
-    """Find a threshold for each of g groups of segments, in the same two passes.
-
-    Args:
-        parts: as for `find_threshold`, with each segment's group, int64 [n].
-        budgets: largest total cost in each group.
-        over: the first segment that does not fit is selected too, where budget is left for it.
-    """
+    """Find a threshold for each of g groups of segments, in the same two passes."""
     first = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts():
         np.add.at(first, (group, _ordered(keys) >> 16), costs)

@@ -55,14 +55,7 @@ class CacheEntry:
 
 
 def cache_entries(machine: Machine) -> list[CacheEntry]:
-    """The entries of the cache, least recently used first; other files there are left out.
-
-    Args:
-        machine: its cache is read.
-
-    Raises:
-        UsageError: the cache is a URL of an unknown kind.
-    """
+    """The entries of the cache, least recently used first; other files there are left out."""
     return sorted(_entries(machine.cache_folder()), key=lambda entry: entry.used)
 
 
@@ -77,18 +70,6 @@ def prune_cache(
 
     Entries used within the last hour stay, as a running command may need them. A local folder is
     renamed before it is removed, so that no command ever finds a part of it.
-
-    Args:
-        machine: its cache is pruned.
-        older_than: remove entries not used for this many days; None for no such limit.
-        keep: remove entries until the others take this many GB; None for no such limit.
-        dry_run: whether to remove nothing.
-
-    Returns:
-        The removed entries.
-
-    Raises:
-        UsageError: both limits are None, or one is below 0.
     """
     if older_than is None and keep is None:
         raise UsageError(

@@ -75,11 +75,7 @@ class Machine:
     progress: Progress = field(default_factory=Progress)
 
     def start(self) -> Engine:
-        """The engine, not yet started.
-
-        Raises:
-            UsageError: there is no engine of this name.
-        """
+        """The engine, not yet started."""
         if self.engine not in ENGINES:
             raise bad_setting("<.engine>", f"one of {', '.join(ENGINES)}", self.engine)
         return ENGINES[self.engine](self.workers)
@@ -90,24 +86,12 @@ class Machine:
         return dataclasses.replace(self, workers=1) if alone else self
 
     def cache_folder(self) -> Path:
-        """The cache folder.
-
-        Raises:
-            UsageError: the cache is a URL that cannot be written to.
-        """
+        """The cache folder."""
         return place(self.cache, "<.cache>") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def running(self, work: Path | None = None) -> Iterator[RunContext]:
-        """A command on this machine, with its engine started.
-
-        Args:
-            work: folder that the workers see (default: a temporary one, removed afterwards).
-
-        Raises:
-            UsageError: there is no such engine, the cache is a file, or the workers do not see
-                the temporary folder.
-        """
+        """A command on this machine, with its engine started."""
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("<.cache>", "a folder or a URL", str(self.cache))
         say = functools.cache(lambda: self.progress.note(_COMPILING))
@@ -168,16 +152,7 @@ class RunContext:
         return RunContext(self.machine, self.engine, work, passed_over=self.passed_over)
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
-        """Find and fingerprint inputs.
-
-        Args:
-            inputs: files, folders, globs, URLs or `hub:NAME` datasets; `-` is standard input.
-            read: how their rows become texts.
-            role: option that names them.
-
-        Raises:
-            InputError: an input cannot be found or read.
-        """
+        """Find and fingerprint inputs."""
         scan = partial(scan_with, self.engine)
         return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=self._note)
 
@@ -213,13 +188,7 @@ class RunContext:
             meter(number, 1.0)
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
-        """The sources of an earlier run in `out`, found again.
-
-        Raises:
-            ChangedInputError: a source changed since it was scored, or an earlier version scored
-                small files in other shards.
-            InputError: a source is gone.
-        """
+        """The sources of an earlier run in `out`, found again."""
         now, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
         if changed:
             raise ChangedInputError(
@@ -305,11 +274,7 @@ class Run(RunContext):
         self._written = [_written(source) for source in (*self.target, *self.sources)]
 
     def require_unchanged(self) -> None:
-        """Check that no input changed since the command began.
-
-        Raises:
-            ChangedInputError: an input changed; the message names the first.
-        """
+        """Check that no input changed since the command began."""
         sources = (*self.target, *self.sources)
         for source, before in zip(sources, self._written, strict=True):
             if _written(source) != before and corpus.content(source) != source.fingerprint:

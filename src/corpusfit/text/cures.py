@@ -157,14 +157,7 @@ def of_name(path: str) -> str:
 def of_content(
     sources: Sequence[Source], plan: ReadPlan, reasons: Mapping[str, int], otherwise: str
 ) -> str:
-    """What to do about inputs without a usable row, by the first bytes of the first file.
-
-    Args:
-        sources: the inputs.
-        plan: how they were read.
-        reasons: the number of rejected rows by the kind of reason.
-        otherwise: what to do if the bytes do not show it.
-    """
+    """What to do about inputs without a usable row, by the first bytes of the first file."""
     source = next((s for s in sources if s.size and load(s.format).files(s)), None)
     if source is None or not reasons:
         return otherwise
@@ -193,12 +186,7 @@ class Losses:
         self._lost[name].update(map(rejects.kind, rejected))
 
     def cure(self, sources: Sequence[Source], plan: ReadPlan) -> str:
-        """What to do about the file that lost most, of those that lost a tenth of their rows.
-
-        Args:
-            sources: the inputs.
-            plan: how they were read.
-        """
+        """What to do about the file that lost most, of those that lost a tenth of their rows."""
         total = {name: reasons.total() for name, reasons in self._lost.items()}
         worst = {
             name
@@ -213,13 +201,7 @@ class Losses:
 
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
-    """What to do about inputs without a usable row, by why their rows are rejected.
-
-    Args:
-        reasons: the kinds of reasons.
-        field: how to name the text field, a sentence without its full stop.
-        role: the setting of the inputs.
-    """
+    """What to do about inputs without a usable row, by why their rows are rejected."""
     files = f"ive other files to <.{role}>."
     return f"{field}, or g{files}" if any(map(rejects.of_field, reasons)) else f"G{files}"
 
@@ -313,15 +295,7 @@ def _moved(path: str, to: str) -> str:
 
 
 def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:
-    """What to do about a file that is not in UTF-8.
-
-    Args:
-        name: what to call it.
-        path: the file.
-        start: its first bytes, unpacked (default: read).
-        alone: the new file must be the only readable one of its name, as in the folder of a task;
-            the old one is renamed to end in `.old`.
-    """
+    """What to do about a file that is not in UTF-8."""
     inner, archive = unpacked_name(path)
     start = _start(path, archive) if start is None else start
     encoding = "UTF-16" if start.startswith(_UTF16) else "WINDOWS-1252"

@@ -135,14 +135,6 @@ def cut(
     depend on the content alone and are found without reading what precedes them (`survey`). A row
     over the row limit is dropped while it streams by and ends its block early, because row numbers
     are counted from the block's start.
-
-    Args:
-        chunks: the unpacked source.
-        scanner: finds where rows end.
-        plan: the shard size and the row limit, in MiB.
-        first_byte: offset of the stream in the unpacked source.
-        cure: advice for a row over the limit, appended to its reject reason.
-        parts: the rest of `chunks`, if the caller began to read it.
     """
     cutter = _Cutter(chunks, plan, first_byte, rejects.too_long(plan, cure))
     for chunk in parts or chunks:

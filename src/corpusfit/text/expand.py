@@ -51,16 +51,6 @@ def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     (those with `.corpusfit/run.json`) are left out too, so that no run reads another's output.
     Linked folders are read; a file or a folder that is reached twice counts once, under its own
     name if it has one there.
-
-    Args:
-        input_name: the input.
-        setting: how messages call the setting.
-        skipped: takes the files that are passed over, also links that lead nowhere or back.
-
-    Raises:
-        EmptyInputError: a folder or a glob holds no file of a known suffix.
-        InputError: the input does not exist, a folder cannot be listed, or a named file has an
-            unknown suffix.
     """
     try:
         found = (
@@ -234,10 +224,6 @@ def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | 
 
     Of files whose names differ in numbers, such as `c4-train.00001-of-01024.json.gz`, the first
     decides.
-
-    Args:
-        path: the file.
-        alike: what is known of earlier files, by folder and name without numbers.
     """
     if known := format_of(path):
         return known

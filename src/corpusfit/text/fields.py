@@ -51,10 +51,6 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
     """The text of a row, not checked; a template's missing and null fields are empty.
 
     Numbers and booleans are text in a template alone, spelled as in JSON.
-
-    Raises:
-        KeyError: the row has none of the fields.
-        NoTextError: a field says no text.
     """
     if text_field in record:
         return said(record[text_field], text_field)
@@ -103,9 +99,6 @@ def said(value: Any, field: str, depth: int = 0) -> str | None:
     each. Of a message, or a part of its content, that is `content` (OpenAI), else `value`
     (ShareGPT), `text` or `parts`; calls of tools, reasoning and images say nothing. An object that
     is no message, and a number or a boolean, are no text.
-
-    Raises:
-        NoTextError: the value is no text.
     """
     if value is None or isinstance(value, str):
         return value

@@ -24,11 +24,7 @@ def is_url(place: str) -> bool:
 
 
 def filesystem(url: str, setting: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, and the path within it.
-
-    Raises:
-        InputError: the protocol is unknown, or its library is not installed.
-    """
+    """The fsspec file system of a URL, and the path within it."""
     import fsspec.core
 
     protocol = url.partition("://")[0]
@@ -53,11 +49,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
 
 
 def open_stored(url: str) -> BinaryIO:
-    """Open the stored bytes as a seekable file.
-
-    Raises:
-        InputError: it cannot be opened.
-    """
+    """Open the stored bytes as a seekable file."""
     try:
         if not is_url(url):
             return Path(url).open("rb")
@@ -88,11 +80,7 @@ def _whole(file: BinaryIO) -> BinaryIO:
 
 
 def read_full(file: BinaryIO, size: int, url: str) -> bytes:
-    """Read the next `size` bytes, fewer only at the end, so that the network never changes chunks.
-
-    Raises:
-        InputError: reading failed.
-    """
+    """Read the next `size` bytes, fewer only at the end of the file."""
     try:
         data = file.read(size)
         while data and len(data) < size:
@@ -106,11 +94,7 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
 
 
 def read_bytes(url: str, begin: int, end: int) -> bytes:
-    """The bytes [begin, end) of a stored file.
-
-    Raises:
-        InputError: the bytes cannot be read, or the file has become shorter.
-    """
+    """The bytes [begin, end) of a stored file."""
     size = end - begin
     if is_url(url):
         with open_stored(url) as file:
@@ -143,11 +127,7 @@ def _read_local(path: str, begin: int, size: int) -> bytes:
 
 
 def stored_size(url: str) -> int:
-    """Size of the stored file in bytes.
-
-    Raises:
-        InputError: the file cannot be opened.
-    """
+    """Size of the stored file in bytes."""
     if not is_url(url):
         try:
             return os.stat(url).st_size  # noqa: PTH116 (a Path costs more than the call)
@@ -172,9 +152,6 @@ def stated_digest(url: str) -> tuple[str, int] | None:
 
     S3, Google Cloud Storage, Azure and the Hugging Face hub report digests. They are trusted, so
     that a corpus of terabytes is not downloaded for its fingerprint.
-
-    Raises:
-        InputError: the store cannot be queried.
     """
     if not is_url(url) or url.partition("://")[0] not in _REPORTS_DIGEST:
         return None

@@ -62,17 +62,6 @@ def check_languages(
     Skipped without the extra `languages`, and where few pairs have five words on both sides.
 
     Reference: Lui and Baldwin (2012), langid.py.
-
-    Args:
-        pairs: texts with their translations.
-        setting: the setting that named them, for messages.
-        warn: called with a warning if a tenth of the pairs are in other languages.
-
-    Returns:
-        The commonest language of each side; None where it is skipped.
-
-    Raises:
-        InputError: both sides are in the same language.
     """
     found = _languages(pairs)
     if not found:
@@ -106,15 +95,6 @@ def with_side(
 
     `auto` is the side in the language of the inputs that are no pairs; else the English side for an
     encoder of English; else the first. Without the extra `languages` it is the first.
-
-    Args:
-        read: names the side.
-        embedder: the encoder of the texts; empty for none.
-        note: called with the side that `auto` is.
-        inputs: the corpus, the target and so on, of which the same side is read.
-
-    Raises:
-        UsageError: the inputs have no such side, or have their sides in different orders.
     """
     pairs = [own for own in inputs if own.sides]
     if not pairs:

@@ -98,11 +98,7 @@ class LineReader:
         self._reasons: list[str] = []
 
     def take(self, most: int) -> tuple[list[bytes], str]:
-        """The next lines, and the reject reason of the line after them, if it has one.
-
-        Returns:
-            At most `most` lines and a reason or an empty string; both empty at the end.
-        """
+        """The next lines, and the reject reason of the line after them, if it has one."""
         while self._at == len(self._lines) and not self._reasons:
             block = next(self._blocks, None)
             if block is None:
@@ -153,10 +149,6 @@ def punctuation(language: str) -> Callable[[str], str]:
     """The function that normalises the punctuation of a text of a language.
 
     Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
-
-    Raises:
-        UsageError: there is no such language.
-        MissingDependencyError: sacremoses is not installed.
     """
     with importing("Normalising punctuation", "languages"):
         from sacremoses import MosesPunctNormalizer

@@ -70,11 +70,7 @@ class Reasons:
 
 
 def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
-    """Enforce `--strict`.
-
-    Raises:
-        StrictError: a row was rejected; the message names the first.
-    """
+    """Enforce `--strict`."""
     for row, _, reason in tally.rejects[:1]:
         raise StrictError(
             f"{tally.sources(names)[file_of(row)]}, row {in_file(row)}: {reason}. "
@@ -88,11 +84,7 @@ def read_shard(
     names: tuple[str, ...],
     pick: Pick | None = None,
 ) -> tuple[Documents, Tally]:
-    """The usable documents of a shard, or of the picked rows, and the tally of its rows.
-
-    Raises:
-        StrictError: the plan is strict and a row was rejected.
-    """
+    """The usable documents of a shard, or of the picked rows, and the tally of its rows."""
     found, rejected = documents(shard, plan, pick)
     tally = Tally.of(shard)
     tally.documents = len(found)

@@ -15,14 +15,7 @@ def command_words(
     options: Mapping[str, str | int],
     overrides: Sequence[str],
 ) -> list[str]:
-    """The words of a command line that repeats a run, without `--out`.
-
-    Args:
-        command: name of the command.
-        inputs: by option, files, folders, globs or URLs, as `absolute` gives them.
-        options: by option, its value; empty values are left out.
-        overrides: settings as `KEY=VALUE`.
-    """
+    """The words of a command line that repeats a run, without `--out`."""
     words = ["corpusfit", command]
     for option, values in inputs.items():
         for value in values:

@@ -37,15 +37,6 @@ def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> I
     A malformed row never raises; the caller applies `plan.strict`, because it knows the source's
     name. Rows know their ids and offsets, but are many times slower than the columns of
     `documents`.
-
-    Args:
-        shard: one of `shards(sources, plan)`.
-        plan: the same plan; names the fields and the mode of `.txt` files.
-        files: which sources of a shard of several to read, by their numbers as `file_of` counts
-            them (default: all).
-
-    Raises:
-        InputError: the file that holds the shard's bytes cannot be read.
     """
     if shard.parts:
         return _rows_of_parts(shard, shard.parts, plan, files)

@@ -18,16 +18,6 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     A shard never crosses a source, and its number depends only on the inputs and `plan.shard_mb`.
     Of plain JSON lines and of small plain files a shard holds only its byte range, which a worker
     reads. Other files are read and unpacked by this process, which feeds the workers.
-
-    Args:
-        sources: what `find` returned.
-        plan: `shard_mb`, `max_row_mb` (MiB) and `max_ratio` decide the borders.
-
-    Yields:
-        Shards with raw rows; rows already known to be unusable are in `rejects`.
-
-    Raises:
-        InputError: stored bytes cannot be read (a disk, a network). Bad content never raises.
     """
     found = (_of_source(number, source, plan) for number, source in enumerate(sources))
     for index, shard in enumerate(itertools.chain.from_iterable(found)):

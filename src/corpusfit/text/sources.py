@@ -35,28 +35,6 @@ def find(
 
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
     neither changes when the files move. Fingerprints need one read of every local file.
-
-    Args:
-        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]` (also
-            without `hub:`, see `hub.with_prefix`), and `-` for standard input; or only aligned
-            pairs (`pairs`).
-        plan: how rows will be read.
-        spool: folder for a copy of standard input; created when needed.
-        role: `target` or `corpus`; messages call the setting `<.target>` or `<.corpus>`. A
-            role of several words is a setting of a recipe, and messages use it as it is.
-        scan: scans the stored bytes (`survey`).
-        note: shows a message on documents beside the readable files, such as `.docx`.
-
-    Returns:
-        Sources with unique names. A file named twice is one source; an empty file is a source too.
-
-    Raises:
-        EmptyInputError: no input was named, or a folder or a glob holds no readable file.
-        InputError: an input does not exist, cannot be read, or has an unknown suffix; standard
-            input is closed or named twice.
-        MissingDependencyError: a dataset was named and `datasets` is not installed.
-        StorageError: standard input cannot be copied.
-        UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     skipped: list[str] = []
     with no_collection():
@@ -142,11 +120,7 @@ def files_of(source: Source) -> list[str]:
 def found_again(
     sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> tuple[list[Source], list[str]]:
-    """Sources of an earlier run as they are now, and the names of those whose content changed.
-
-    Raises:
-        InputError: a source no longer exists.
-    """
+    """Sources of an earlier run as they are now, and the names of those whose content changed."""
     asked = []
     for source in sources:
         form = named(source.url)
@@ -189,11 +163,7 @@ def content(source: Source) -> str:
 
 
 def located(input_name: str, home: Path) -> str:
-    """The full form of an input: `hub:` before a bare id, relative paths from the folder `home`.
-
-    Raises:
-        UsageError: the input begins like aligned pairs and has none of their forms.
-    """
+    """The full form of an input: `hub:` before a bare id, relative paths from the folder `home`."""
     input_name = with_prefix(input_name, home)
     form = named(input_name)
     if form:

@@ -30,11 +30,6 @@ def spooled(input_name: str, spool: Path, role: str) -> Source:
 
     The format is JSON lines if the first byte that is not white space is `{`, else plain text. An
     existing copy with other content stays, because an earlier run needs it.
-
-    Raises:
-        InputError: standard input is closed, or was read before.
-        UsageError: the folder is in a store.
-        StorageError: the copy cannot be written.
     """
     if not is_local(spool):
         raise bad_setting(

@@ -62,11 +62,7 @@ ScanChunks = Callable[[Sequence[Chunk]], Sequence[ChunkScan]]
 
 
 def scan_chunk(chunk: Chunk) -> ChunkScan:
-    """Scan one chunk.
-
-    Raises:
-        InputError: the chunk cannot be read.
-    """
+    """Scan one chunk."""
     data = read_bytes(chunk.url, chunk.begin, chunk.end)
     digest = xxhash.xxh3_128_digest(data)
     if not chunk.cell:
@@ -95,19 +91,6 @@ def survey(
     chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
     file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
     whose store reports a digest is scanned only if its rows are lines.
-
-    Args:
-        files: (path or URL, whether its rows are lines).
-        plan: `shard_mb` and `max_row_mb` (MiB).
-        scan: scans the chunks.
-
-    Returns:
-        For each file its fingerprint in hex, its size in bytes, and its row offsets; None for a
-        file without plain lines, a file of one block, one with a row over the row limit, which one
-        reader must drop in passing, or one without a line feed (`cutting.Text`).
-
-    Raises:
-        InputError: a file cannot be read.
     """
     cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
     asked, chunks = [], list[Chunk]()

@@ -45,15 +45,6 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
     under any head.
 
     Reference: mDAPT, section 3.3 and appendix D; Hu et al. (2021), LoRA.
-
-    Args:
-        model: a transformers model, changed in place; its outputs do not change.
-        plan: kind and sizes of the adapter; its kind is not "".
-        seed: random seed of the new weights.
-
-    Raises:
-        ModelError: the architecture does not support this kind of adapter.
-        MissingDependencyError: peft is not installed.
     """
     model.requires_grad_(False)
     base = model.base_model
@@ -89,16 +80,6 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
     `merged`: a model folder. LoRA is added to the model's matrices. A Pfeiffer adapter cannot be
     (it has a ReLU), so the folder holds the base model and the adapter's files, and transformers
     alone opens the base model without the adapter.
-
-    Args:
-        model: model with the adapter; not changed.
-        tokenizer: transformers tokenizer, written with a merged model.
-        plan: plan passed to `add_adapter`.
-        base: base model of the adapter.
-        folder: local folder or folder of a store.
-
-    Raises:
-        StorageError: the folder cannot be written.
     """
     if plan.kind == "lora" and plan.save == "merged":
         save_model(model, tokenizer, folder, lora.merged_state(model))
@@ -121,21 +102,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:
-    """Open a folder written by `save_adapter`, or any model folder.
-
-    Args:
-        folder: local folder.
-        auto_class: class of transformers: `AutoModel`, `AutoModelForMaskedLM`, and so on.
-
-    Returns:
-        The model in float32, on the CPU, in evaluation mode. Adapter and head are trainable; the
-        base model of an adapter is frozen.
-
-    Raises:
-        UsageError: the base model of the adapter is neither a folder nor a hub id.
-        ModelError: the folder or the base model cannot be loaded, or the base model has changed.
-        MissingDependencyError: transformers or peft is not installed.
-    """
+    """Open a folder written by `save_adapter`, or any model folder."""
     note = _note(folder)
     try:
         import torch
@@ -171,12 +138,7 @@ def adapter_plan(folder: Path) -> AdapterPlan | None:
 
 
 def adapter_fingerprint(folder: Path) -> str:
-    """Hex digest of an adapter and its base model: kind, sizes and weights of both.
-
-    Raises:
-        UsageError: the base model is neither a folder nor a hub id.
-        ModelError: the folder holds no adapter, or the base model has changed.
-    """
+    """Hex digest of an adapter and its base model: kind, sizes and weights of both."""
     note = _note(folder)
     if note is None:
         raise ModelError(f"{folder} holds no adapter: {ADAPTER} is missing.")

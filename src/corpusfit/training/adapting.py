@@ -97,30 +97,6 @@ def adapt(
 
     Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
     section 5, for both phases.
-
-    Args:
-        plan: every setting that can change the result.
-        data: the folder of a selection, or inputs in the form of `--corpus`, or `task`.
-        out: a new or empty folder of this machine, or one of the same training to resume.
-        task: the task's texts, to measure the loss on (default: the selection's target). If the
-            plan has a second phase, it trains on them: on the train split of a task's folder or
-            `hub:NAME`, whose dev and test join `guard`.
-        replay: general text to mix in.
-        guard: tasks or files in the form of `held_out`; data and general text that contain one of
-            their texts are left out.
-        guard_field: text field of the guard files (default: `plan.read.text_field`).
-        track: experiment tracker for the metrics; see `training/processes.py`.
-        machine: where text is tokenised, and how progress is shown.
-        overwrite: replace another training in `out`.
-        trial: callback of a training that only measures the loss on the task's texts and writes no
-            model; it may stop the training by an exception.
-        then: texts of the second phase, if the loss is measured on all of `task`.
-
-    Returns:
-        The finished training.
-
-    Raises:
-        CorpusfitError: see `core/errors.py`; the last checkpoint is kept.
     """
     began = time.perf_counter()
     plan = plan.check()
@@ -279,12 +255,7 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
 
 
 def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None]) -> LoadedModel:
-    """Open the model that a plan names, and check it against every setting, before any text.
-
-    Raises:
-        UsageError: a setting does not suit the model.
-        ModelError: as `open_model`, or the model does not support the adapter.
-    """
+    """Open the model that a plan names, and check it against every setting, before any text."""
     opened = open_model(
         plan.model,
         plan.objective.name,

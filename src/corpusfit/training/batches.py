@@ -57,12 +57,7 @@ class ChunkTokens:
         return np.cumsum(self.frequency, dtype=np.float64)
 
     def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
-        """The first of several drawn chunks that is of another text and no copy; None without one.
-
-        Args:
-            chunk: number of a chunk.
-            draws: float64 [d], uniform in [0, 1); each draws a chunk in proportion to `frequency`.
-        """
+        """The first drawn chunk that is of another text and no copy; None without one."""
         chunks = self.chunks
         drawn = np.searchsorted(self._ends, draws * self._ends[-1], side="right")
         own = chunks.text[drawn] == chunks.text[chunk]
@@ -170,12 +165,6 @@ def lay_out(
     """Lay out rows of chunks, each chunk between the model's special tokens.
 
     Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-
-    Args:
-        chunk_tokens: the chunks.
-        rows: r arrays of chunk numbers.
-        special: the special tokens.
-        width: tokens in a row; 0 for the length of the longest row.
     """
     before, after = len(special.prefix), len(special.suffix)
     if not width:
@@ -210,14 +199,6 @@ def lay_pairs(
     texts to the product of both weights.
 
     Reference: Devlin et al. (2019), BERT, section 3.1; TADPOLE, equation 1.
-
-    Args:
-        chunk_tokens: the chunks.
-        rows: r arrays of one chunk number each.
-        special: the special tokens.
-        draws: float64 [r, 1 + d], uniform in [0, 1): the first decides the label (below 0.5: the
-            second text follows), the others draw another chunk. If none of the drawn chunks is from
-            another text, the pair is the chunk's own two halves in full.
     """
     specials = len(special.prefix) + 2 * len(special.suffix)
     width = max(int(chunk_tokens.chunks.length[row[0]]) for row in rows) + specials

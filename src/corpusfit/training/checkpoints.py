@@ -57,14 +57,6 @@ class Checkpoints:
         """Write a checkpoint, then remove old, unfinished and newer checkpoints.
 
         A newer checkpoint is always incomplete, otherwise training had resumed from it.
-
-        Args:
-            state: progress of the training.
-            parameters: trainable weights by name.
-            optimizer: torch's AdamW over `parameters`.
-
-        Raises:
-            StorageError: the disk is full or cannot be written to.
         """
         mark = self._state(state.step)
         files = {

@@ -46,14 +46,7 @@ class Chunks:
 def cut_chunks(
     lengths: NDArray[np.int64], weights: NDArray[np.float32], room: int, *, store: int = 0
 ) -> Chunks:
-    """Cut each text into chunks of `room` tokens; the last one holds the rest.
-
-    Args:
-        lengths: int64 [n], tokens of each text; a text without tokens gives no chunk.
-        weights: float32 [n], weight of each text.
-        room: maximum tokens of a chunk, 1 or more.
-        store: which of several `Tokens` holds the texts.
-    """
+    """Cut each text into chunks of `room` tokens; the last one holds the rest."""
     counts = -(-lengths // room)
     text = np.repeat(np.arange(len(lengths)), counts)
     number = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -65,14 +58,7 @@ def cut_chunks(
 def whole_pairs(
     sides: NDArray[np.int64], weights: NDArray[np.float32], longest: int, *, store: int = 0
 ) -> Chunks:
-    """One chunk for each pair: its target text, which begins where its source text ends.
-
-    Args:
-        sides: int64 [n, 2], tokens of each source and target text, special tokens included.
-        weights: float32 [n], weight of each pair.
-        longest: maximum tokens of a side; a pair with a longer or an empty side gives no chunk.
-        store: which of several `Tokens` holds the pairs.
-    """
+    """One chunk for each pair: its target text, which begins where its source text ends."""
     text = np.flatnonzero((sides.max(1, initial=0) <= longest) & (sides.min(1, initial=1) > 0))
     begin, length = sides[text, 0], sides[text, 1].astype(np.int32)
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
@@ -84,17 +70,6 @@ def split_heldout(
     """Hold whole texts out, with their copies; the draw depends on the seed and the keys alone.
 
     A copy has the same letters and digits; an edited copy is not recognised.
-
-    Args:
-        chunks: chunks made by `cut_chunks` or `whole_pairs`.
-        keys: uint64 [n], or [n, 2] of pairs, key of each text; copies of a text share a key. A
-            copy of either side of a held-out pair is a copy of the pair.
-        most: maximum number of distinct texts to hold out.
-        seed: random seed.
-        share: maximum share of the distinct texts to hold out; at least one text of two or more.
-
-    Returns:
-        The chunks of all other texts, and one random chunk of each held-out text.
     """
     own = keys if keys.ndim == 1 else keys[:, 0]
     different, first = np.unique(own[chunks.text], return_index=True)
@@ -122,12 +97,6 @@ def effective_size(weights: NDArray[np.float32]) -> float:
     """Effective sample size of weighted texts or chunks: (sum w)² / sum w².
 
     Reference: Kish (1965), Survey Sampling, section 11.7.
-
-    Args:
-        weights: float32 [n], 0 or more.
-
-    Returns:
-        At most n; 0 if all weights are 0.
     """
     w = weights.astype(np.float64)
     squares = float(w @ w)

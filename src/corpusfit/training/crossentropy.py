@@ -23,14 +23,6 @@ def cross_entropies(
 
     Reference: Wijmans et al. (2025), Cut Your Losses in Large-Vocabulary Language Models; Szegedy
     et al. (2016), Rethinking the Inception Architecture, section 7 (label smoothing).
-
-    Args:
-        logits: [m, v], of any floating type.
-        labels: int64 [m], correct column of each row.
-        smoothing: share of each label that is spread evenly over all columns, as in torch.
-
-    Returns:
-        float32 [m].
     """
     from torch.nn.functional import cross_entropy
 

@@ -46,16 +46,6 @@ def beam_search(
 
     Of the model's generation config it follows `length_penalty`, `early_stopping` and everything in
     `TokenRules`.
-
-    Args:
-        model: an encoder-decoder of transformers, in evaluation mode.
-        rows: token ids of n source sentences, with special tokens.
-        search: settings.
-        budget: source tokens of a batch, padding included; 0 for the device's default.
-        on_done: called with the number of sentences of every finished batch.
-
-    Returns:
-        n lists of token ids, without the first token of the decoder, up to the end token.
     """
     import torch
 
@@ -116,12 +106,7 @@ class _Decoder:
         return found
 
     def take(self, beams: torch.Tensor | None, sentences: torch.Tensor | None) -> None:
-        """Keep rows of the cache.
-
-        Args:
-            beams: int64, the row that each of the next rows continues; None for all as they are.
-            sentences: int64, the sentences that are not finished; None for all.
-        """
+        """Keep rows of the cache."""
         if beams is not None:
             self.cache.self_attention_cache.batch_select_indices(beams)
         repeated = None
@@ -174,12 +159,7 @@ class _Beams:
         return self.found
 
     def _extend(self, scores: torch.Tensor, made: int) -> None:
-        """Add a token to every beam.
-
-        Args:
-            scores: [n * beams, vocabulary], log probabilities of the next token.
-            made: number of tokens of a translation with the next one.
-        """
+        """Add a token to every beam."""
         import torch
 
         n, beams = self.scores.shape

@@ -46,14 +46,6 @@ def estimate_adaptation(
     Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that grows after
     the first steps and the time in which `guard` reads all of the data are not measured. A second
     phase is measured with the base model.
-
-    Returns:
-        sources, stored_mb, tokens (of the data, projected), parameters, trained, length, steps,
-        words, step_s, seconds, memory_mb, disk_mb. With a second phase, these are those of the
-        first, but sums of steps, seconds and disk_mb and the mean of step_s; `phases` has both.
-
-    Raises:
-        CorpusfitError: the same errors as `adapt`.
     """
     plan = plan.check()
     if plan.then_task.on:

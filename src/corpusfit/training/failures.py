@@ -13,13 +13,7 @@ _NAMED = 3
 
 
 def require_batch(batch: int, processes: int, *, whole: bool) -> None:
-    """Raise `UsageError` if a step has too few sequences for each of some processes.
-
-    Args:
-        batch: sequences of a step.
-        processes: number of processes.
-        whole: the loss compares the sequences of a process.
-    """
+    """Raise `UsageError` if a step has too few sequences for each of some processes."""
     least = processes * (2 if whole else 1)
     if batch < least:
         each = "two sequences" if whole else "one sequence"
@@ -28,12 +22,7 @@ def require_batch(batch: int, processes: int, *, whole: bool) -> None:
 
 
 def require_possible(plan: TrainPlan, *, measured: bool) -> None:
-    """Raise `UsageError` for settings that do not suit the data.
-
-    Args:
-        plan: plan of the training.
-        measured: whether any text is held out.
-    """
+    """Raise `UsageError` for settings that do not suit the data."""
     if plan.keep == "best" and not measured:
         cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
         raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
@@ -42,14 +31,7 @@ def require_possible(plan: TrainPlan, *, measured: bool) -> None:
 def out_of_memory_error(
     plan: TrainPlan, processes: int, micro_rows: int, *, whole: bool = False
 ) -> TrainingError:
-    """The error for running out of memory.
-
-    Args:
-        plan: plan with all settings resolved.
-        processes: number of processes.
-        micro_rows: maximum number of sequences per forward pass.
-        whole: a step goes through the model as a whole.
-    """
+    """The error for running out of memory."""
     assert plan.length is not None and plan.batch is not None  # noqa: S101, PT018
     share = math.ceil(plan.batch / processes)
     rows, length = min(micro_rows, share), plan.length
@@ -85,14 +67,7 @@ def naming_memory_errors(error: TrainingError) -> Iterator[None]:
 def divergence_error(
     plan: TrainPlan, step: int, names: Sequence[str], saved: int | None
 ) -> TrainingError:
-    """The error for a loss that is not finite.
-
-    Args:
-        plan: plan with all settings resolved.
-        step: number of the step, counted from 1.
-        names: files and rows of the batch's texts.
-        saved: step of the last checkpoint; None without one.
-    """
+    """The error for a loss that is not finite."""
     names = list(dict.fromkeys(names))
     more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
     kept = "There is no checkpoint yet"

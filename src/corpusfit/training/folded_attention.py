@@ -32,18 +32,7 @@ class Folding:
     def __call__(
         self, module: Any, query: Any, key: Any, value: Any, scaling: float | None
     ) -> tuple[Any, None]:
-        """Attend with the beams of a sentence as rows of one query.
-
-        Args:
-            module: the attention.
-            query: [n * beams, H, 1, d].
-            key: [n, H, S, d].
-            value: [n, H, S, d].
-            scaling: factor of the products.
-
-        Returns:
-            [n * beams, 1, H, d].
-        """
+        """Attend with the beams of a sentence as rows of one query."""
         import torch
 
         self.used = True

@@ -41,14 +41,7 @@ class Heldout:
         rows: int,
         seed: int,
     ) -> Heldout:
-        """Lay out all chunks of some texts, one chunk per row.
-
-        Args:
-            texts: by kind of text, tokens and chunks; store numbers and weights are ignored.
-            objective: training objective.
-            rows: rows per batch.
-            seed: random seed of the masks.
-        """
+        """Lay out all chunks of some texts, one chunk per row."""
         found = {}
         for name, (tokens, chunks) in texts.items():
             order = np.argsort(-chunks.length, kind="stable")
@@ -68,12 +61,7 @@ class Heldout:
         return cls(found)
 
     def losses(self, objective: Objective, network: Network) -> dict[str, float]:
-        """Mean loss per predicted token, in nats, by kind of text.
-
-        Args:
-            objective: the objective passed to `of`.
-            network: the model; its training mode is restored.
-        """
+        """Mean loss per predicted token, in nats, by kind of text."""
         import torch
 
         model, training = network.predictor.model, network.predictor.model.training

@@ -43,11 +43,7 @@ class HeldoutBleu:
     def of(
         cls, tokens: Tokens, chunks: Chunks, spell: Spell, longest: int, language: str = ""
     ) -> HeldoutBleu:
-        """All pairs of some chunks to a language, translated with at most `longest` tokens.
-
-        Raises:
-            MissingDependencyError: sacreBLEU is not installed.
-        """
+        """All pairs of some chunks to a language, translated with at most `longest` tokens."""
         with importing("<train.best_by=bleu>", "train"):
             import sacrebleu  # noqa: F401
         begins, ends = chunks.begin.tolist(), (chunks.begin + chunks.length).tolist()

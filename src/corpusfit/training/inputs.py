@@ -64,9 +64,6 @@ def find_training_inputs(
     """Find and fingerprint the texts; the default task of a selection is its target.
 
     A selection must be on this machine and the only data; any other corpus has no weights.
-
-    Raises:
-        CorpusfitError: an input cannot be found or read; --data task without --task.
     """
 
     def find(inputs: Sequence[str], role: str) -> list[Source]:

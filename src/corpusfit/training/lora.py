@@ -39,18 +39,6 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
     Expert matrices (mixture of experts) are not linear layers and get none.
 
     Reference: Hu et al. (2021), LoRA, section 4.1.
-
-    Args:
-        base: a transformer without its head; changed in place, its own weights frozen.
-        rank: rank of A and B.
-        alpha: scale times rank.
-        names: names of linear layers in `base`.
-        seed: random seed of A.
-
-    Raises:
-        ModelError: there is no such layer, or peft adapts other layers than named, as in models
-            where only some layers have experts.
-        MissingDependencyError: peft is not installed.
     """
     try:
         from peft import inject_adapter_in_model
@@ -110,14 +98,7 @@ def _is_causal(model: Any) -> bool:
 
 
 def config(model: Any, rank: int, alpha: int, name: str) -> bytes:
-    """The contents of peft's `adapter_config.json`.
-
-    Args:
-        model: model with the adapter.
-        rank: rank passed to `insert`.
-        alpha: alpha passed to `insert`.
-        name: folder or hub id of the base model.
-    """
+    """The contents of peft's `adapter_config.json`."""
     base = model.base_model
     task = "CAUSAL_LM" if _is_causal(model) else "FEATURE_EXTRACTION"
     settings = _config(

@@ -85,18 +85,6 @@ def open_model(
     an error here unless a new head is allowed. Only fast tokenizers and safetensors are supported,
     no code from the model's folder, and encoder-decoders for translation alone, which may have a
     slow tokenizer.
-
-    Args:
-        plan: name of the model, its dropout, and whether it may get a new head.
-        objective: one of `OBJECTIVES`; for those of `EMBEDDINGS` the model is a `SentenceEncoder`.
-        attention: `eager` or `sdpa`; a model without `sdpa` is opened with `eager`.
-        seed: random seed of a new head.
-        on_warn: called with a warning about a new head.
-
-    Raises:
-        UsageError: the name is neither a folder nor a hub id.
-        ModelError: the model cannot be loaded, or does not support the objective.
-        MissingDependencyError: torch or transformers is not installed.
     """
     folder = find(plan.name, setting=MODEL)
     place = transformer_folder(folder, MODEL)
@@ -125,22 +113,14 @@ def open_model(
 
 
 def fingerprint(folder: Path) -> str:
-    """Hex digest of a model's files, including those of its tokenizer.
-
-    Raises:
-        ModelError: files are missing.
-    """
+    """Hex digest of a model's files, including those of its tokenizer."""
     return digest({"kind": "model 1", "files": file_digests(transformer_folder(folder, MODEL))})
 
 
 def checked_model(
     model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str
 ) -> LoadedModel:
-    """Check a model against its objective, and collect what training needs.
-
-    Raises:
-        ModelError: the model or its tokenizer does not support the objective.
-    """
+    """Check a model against its objective, and collect what training needs."""
     if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
     if objective == "mlm+nsp" and getattr(model.config, "type_vocab_size", 2) < 2:
@@ -318,15 +298,6 @@ def save_model(
     """Write a folder that `AutoModel.from_pretrained` and every model setting can open.
 
     Each file is written atomically, `config.json` last, so a folder with `config.json` is complete.
-
-    Args:
-        model: a transformers model, without wrappers; its weights keep their dtype.
-        tokenizer: transformers tokenizer.
-        folder: local folder or folder of a store; files of the same names are replaced.
-        weights: weights to write (default: the model's `state_dict`).
-
-    Raises:
-        StorageError: the folder cannot be written.
     """
     aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
     remove(aside)

@@ -39,16 +39,7 @@ class Packing:
     window: int
 
     def inputs(self, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
-        """Model inputs besides the token ids.
-
-        Args:
-            chunks: int64 [B, L], number of the token's chunk: different for neighbours in a row,
-                -1 for padding.
-            dtype: dtype of the attention (bf16 under autocast).
-
-        Returns:
-            `attention_mask`, and `position_ids` [B, L] if the model takes positions.
-        """
+        """Model inputs besides the token ids."""
         inputs = {"attention_mask": self.mask(chunks, dtype)}
         if self.positions is not None:
             inputs["position_ids"] = _positions(chunks) + self.positions
@@ -66,20 +57,7 @@ class Packing:
 def block_mask(
     chunks: torch.Tensor, form: str, dtype: torch.dtype, *, causal: bool = False, window: int = 0
 ) -> torch.Tensor:
-    """Block-diagonal attention mask: a token attends to its own chunk, padding to padding.
-
-    Args:
-        chunks: int64 [B, L], number of the token's chunk.
-        form: `boolean`; `additive`, 0 where a token attends and the dtype's minimum elsewhere; or
-            `pairs`, 1 and 0.
-        dtype: dtype of a numeric mask.
-        causal: a token attends to itself and earlier tokens only.
-        window: maximum distance of attention (causal: exclusive); 0 for no limit.
-
-    Returns:
-        [B, 1, L, L], or [B, L, L] for `pairs`; every token attends at least to itself, so no row of
-        scores is empty.
-    """
+    """Block-diagonal attention mask: a token attends to its own chunk, padding to padding."""
     import torch
 
     seen = chunks[:, None, :, None] == chunks[:, None, None, :]
@@ -117,16 +95,6 @@ def find_packing(
     takes a few forward passes.
 
     Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-
-    Args:
-        predictor: predictor of the model, in float32; its mode and random state are restored.
-        special: special tokens.
-        length: tokens in a row, at most `LoadedModel.longest`; as in training, because an attention
-            window shows only in longer rows.
-        causal: the model predicts the next token.
-
-    Returns:
-        None if no packing works, or the row is too short for two chunks.
     """
     import torch
 

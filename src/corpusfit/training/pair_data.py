@@ -25,15 +25,7 @@ _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 
 
 def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
-    """The texts of a translation, which are aligned pairs; the target of a selection is none.
-
-    Returns:
-        The texts, and the languages of the data as far as they are known.
-
-    Raises:
-        UsageError: an input is not aligned pairs.
-        InputError: both sides of the data are in the same language.
-    """
+    """The texts of a translation, which are aligned pairs; the target of a selection is none."""
     cure = "Name two line-aligned files: <.{0}=pair:all.de,all.en>."
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:

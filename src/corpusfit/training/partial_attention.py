@@ -31,15 +31,6 @@ def attend_at(
     The last layer of a classifier needs the first token alone, that of a masked LM the 15 % of
     predicted tokens. Queries are gathered into as many columns as the fullest row needs; reading
     that number would stall a GPU in every step, so this is used on a CPU.
-
-    Args:
-        part: attention module for which `is_bert_attention` is true.
-        states: [B, L, d], hidden states.
-        mask: [B or 1, H or 1, L or 1, L], bool or added to the scores.
-        at: int64 [M], M at least 1, distinct positions in the flattened rows.
-
-    Returns:
-        [M, d], in the order of `at`.
     """
     from torch.nn.functional import scaled_dot_product_attention
 

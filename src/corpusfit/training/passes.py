@@ -241,14 +241,6 @@ def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int6
     keeps the variance as low as possible.
 
     Reference: Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
-
-    Args:
-        weights: float32 [n], 0 or more and not all 0.
-        offset: a uniform random number in [0, 1).
-
-    Returns:
-        int64 [n], with sum n: the expected count n w / sum w, rounded down or up; its mean over a
-        uniform `offset` is the expected count.
     """
     n = len(weights)
     expected = weights.astype(np.float64)

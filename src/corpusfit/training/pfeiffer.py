@@ -46,14 +46,6 @@ def insert(base: Any, reduction: int, seed: int) -> None:
     layers with experts, and layers whose block is ambiguous, are refused.
 
     Reference: mDAPT, section 3.3 and appendix D; Pfeiffer et al. (2020), MAD-X, section 3.
-
-    Args:
-        base: a transformer without its head; changed in place, its own weights are not frozen.
-        reduction: hidden size of the model divided by the width of a bottleneck.
-        seed: random seed of the down-projections.
-
-    Raises:
-        ModelError: a layer's feed-forward block cannot be found.
     """
     import torch
 

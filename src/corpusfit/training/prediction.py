@@ -161,17 +161,7 @@ class Predictor:
             self._at = None
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
-        """Logits at some positions.
-
-        Args:
-            call: the model, or a wrapper of it.
-            inputs: model inputs: `input_ids` [B, L] and any others.
-            at: int64 [M], distinct positions in the flattened batch (row times L plus column); of
-                an encoder-decoder, in `decoder_input_ids`.
-
-        Returns:
-            [M, V], in the order of `at`. A causal model's logits are those of the next token.
-        """
+        """Logits at some positions."""
         return self._call(call, inputs, at)[1]
 
     def pair(

@@ -95,15 +95,7 @@ _EMBEDDING_RATE = 3e-5
 
 
 def preset(name: str, weights: str) -> dict[str, Any]:
-    """The settings of a paper, by their paths in the plan.
-
-    Args:
-        name: a key of `PRESETS`.
-        weights: the plan's weighting policy; TADPOLE trains longer with continuous weights.
-
-    Raises:
-        UsageError: there is no such preset.
-    """
+    """The settings of a paper, by their paths in the plan."""
     if name not in PRESETS:
         raise bad_setting("<.preset>", f"one of {', '.join(PRESETS)}", name)
     found = dict(PRESETS[name])
@@ -136,11 +128,7 @@ class Size:
 
 
 def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
-    """Tokens in a sequence, for a model with a maximum of `longest`.
-
-    Raises:
-        UsageError: `--length` is above the maximum.
-    """
+    """Tokens in a sequence, for a model with a maximum of `longest`."""
     embeds = plan.objective.name in EMBEDDINGS
     length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], longest)
     if length > longest:
@@ -153,10 +141,6 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     """The plan of the second phase of `--then-task`, on the task's texts.
 
     Its sequences are as long as those of the first phase, so that held-out losses compare.
-
-    Args:
-        plan: plan of both phases.
-        length: tokens in a sequence.
     """
     own = dataclasses.asdict(plan.then_task)
     del own["on"]
@@ -165,13 +149,7 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
 
 
 def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple[TrainPlan, str]:
-    """The training plan with all defaults filled in, and its description.
-
-    Args:
-        plan: plan of the adaptation.
-        size: size of the data and the model.
-        passes: passes over the data of the default number of steps, within its limits.
-    """
+    """The training plan with all defaults filled in, and its description."""
     train = plan.train
     length = length_of(plan, size.longest, size.device)
     translates = plan.objective.name == TRANSLATION

@@ -17,14 +17,6 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
 
     Data parallelism only. Precision and gradient accumulation are done in the trainer, so that one
     process and several compute the same gradient (docs/decisions/trainer.md).
-
-    Args:
-        device: `cpu` or `cuda`.
-        track: one of `TRACKERS`, or "" for none.
-        out: folder for TensorBoard's files.
-
-    Raises:
-        UsageError: the tracker is unknown or not installed.
     """
     from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState, PartialState

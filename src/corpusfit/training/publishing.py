@@ -20,17 +20,7 @@ _FILES = {
 
 
 def require_hub(name: str | None, out: str) -> None:
-    """Check, before a run begins, that its result can be pushed to the hub when it is finished.
-
-    Args:
-        name: as for `push_to_hub`; None for a result that is not pushed.
-        out: folder of the run.
-
-    Raises:
-        UsageError: the name is none of the hub's, or the folder is not on this machine.
-        StorageError: the hub cannot be reached, or nobody is logged in.
-        MissingDependencyError: the hub's client is not installed.
-    """
+    """Check, before a run begins, that its result can be pushed to the hub when it is finished."""
     if name is None:
         return
     with importing("<.push_to_hub>", "hub"):
@@ -58,15 +48,7 @@ def require_hub(name: str | None, out: str) -> None:
 
 
 def require_pushable(run: Finished, name: str, evaluations: Sequence[Finished] = ()) -> str:
-    """Check that a run can be pushed, before its text is compared with anything.
-
-    Returns:
-        What it is on the hub: `dataset` or `model`.
-
-    Raises:
-        UsageError: as `push_to_hub`.
-        StorageError: the hub does not answer.
-    """
+    """Check that a run can be pushed, before its text is compared with anything."""
     kind = {"select": "dataset", "adapt": "model"}.get(run.manifest["command"])
     if kind is None or (kind == "dataset" and not run.manifest["selected"]["segments"]):
         raise bad_setting("DIR", "a selection with text, or an adapted model", run.path)
@@ -90,23 +72,7 @@ def push_to_hub(
     evaluations: Sequence[Finished] = (),
     compared: Compared | None = None,
 ) -> str:
-    """Write a run's card, and upload its selected text or its model.
-
-    Args:
-        run: of `select` or `choose`, a dataset, or of `adapt`, a model.
-        name: `owner/name` on the hub; made if there is none.
-        public: whether a new one can be seen by everybody.
-        evaluations: runs of `evaluate` on the model, for its card.
-        compared: what `contamination` finds in the selection, for its card.
-
-    Returns:
-        Its URL.
-
-    Raises:
-        UsageError: the run has no selected text and no model, is not on this machine, or is not
-            the model of an evaluation.
-        StorageError: the hub cannot be written.
-    """
+    """Write a run's card, and upload its selected text or its model."""
     with importing("Publishing", "hub"):
         from huggingface_hub import HfApi, get_token
     kind = require_pushable(run, name, evaluations)

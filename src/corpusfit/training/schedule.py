@@ -62,14 +62,7 @@ class Updates:
         gradient: Callable[[], torch.Tensor],
         diverged: Callable[[int], TrainingError],
     ) -> torch.Tensor:
-        """Make one update, with the scheduled rate and a clipped gradient; returns its loss.
-
-        Args:
-            step: number of the step, from 0.
-            key: random key of dropout.
-            gradient: computes the gradient and returns the loss.
-            diverged: the error for a gradient that is not finite, by the number of steps.
-        """
+        """Make one update, with the scheduled rate and a clipped gradient; returns its loss."""
         import torch
 
         seed_generators(int(key >> np.uint64(1)))

@@ -39,19 +39,6 @@ def new_model(
 
     Reference: Turc et al. (2019), Well-Read Students Learn Better (the miniatures); Radford et al.
     (2019), GPT-2.
-
-    Args:
-        init: `tiny`, `mini` or `small`.
-        objective: `mlm`, `mlm+nsp` or `causal`.
-        texts: texts to train the tokenizer on; all are held in memory.
-        vocabulary: maximum vocabulary size; 0 for the default of the size.
-        dropout: dropout (default: 0.1).
-        attention: `eager` or `sdpa`.
-        seed: random seed of the weights.
-
-    Raises:
-        EmptyInputError: no text has a character.
-        MissingDependencyError: torch or transformers is not installed.
     """
     try:
         import torch

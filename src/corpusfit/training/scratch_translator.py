@@ -43,19 +43,6 @@ def new_translator(
 
     Reference: Vaswani et al. (2017), Attention Is All You Need, Table 3 (`base`); Aharoni and
     Goldberg (2020), appendix A.1.
-
-    Args:
-        init: `tiny`, `small` or `base`.
-        texts: source and target texts to train the tokenizer on; all are held in memory.
-        vocabulary: maximum vocabulary size; 0 for the default of the size.
-        tags: further special tokens.
-        dropout: dropout, in attention and after activations too (default: 0.1 outside of both).
-        attention: `eager` or `sdpa`.
-        seed: random seed of the weights.
-
-    Raises:
-        EmptyInputError: no text has a character.
-        MissingDependencyError: torch or transformers is not installed.
     """
     try:
         import torch
@@ -106,11 +93,6 @@ def joint_tokenizer(texts: Sequence[str], vocabulary: int, tags: Sequence[str] =
     """A byte-level BPE tokenizer that ends both sides of a pair by `</s>`; no text is unknown.
 
     Reference: Sennrich et al. (2016), Neural Machine Translation of Rare Words with Subword Units.
-
-    Args:
-        texts: texts of both sides.
-        vocabulary: maximum vocabulary size.
-        tags: further special tokens.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast

@@ -111,13 +111,7 @@ class DenoisingAutoencoder(SentenceEncoder):
         attention_mask: torch.Tensor,
         decoder_input_ids: torch.Tensor | None = None,
     ) -> Any:
-        """The decoder's output for the embeddings of rows of token ids.
-
-        Args:
-            input_ids: [r, l], the texts with deleted words.
-            attention_mask: [r, l], 1 where a token is real.
-            decoder_input_ids: [r, t], the whole texts.
-        """
+        """The decoder's output for the embeddings of rows of token ids."""
         embeddings = super().forward(input_ids, attention_mask)
         return self._decoded(decoder_input_ids, embeddings)
 

@@ -45,16 +45,7 @@ class SpecialTokens:
 
 
 def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
-    """The special tokens of a transformers tokenizer, from its JSON.
-
-    Args:
-        tokenizer: a fast tokenizer.
-        name: name of the model that the user gave.
-        rows: number of rows of the model's embedding matrix.
-
-    Raises:
-        ModelError: the tokenizer is slow, or has more tokens than the model.
-    """
+    """The special tokens of a transformers tokenizer, from its JSON."""
     backend = backend_tokenizer(tokenizer, name)
     tokens = backend.get_vocab(with_added_tokens=True)
     vocabulary = max(tokens.values()) + 1
@@ -83,18 +74,7 @@ def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
 
 
 def backend_tokenizer(tokenizer: Any, name: str) -> Any:
-    """A copy of a transformers tokenizer's backend, without truncation and padding.
-
-    Args:
-        tokenizer: a fast tokenizer; not changed.
-        name: name of the model that the user gave.
-
-    Returns:
-        A `tokenizers.Tokenizer`.
-
-    Raises:
-        ModelError: the tokenizer is slow.
-    """
+    """A copy of a transformers tokenizer's backend, without truncation and padding."""
     from tokenizers import Tokenizer
 
     backend = getattr(tokenizer, "backend_tokenizer", None)

@@ -91,12 +91,7 @@ class TokenRules:
         return torch.isin(tokens, self.end)
 
     def scores(self, tokens: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Log probabilities of the next token, by the rules.
-
-        Args:
-            tokens: int64 [rows, t], the tokens so far with the start token.
-            logits: float32 [rows, vocabulary].
-        """
+        """Log probabilities of the next token, by the rules."""
         import torch
 
         found = torch.log_softmax(logits, -1)

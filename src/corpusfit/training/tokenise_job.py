@@ -128,12 +128,7 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
     end: int | None
 
     def start(self) -> Callable[[Shard], tuple[int, TokenTally]]:
-        """Open the tokenizer.
-
-        Raises:
-            MissingDependencyError: the library is not installed.
-            ModelError: the file is not a tokenizer.
-        """
+        """Open the tokenizer."""
         tokenise = _Tokeniser(self.tokenizer, self.end)
 
         def work(shard: Shard) -> tuple[int, TokenTally]:
@@ -189,17 +184,7 @@ def _write(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) -
 def read_selected(
     path: Path, name: str, field: str, column: str = "score"
 ) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:
-    """The n lines of a selected part: int64 line numbers, texts, and float32 scores or weights.
-
-    Args:
-        path: path of the part.
-        name: name of the part, for errors.
-        field: `text`, or `translation` for the second side of pairs.
-        column: `score` or `weight`.
-
-    Raises:
-        InputError: the part is damaged, or a line lacks a field.
-    """
+    """The n lines of a selected part: int64 line numbers, texts, and float32 scores or weights."""
     rows, found = selected_lines(path, name, lambda line: _fields(line, field, column))
     return rows, [text for text, _ in found], np.array([f for _, f in found], np.float32)
 
@@ -207,11 +192,7 @@ def read_selected(
 def selected_lines(
     path: Path, name: str, fields: Callable[[dict[str, Any]], T]
 ) -> tuple[NDArray[np.int64], list[T]]:
-    """The line numbers of a selected part, int64 [n], and fields of each line.
-
-    Raises:
-        InputError: the part is damaged, or `fields` raises `KeyError`, `TypeError` or `ValueError`.
-    """
+    """The line numbers of a selected part, int64 [n], and fields of each line."""
     rows: list[int] = []
     found: list[T] = []
     row = 0

@@ -60,16 +60,7 @@ class _PairTokeniser:
         scores: NDArray[np.float32],
         tally: Tally,
     ) -> tuple[Part, PairTally]:
-        """The part of n pairs.
-
-        Args:
-            source: name of the part.
-            rows: int64 [n].
-            texts: n source texts and n target texts.
-            names: name of the file of each pair, for tags.
-            scores: float32 [n].
-            tally: counts of the rows that were read.
-        """
+        """The part of n pairs."""
         told = texts[0]
         if self._tagged:
             told = [f"{domain_tag(n)} {text}" for n, text in zip(names, told, strict=True)]
@@ -122,12 +113,7 @@ class TokenisePairs(Job[Shard, tuple[int, PairTally]]):
     tagged: bool
 
     def start(self) -> Callable[[Shard], tuple[int, PairTally]]:
-        """Open the tokenizer.
-
-        Raises:
-            MissingDependencyError: the library is not installed.
-            ModelError: the folder holds no tokenizer.
-        """
+        """Open the tokenizer."""
         tokenise = _PairTokeniser(self.tokenizer, tagged=self.tagged)
         first, second = self.read.sides()
 

@@ -15,13 +15,7 @@ _OVERSAMPLING = 3
 
 
 def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
-    """A sample of about ten million characters of the data, from random shards.
-
-    Args:
-        texts: the data.
-        seed: random seed.
-        guarded: held-out texts; texts that contain one are left out.
-    """
+    """A sample of about ten million characters of the data, from random shards."""
     watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)

@@ -68,11 +68,7 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
 
 
 def read_tally(folder: Path, number: int) -> dict[str, Any]:
-    """The counts of reading one part.
-
-    Raises:
-        ModelError: the file is damaged or was not written by corpusfit.
-    """
+    """The counts of reading one part."""
     arrays, header = read_arrays(_path(folder, number), ["rejects"])
     return {**header["tally"], "rejects": orjson.loads(arrays["rejects"].tobytes())}
 
@@ -106,11 +102,7 @@ class Tokens:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open all parts of a folder.
-
-        Raises:
-            ModelError: a file is damaged or was not written by corpusfit.
-        """
+        """Open all parts of a folder."""
         return cls([_path(folder, number) for number in sorted(finished(folder))])
 
     def __len__(self) -> int:
@@ -123,13 +115,7 @@ class Tokens:
         return f"{header['source']}, row {arrays['rows'][place]}"
 
     def ids(self, text: int, begin: int, end: int) -> NDArray[Any]:
-        """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`.
-
-        Args:
-            text: number of the text, from 0.
-            begin: 0 or more.
-            end: at most the text's length.
-        """
+        """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`."""
         if begin >= end:
             return np.empty(0, np.uint16)  # safetensors cannot slice an empty range
         first = int(self._begins[text])

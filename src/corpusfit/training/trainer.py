@@ -120,23 +120,7 @@ class _Batch:
 
 
 def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
-    """Train a model in place, from its last checkpoint if there is one.
-
-    Args:
-        work: inputs of the training.
-        callback: callback; only that of the main process should print.
-
-    Returns:
-        The history: records of `step` with `loss` (weighted mean over the training text since the
-        last record, in nats) and `rate`, or with `heldout` (mean losses in nats by kind of text)
-        and `bleu`, if it is measured.
-
-    Raises:
-        UsageError: a step has fewer sequences than there are processes, or the best weights are to
-            be kept without held-out text.
-        TrainingError: the loss is not finite, or memory ran out; checkpoints are kept.
-        StorageError: a checkpoint cannot be written.
-    """
+    """Train a model in place, from its last checkpoint if there is one."""
     processes = work.accelerator.num_processes
     whole = work.objective.whole_steps
     require_batch(work.plan.batch or 1, processes, whole=whole)

@@ -61,18 +61,6 @@ def training_text(
     No copy of a held-out text is trained on. Without `--replay`, general text is the selection's
     sample of its corpus: texts of the sample that are trained on are left out, but longer segments
     that contain one are not found. Both phases of `--then-task` measure the same held-out texts.
-
-    Args:
-        plan: plan of the adaptation.
-        texts: the texts.
-        folder: folder of the run, with the tokenizer.
-        room: tokens per chunk.
-        end: id that ends a text, if any.
-        context: the running command; token ids are in its cache.
-        dropped: uint64, keys of contaminated texts, which are neither trained on nor held out.
-
-    Raises:
-        CorpusfitError: no text can be read, or the data has no weights for the weighting policy.
     """
     cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
@@ -145,12 +133,7 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
 
 
 def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
-    """Make sure that the texts of a step of `simcse` differ, as each is compared with the others.
-
-    Raises:
-        UsageError: a step has more texts than there are.
-        EmptyInputError: there are no two different texts.
-    """
+    """Refuse `simcse` if the texts of a step cannot all differ."""
     if plan.objective.name != SIMCSE:
         return
     n, batch = len(text.train), plan.train.batch

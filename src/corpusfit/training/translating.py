@@ -38,17 +38,6 @@ def translate(
 
     A prefix of the model's config (T5) stands before every text, or the token of the search's
     domain; a model without tokens of domains reads the texts as they are.
-
-    Args:
-        model: an encoder-decoder of transformers; it is left in the mode that it is in.
-        tokenizer: its tokenizer.
-        texts: n texts of the source language.
-        search: settings of the beam search.
-        budget: source tokens of a batch, padding included; 0 for the device's default.
-        on_done: called with the number of texts of every finished batch.
-
-    Raises:
-        UsageError: the model has tokens of domains, but not of the one that is asked for.
     """
     longest = min(position_limit(model), tokenizer.model_max_length)
     prefix = known_tag(tokenizer, search.domain) or getattr(model.config, "prefix", None) or ""

@@ -24,15 +24,6 @@ def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> Speci
     """The padding, the end and the first decoder input of a translation model.
 
     The tokenizer adds its other special tokens itself, on either side, so a slow one serves too.
-
-    Args:
-        model: an encoder-decoder of transformers with a language-model head.
-        tokenizer: its tokenizer.
-        name: name of the model that the user gave.
-
-    Raises:
-        ModelError: as `require_translating`; or the model does not say how its decoder begins, or
-            the tokenizer marks target texts as another language than the model translates into.
     """
     pad = require_translating("<model.name>", model, tokenizer, name)
     start = _decoder_start(model)
@@ -61,22 +52,7 @@ def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> Speci
 
 
 def require_translating(flag: str, model: Any, tokenizer: Any, name: str) -> int:
-    """Check what a model needs to translate, before it is trained to or asked to.
-
-    Args:
-        flag: the setting that names the model, for errors.
-        model: an encoder-decoder of transformers with a language-model head.
-        tokenizer: its tokenizer.
-        name: name of the model that the user gave.
-
-    Returns:
-        The id of the padding.
-
-    Raises:
-        ModelError: the tokenizer has more tokens than the model, neither of them names a padding
-            token, no first input of the decoder is stated, or the model is multilingual and its
-            source and target languages are not set, or are the same.
-    """
+    """Check what a model needs to translate, before it is trained to or asked to."""
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ModelError(
@@ -163,11 +139,7 @@ def domain_tag(name: str) -> str:
 
 
 def known_tag(tokenizer: Any, domain: str) -> str:
-    """The tag of a domain with a space; empty without a domain, or if the tokenizer has no tags.
-
-    Raises:
-        UsageError: the tokenizer has tags of other domains only.
-    """
+    """The tag of a domain with a space; empty without a domain, or if the tokenizer has no tags."""
     known = [token for token in tokenizer.get_added_vocab() if token.startswith(_TAG)]
     if not domain or not known:
         return ""

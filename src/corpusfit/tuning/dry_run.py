@@ -23,16 +23,7 @@ _UNNAMED = "moore_lewis"
 
 
 def estimate_tuning(plan: TunePlan, inputs: TuneInputs, *, machine: Machine) -> dict[str, Any]:
-    """Measure a few steps on the first MiB of the corpus, and project.
-
-    Returns:
-        rungs (trials, steps, passed), settings, steps (of all trials), step_s, scoring_s, seconds,
-        memory_mb, disk_mb.
-
-    Raises:
-        UsageError: the budget is too small.
-        CorpusfitError: the same errors as `tune`.
-    """
+    """Measure a few steps on the first MiB of the corpus, and project."""
     plan = plan.check()
     search = plan.search
     methods = search.method_names() or [_UNNAMED] * search.keep

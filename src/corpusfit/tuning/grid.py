@@ -51,10 +51,6 @@ def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:
 
     A budget that is too small for all drops the last ones: those farthest from the first method,
     fraction and use of weights.
-
-    Args:
-        plan: names fractions and uses of weights.
-        methods: the methods, best first.
     """
     amounts, uses, phases = plan.amounts(), plan.uses(), plan.phases()
     axes = (methods, amounts, uses, phases)

@@ -166,11 +166,7 @@ class SearchPlan(Group, group="search"):
         return _parts(self.methods, "<search.methods>", "names of methods") if self.methods else []
 
     def amounts(self) -> list[float]:
-        """The fractions of the corpus.
-
-        Raises:
-            UsageError: one is not a number above 0 and at most 1.
-        """
+        """The fractions of the corpus."""
         found = []
         for part in _parts(self.fractions, "<search.fractions>", "numbers above 0 and at most 1"):
             try:
@@ -216,11 +212,7 @@ class TunePlan(Settings):
     seed: Annotated[int, SEED] = 0
 
     def check(self) -> Self:
-        """The plan itself, after every group is checked.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
+        """The plan itself, after every group is checked."""
         if self.model.init or not self.model.name:
             cure = "For example <model.name=bert-base-uncased>."
             came = f"<model.init={self.model.init}>" if self.model.init else "nothing"
@@ -267,13 +259,7 @@ class TunePlan(Settings):
     def adaptation(
         self, steps: int | None = None, *, then_task: bool = False, batch: int = 0
     ) -> AdaptPlan:
-        """The plan of an adaptation; with `steps`, that of a trial.
-
-        Args:
-            steps: training steps of a trial, a quarter of them in the second phase if it has one.
-            then_task: whether there is a second phase, on the target's texts.
-            batch: sequences per step of a trial, in both phases alike; 0 for the plan's.
-        """
+        """The plan of an adaptation; with `steps`, that of a trial."""
         values: dict[str, Any] = {"then_task": {"on": then_task}}
         if steps is not None:
             second = max(1, steps // _SECOND) if then_task else 0

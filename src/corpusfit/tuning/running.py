@@ -72,21 +72,6 @@ def tune(
     by the whole target. Every finished step is kept, so a killed search resumes.
 
     Reference: Jamieson and Talwalkar (2016); Golovin et al. (2017), section 3.2.1.
-
-    Args:
-        plan: every setting that can change the result.
-        inputs: target, corpus, general text and guard.
-        out: a new or empty folder of this machine, or one of the same search to resume.
-        train: also adapt the model on the winner's selection, by the plan's steps.
-        machine: where it runs.
-        overwrite: replace another search in `out`.
-
-    Returns:
-        The winner's selection, its model with `train`, and every trial.
-
-    Raises:
-        UsageError: the budget is too small; the message has what it must be.
-        CorpusfitError: see `core/errors.py`; finished steps are kept.
     """
     began = time.perf_counter()
     plan = plan.check()
@@ -239,13 +224,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
 
 
 def concluded(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> list[str]:
-    """What the search shows, in sentences.
-
-    Args:
-        trials: all trials, the winner first.
-        rungs: the rungs.
-        margin: difference in loss that counts, in nats per token.
-    """
+    """What the search shows, in sentences."""
     winner, base = trials[0], trials[0].losses[0][1]
     found = [
         f"Winner: {winner.setting.label}; held-out loss on the target {base:.3f} → "

@@ -40,15 +40,6 @@ def halving(settings: int, budget: int, *, eta: int, least: int) -> list[Rung]:
 
     Reference: Jamieson and Talwalkar (2016), Non-stochastic Best Arm Identification, Figure 3;
     sizes are rounded up, so that the last rung compares at least two settings.
-
-    Args:
-        settings: number of settings; at least 2.
-        budget: training steps of all trials together.
-        eta: one setting in `eta` passes on.
-        least: fewest steps of a trial.
-
-    Raises:
-        UsageError: the budget does not suffice for two settings.
     """
     for n in range(settings, 1, -1):
         count = rounds(n, eta)
@@ -77,11 +68,5 @@ def is_behind(loss: float, others: Sequence[float], passed: int, margin: float) 
     at one step in place of their running means.
 
     Reference: Golovin et al. (2017), Google Vizier, section 3.2.1.
-
-    Args:
-        loss: loss of the trial, in nats per token.
-        others: losses at the same step of the rung's earlier trials.
-        passed: number of trials that pass on.
-        margin: difference that counts, in nats per token.
     """
     return len(others) >= passed and loss > sorted(others)[passed - 1] + margin

@@ -66,12 +66,7 @@ class Search:
         self.batch = BATCH[resolve(self.plan.train, "train").device]
 
     def run(self) -> tuple[list[Rung], list[Trial]]:
-        """Run or resume the search; the rungs, and all trials, those of the last rung first.
-
-        Raises:
-            UsageError: the budget is too small.
-            TrainingError: every trial of a rung failed.
-        """
+        """Run or resume the search; the rungs, and all trials, those of the last rung first."""
         search = self.plan.search
         settings = grid(search, self._methods())
         budget = search.steps

@@ -54,14 +54,6 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
 
     Copies (the same text) and near-duplicates (0.8 of a text's 5-grams within another) of a
     held-out text are not selected by.
-
-    Args:
-        texts: the target.
-        guarded: texts of other splits, such as dev and test.
-        plan: share of the held-out texts, their largest number, and random seed.
-
-    Raises:
-        InputError: there are too few different texts.
     """
     usable = list(dict.fromkeys(text for text in texts if form_of(folded(text))))
     holders = _found(usable, HeldoutIndex.of_texts(guarded))
@@ -109,11 +101,7 @@ def _near(texts: Sequence[str], groups: Groups) -> dict[int, set[int]]:
 
 
 def read_texts(sources: list[Source], read: ReadPlan, progress: Progress) -> list[str]:
-    """The texts of the target, in order, with a warning on rows that have none.
-
-    Raises:
-        StrictError: the plan is strict and a row was rejected.
-    """
+    """The texts of the target, in order, with a warning on rows that have none."""
     texts: list[str] = []
     rejected, losses = Reasons(), cures.Losses()
     for shard in corpus.shards(sources, read):

@@ -11,31 +11,14 @@ from corpusfit.tuning.schedule import Rung, halving
 
 
 def seconds_of(rungs: list[Rung], step: float, around: float) -> float:
-    """Seconds of all trials, without early stops.
-
-    Args:
-        rungs: the rungs.
-        step: seconds per training step, with its share of the measurements.
-        around: seconds of a trial outside of its training.
-    """
+    """Seconds of all trials, without early stops."""
     return sum(rung.trials * (around + rung.steps * step) for rung in rungs)
 
 
 def steps_within(
     search: SearchPlan, settings: int, *, elapsed: float, step: float, around: float
 ) -> int:
-    """The most training steps that the rest of a time allows.
-
-    Args:
-        search: budget in time, and the rungs' settings.
-        settings: number of settings.
-        elapsed: seconds since the command began.
-        step: seconds per training step.
-        around: seconds of a trial outside of its training.
-
-    Raises:
-        UsageError: the time does not suffice for two trials.
-    """
+    """The most training steps that the rest of a time allows."""
     left = (search.seconds or 0.0) - elapsed
 
     def fits(steps: int) -> bool:
@@ -53,13 +36,7 @@ def steps_within(
 
 
 def too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
-    """The error for a time in which no setting can be compared with the baseline.
-
-    Args:
-        search: the budget.
-        needed: seconds that are enough, by estimate.
-        elapsed: seconds of them for all that comes before the trials.
-    """
+    """The error for a time in which no setting can be compared with the baseline."""
     return bad_setting(
         "<search.budget>",
         f"at least {format_duration(needed)}: {format_duration(elapsed)} to score the corpus and "

@@ -132,11 +132,7 @@ class TrialCallback(TrainerCallback):
         self._progress.skip(step)
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Keep a loss, and compare it.
-
-        Raises:
-            EarlyStopError: from half of the steps on, when enough trials are ahead at that step.
-        """
+        """Keep a loss, and compare it."""
         if not self._keep(record):
             return
         step, loss = self.losses[-1]

@@ -87,11 +87,7 @@ class Crew:
         return bool(self._running)
 
     def map(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Run every piece; yields results in the order of completion.
-
-        Raises:
-            WorkerError: the worker of a piece was lost in every attempt.
-        """
+        """Run every piece; yields results in the order of completion."""
         todo: deque[tuple[Any, int]] = deque()
         while True:
             room = self._size * AHEAD - len(self._running) - len(todo)

@@ -172,9 +172,6 @@ def _take_buffers() -> None:
     """In a worker with limited memory (`ulimit -v`): take what SciPy's linear algebra needs.
 
     Without memory for its buffer SciPy's OpenBLAS tries again without end.
-
-    Raises:
-        OSError: there is no such memory.
     """
     with contextlib.suppress(ImportError):  # Windows, or no SciPy
         import resource
@@ -193,13 +190,7 @@ def _share(shares: Any, place: int, done: float) -> None:
 
 
 def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
-    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL.
-
-    Args:
-        jobs: folder of job files, removed when the parent is gone.
-        shares: shared by all workers; each writes to a place of its own.
-        taken: number of places that are taken; None if nothing is shared.
-    """
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL."""
     global _shares  # noqa: PLW0603
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if taken is not None:

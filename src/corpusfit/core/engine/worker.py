@@ -37,10 +37,6 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
     """The function of the named job, which is fetched and started unless it is open.
 
     A worker keeps one job open; two jobs in alternation would be opened anew each time.
-
-    Args:
-        name: name of the job, from `packed`.
-        fetch: returns the bytes of `packed`, which come from the parent process.
     """
     global _open  # noqa: PLW0603
     if _open is None or _open[0] != name:

@@ -32,21 +32,6 @@ def find_contaminated(
     """The keys of all contaminated texts: those that contain a held-out text.
 
     A contaminated text, a document or a segment, is left out whole.
-
-    Args:
-        splits: the held-out texts, by split.
-        texts: the texts to train on.
-        read: how the rows of general text become texts.
-        kept: file of the result, for a resumed run.
-        context: the running command.
-        then_task: whether a second phase trains on the task's texts.
-        pairs: whether the texts are aligned pairs, of which both sides count.
-
-    Returns:
-        uint64 [k], increasing, and counts: `texts`, the different held-out texts; and for `data`
-        and `replay`, and for `task` if a second phase trains on it, the texts that were read
-        (`texts`), the contaminated ones (`holders`) and the held-out texts that were found
-        (`held`).
     """
     if kept.exists():
         arrays, figures = read_arrays(kept)

@@ -57,18 +57,6 @@ def held_out(
     by spaces. Of a translation task both sides are held out.
 
     Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
-
-    Args:
-        inputs: folders of tasks or `hub:NAME`, for their dev and test splits; or files, globs,
-            URLs or `hub:NAME@SPLIT`, for all of their texts.
-        read: names the text field of rows; labels are not read.
-        spool: folder for a copy of standard input.
-        progress: shows what is held out beyond dev and test, and rows without a text.
-        setting: word of the option, for errors.
-        field: names the text field, for errors (default: `setting` and "_field").
-
-    Raises:
-        CorpusfitError: an input cannot be found or read, or has no text.
     """
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
@@ -92,20 +80,7 @@ def held_out(
 def training_splits(
     data: Sequence[str], task: Sequence[str], progress: Progress
 ) -> tuple[list[str], list[str]]:
-    """The texts of a task for `adapt --then-task`, and its dev and test texts.
-
-    Args:
-        data: the texts of the first phase.
-        task: inputs; of a task's folder or `hub:NAME`, only the train split is trained on.
-        progress: warns of a task whose dev or test split is drawn from train.
-
-    Returns:
-        Inputs in the form of `--corpus`: those to train on, and those to hold out.
-
-    Raises:
-        UsageError: the data is the task's text already, or the task's texts are no rows.
-        InputError: a folder or dataset has no train split.
-    """
+    """The texts of a task for `adapt --then-task`, and its dev and test texts."""
     if list(data) == ["task"]:
         cure = "Leave out <then_task.on>, or name a selection as <.data>."
         raise bad_setting("<then_task.on>", "left out with <.data=task>", True, cure)

@@ -68,16 +68,6 @@ def find_leaks(
     """Look for held-out texts in every text of some sources.
 
     Reference: Broder (1997), On the resemblance and containment of documents.
-
-    Args:
-        watched: the held-out texts.
-        sources: the sources.
-        read: how their rows become texts.
-        context: the running command.
-        origin: field with the origin of a row (default: the name of its source).
-
-    Raises:
-        CorpusfitError: a source cannot be read.
     """
     path = context.work / "watched.safetensors"
     watched.write(path)

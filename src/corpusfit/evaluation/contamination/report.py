@@ -107,16 +107,6 @@ def report_contamination(
     The text is read once, a parallel corpus once for each side.
 
     Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
-
-    Args:
-        task: the task, in the form of `held_out`; labels are not needed.
-        data: the folder of a selection, or inputs in the form of `--corpus`.
-        read: how rows become texts, of both.
-        task_field: text field of the task's files (default: that of the data).
-        machine: where it runs.
-
-    Raises:
-        CorpusfitError: an input cannot be found or read, or has no text.
     """
     read.check()
     with machine.running() as context:

@@ -55,14 +55,6 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
     that share a word, the longest is kept, of equally long ones the first.
 
     Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
-
-    Args:
-        places: `.txt` and `.ann` files.
-        split: name of the split, for messages.
-
-    Raises:
-        InputError: a line of an `.ann` is malformed, or its offsets are outside the text.
-        EmptyInputError: no `.txt` with an `.ann` has a word.
     """
     paths = {Path(place) for place in places}
     counts: Counter[str] = Counter()

@@ -24,14 +24,6 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
     supported, because `#` is a word in many texts.
 
     Reference: https://www.clips.uantwerpen.be/conll2003/ner
-
-    Args:
-        places: files.
-        split: name of the split, for messages.
-
-    Raises:
-        InputError: a line has more or fewer columns than the first, or its last column is no tag.
-        EmptyInputError: there is no sentence.
     """
     pieces: list[list[str]] = []
     tags: list[list[str]] = []

@@ -24,16 +24,6 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
 
     Reference: https://universaldependencies.org/format.html; UD Romanian SiMoNERo
     (`BioNERLabel=B-DISO`).
-
-    Args:
-        places: files.
-        split: name of the split, for messages.
-        field: attribute in MISC with the tag (default: the only one whose values are tags).
-
-    Raises:
-        InputError: a line has not ten columns, a value is no tag, or no attribute or several could
-            hold the tags.
-        EmptyInputError: there is no sentence.
     """
     found = [sentence for place in places for sentence in _sentences(Path(place))]
     if not found:

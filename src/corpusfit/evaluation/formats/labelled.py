@@ -38,11 +38,7 @@ class Labelled:
 
 
 def whole_text(path: Path) -> str:
-    """The text of a file, decompressed; CRLF and a byte order mark are kept.
-
-    Raises:
-        InputError: the file cannot be read or decompressed completely, or is not UTF-8.
-    """
+    """The text of a file, decompressed; CRLF and a byte order mark are kept."""
     source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
     stream = Stream(source, ReadPlan())
     data = line_feeds(b"".join(stream))

@@ -21,19 +21,7 @@ _LABEL, _TRANSLATION = TaskPlan().label_field, "translation"
 
 
 def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
-    """The texts of a split, each with its translation as the label; a note counts the rejects.
-
-    Args:
-        places: two line-aligned files, `pair:…` as for a corpus, a `.tsv`, or a file of rows.
-        split: name of the split, for messages.
-        plan: the languages, the fields of rows (`text`, `translation` by default), and whether
-            the punctuation of both sides is normalised.
-
-    Raises:
-        UsageError: two files, and the languages do not name their endings.
-        InputError: a file cannot be read, or line-aligned files differ in length.
-        EmptyInputError: no row has text on both sides.
-    """
+    """The texts of a split, each with its translation as the label; a note counts the rejects."""
     named = pair_input(places, plan.direction)
     if not named:
         field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
@@ -84,11 +72,7 @@ def both_sides(places: Sequence[str], split: str) -> list[str]:
 
 
 def pair_input(places: Sequence[str], direction: str) -> str:
-    """The places of a split as `pair:…`, source first; empty for a file of rows.
-
-    Raises:
-        UsageError: two files, and `direction` does not name their endings.
-    """
+    """The places of a split as `pair:…`, source first; empty for a file of rows."""
     if corpus.is_pair(places[0]):
         return places[0]
     if len(places) == 1:

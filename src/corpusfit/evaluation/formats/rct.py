@@ -16,14 +16,6 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
     """Read the sentences of a split, each an example: lines of a label, a tab and a sentence.
 
     Reference: Dernoncourt and Lee (2017), https://github.com/Franck-Dernoncourt/pubmed-rct.
-
-    Args:
-        places: files.
-        split: name of the split, for messages.
-
-    Raises:
-        InputError: a line is not of these.
-        EmptyInputError: there is no sentence.
     """
     texts: list[list[str]] = []
     labels: list[list[str]] = []

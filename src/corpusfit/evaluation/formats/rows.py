@@ -55,15 +55,7 @@ class Rows:
         )
 
     def labelled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labelled:
-        """The usable rows; a note counts the others.
-
-        Args:
-            parse: the labels of a value of the label field; None if it has none.
-            wants: what `parse` accepts, in words; empty where no label is needed.
-
-        Raises:
-            EmptyInputError: no row has a text and a label; the message lists the fields of a row.
-        """
+        """The usable rows; a note counts the others."""
         texts: list[list[str]] = []
         labels: list[list[Any]] = []
         bad, first = 0, ""
@@ -108,17 +100,7 @@ class Rows:
 
 
 def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
-    """Read the rows of a split with the corpus readers.
-
-    Args:
-        places: files, or `hub:NAME[:CONFIG]@SPLIT`.
-        plan: names of the fields.
-        split: name of the split, for messages.
-
-    Raises:
-        InputError: a file cannot be read completely.
-        MissingDependencyError: the place is a dataset and `datasets` is not installed.
-    """
+    """Read the rows of a split with the corpus readers."""
     read = ReadPlan(
         text_field=plan.text_field,
         id_field=plan.label_field,
@@ -150,11 +132,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
 
 
 def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
-    """The texts of a split, without labels; arguments and errors are those of `read_rows`.
-
-    Raises:
-        EmptyInputError: no row has a text.
-    """
+    """The texts of a split, without labels; arguments and errors are those of `read_rows`."""
     return read_rows(places, plan, split).labelled(lambda _: [], "")
 
 

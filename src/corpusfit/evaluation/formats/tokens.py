@@ -31,17 +31,6 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
     set's own features.
 
     Reference: https://huggingface.co/docs/datasets/about_dataset_features (ClassLabel).
-
-    Args:
-        places: files, or `hub:NAME[:CONFIG]@SPLIT`.
-        split: name of the split, for messages.
-        plan: names of the fields and of the tags.
-
-    Raises:
-        UsageError: rows have texts, not words.
-        InputError: a row has not as many tags as words, or a tag is none or has no name.
-        EmptyInputError: there is no sentence.
-        MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     given = given_names(plan)
     pieces: list[list[str]] = []

@@ -24,15 +24,6 @@ def read_xlsx(places: Sequence[str], split: str) -> Labelled:
 
     Reference: Lopes et al. (2019), https://github.com/fabioacl/PortugueseClinicalNER; mDAPT,
     appendix B.
-
-    Args:
-        places: files.
-        split: name of the split, for messages.
-
-    Raises:
-        InputError: a file is no workbook, or a row has no tag in its last cell.
-        EmptyInputError: there is no sentence.
-        MissingDependencyError: openpyxl is not installed.
     """
     pieces: list[list[str]] = []
     tags: list[list[str]] = []

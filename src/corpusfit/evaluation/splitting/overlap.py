@@ -64,16 +64,6 @@ def overlaps(
 
     Reference: Aharoni and Goldberg (2020), section 3.1 and appendix A.2, Table 8 ("computed using
     the English part of the corpus"): one row here is one figure of that table.
-
-    Args:
-        folders: each with files named train, dev and test (any of them): two line-aligned files per
-            split (`train.de`, `train.en`), or one of rows or texts; or an output of `split`.
-        read: how rows become texts; an output of `split` is read as it was split.
-        near: count near-duplicates too.
-        machine: where it runs.
-
-    Raises:
-        InputError: a folder holds no split, or files in an unknown form.
     """
     read.check()
     found = []
@@ -93,15 +83,7 @@ def overlaps_in(
     *,
     near: bool,
 ) -> list[SplitOverlap]:
-    """The overlap table of one set of splits.
-
-    Args:
-        name: name of the data.
-        places: by split, inputs as `--corpus` takes them.
-        read: how rows become texts.
-        context: the running command.
-        near: as in `overlaps`.
-    """
+    """The overlap table of one set of splits."""
     sources = {
         split: context.find(places[split], read, "check") for split in SPLITS if split in places
     }

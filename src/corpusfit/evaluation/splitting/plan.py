@@ -49,11 +49,7 @@ class SizesPlan(Group, group="split"):
             raise bad_setting("<split.dev> or <split.test>", "above 0", 0, cure)
 
     def wanted(self, rows: int) -> tuple[int, int]:
-        """Number of rows of dev and of test, out of `rows`.
-
-        Raises:
-            UsageError: none would be left for train.
-        """
+        """Number of rows of dev and of test, out of `rows`."""
         dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
         if dev + test >= rows:
             raise bad_setting(

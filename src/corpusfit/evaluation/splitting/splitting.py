@@ -58,18 +58,6 @@ def split(
 
     Reference: Aharoni and Goldberg (2020), section 3.1 and Tables 3 and 8; Broder (1997) for
     near-duplicates; Koehn and Knowles (2017), whose medical dev set is mostly in their train set.
-
-    Args:
-        plan: every setting that can change the result.
-        inputs: as `--corpus` takes them; `pair:…` for pairs, whose texts of either side are in one
-            split only, and there once.
-        out: a new or empty folder, or one of the same split.
-        machine: where it runs.
-        overwrite: replace a different split in `out`.
-
-    Raises:
-        UsageError: the sizes do not fit the corpus.
-        CorpusfitError: see `core/errors.py`.
     """
     plan = plan.check()
     folder = SplitFolder(out)

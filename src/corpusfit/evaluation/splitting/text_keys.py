@@ -52,18 +52,7 @@ class Rows:
 
 
 def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
-    """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs.
-
-    Args:
-        sources: the sources to read.
-        read: how their rows become texts.
-        context: the running command.
-        stage: name of the stage for the progress.
-
-    Raises:
-        StrictError: the plan is strict and a row was rejected.
-        InputError: a source cannot be read.
-    """
+    """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs."""
     sides = 2 if corpus.is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
     with context.progress.showing(stage, sum(s.size for s in sources)):

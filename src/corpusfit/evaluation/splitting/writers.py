@@ -98,20 +98,6 @@ def write_split(
     """Read the sources again and write every row to its split, or to `rejects.jsonl`.
 
     One process writes, so that each file is in the order of the input.
-
-    Args:
-        folder: folder of the files.
-        sources: the sources of the split.
-        read: how their rows become texts.
-        rows: the n usable rows.
-        side: int8 [n], for each row a key of `names` or of `reasons`.
-        names: names of the splits.
-        reasons: reasons to drop rows.
-        context: the running command.
-
-    Raises:
-        ChangedInputError: a source changed since the rows were hashed.
-        StorageError: a file cannot be written.
     """
     form, written, at = form_of(sources, read), Written(), 0
     folder.remove_written()

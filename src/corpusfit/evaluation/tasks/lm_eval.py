@@ -52,12 +52,7 @@ class LmEval(TaskType):
     augmentations = ()
 
     def read(self, place: str, plan: TaskPlan) -> Task:
-        """The examples of a task by name, or of a YAML file; lm-eval downloads what it names.
-
-        Raises:
-            UsageError: lm-eval is not installed, or the task has no such metric.
-            InputError: lm-eval cannot load the task.
-        """
+        """The examples of a task by name, or of a YAML file; lm-eval downloads what it names."""
         file = user_path(place).absolute()
         name, place = (file.stem, str(file)) if file.is_file() else (place, place)
         try:
@@ -123,13 +118,7 @@ class LmEval(TaskType):
 def _evaluated(
     place: str, model: Any, keys: list[_Key] | None = None
 ) -> dict[_Key, Mapping[str, Any]]:
-    """What lm-eval logs of each example, by the first of its task's filters.
-
-    Args:
-        place: name of a task, or path of a YAML file.
-        model: as lm-eval takes it; `dummy` answers at random.
-        keys: the examples (default: all).
-    """
+    """What lm-eval logs of each example, by the first of its task's filters."""
     try:
         import lm_eval
         from lm_eval.tasks import TaskManager

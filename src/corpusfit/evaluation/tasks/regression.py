@@ -94,14 +94,7 @@ class Regression(TaskType):
         return found
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
-        """A correlation, 0 for constant numbers, or the negated mean squared error.
-
-        Args:
-            name: one of `metrics`.
-            summed: [..., 3, 5]; columns 0 and 1 of rows 1 (answers) and 2 (gold) are sums and sums
-                of squares, column 0 of row 0 that of products; columns 2 and 3 are the same of
-                ranks; column 4 has the squared error in row 0 and the number of examples in row 2.
-        """
+        """A correlation, 0 for constant numbers, or the negated mean squared error."""
         n = summed[..., 2, 4]
         first = 2 * (name == "spearman")
         both, answer, gold = (summed[..., row, first] for row in range(3))

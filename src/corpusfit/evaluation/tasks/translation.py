@@ -78,13 +78,7 @@ class Translation(TaskType):
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Counts of sacreBLEU for each sentence.
-
-        Returns:
-            int64 [n, 3, 13]: n-grams of 1 to 4 words (matches, those of the translation, nothing),
-            lengths in words (0, translation, reference), and n-grams of 1 to 6 characters and of 1
-            and 2 words (matches, translation, reference).
-        """
+        """Counts of sacreBLEU for each sentence."""
         bleu, chrf = _bleu(labels), _chrf(_WORDS)
         found = np.zeros((len(examples), 3, _CHRF["chrf++"].stop), np.int64)
         if not len(examples):

@@ -69,11 +69,7 @@ def corpora_of(separation: Separation) -> dict[str, Mapping[str, float]]:
 
 
 def sources_of(globs: Mapping[str, float], names: list[str]) -> dict[str, list[str]]:
-    """By glob, the names of the sources that match it.
-
-    Raises:
-        UsageError: no source matches a glob, or one source matches two.
-    """
+    """By glob, the names of the sources that match it."""
     found = {glob: [n for n in names if fnmatch.fnmatch(n, glob)] for glob in globs}
     for glob, of in found.items():
         if not of:

@@ -48,11 +48,7 @@ class Measurements:
 
 
 def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> Measurements:
-    """Read a recipe's targets and list its cells.
-
-    Raises:
-        CorpusfitError: an input cannot be read, or a setting is not allowed.
-    """
+    """Read a recipe's targets and list its cells."""
     separation = recipe.separation or Separation()
     with called_by(RecipeKeys("select")):
         read = recipe.selectors[0].select.read
@@ -69,11 +65,7 @@ def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> M
 def measure_separation(
     recipe: Recipe, folder: RecipeFolder, machine: Machine
 ) -> tuple[ScoredCells, list[Table], dict[str, Any]]:
-    """Measure what is missing, and write the tables.
-
-    Returns:
-        The scores, the tables, and facts for the manifest.
-    """
+    """Measure what is missing, and write the tables."""
     measured = measurements_of(recipe, folder, machine)
     left = measured.pending(folder.scores)
     failed: dict[str, str] = {}

@@ -66,11 +66,7 @@ def prepare_inputs(
     targets: Mapping[str, Target],
     nodes: Sequence[SeparationNode],
 ) -> Inputs:
-    """Draw and encode what some measurements read; vectors of networks are kept in the cache.
-
-    Raises:
-        EmptyInputError: a source has no usable text.
-    """
+    """Draw and encode what some measurements read; vectors of networks are kept in the cache."""
     separation, plan = recipe.separation or Separation(), recipe.selectors[0].select
     pool, drawn = _pool(context, recipe, sources, targets, nodes)
     texts = {name: drawn.get(name) or list(targets[name].texts) for name in targets}

@@ -51,13 +51,7 @@ class Target:
 def targets_of(
     recipe: Recipe, separation: Separation, sources: Sequence[Source]
 ) -> dict[str, Target]:
-    """The targets by name; a task without a path has units of its `oracle` sources.
-
-    Raises:
-        CorpusfitError: a task cannot be read.
-        UsageError: a task without a path has no source; or the encoder is to be fine-tuned on a
-            target that is not one task with two labels.
-    """
+    """The targets by name; a task without a path has units of its `oracle` sources."""
     entries = {task.name: task for task in recipe.tasks}
     named = dict(separation.targets) or {name: (name,) for name in entries}
     found = {}
