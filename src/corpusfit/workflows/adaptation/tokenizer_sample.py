@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Iterator
 
 from corpusfit import corpus
@@ -10,26 +11,26 @@ from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.workflows.inputs import TrainingInputs
 
-_SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
 _OVERSAMPLING = 3
 
 
-def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
-    """A sample of about ten million characters of the data, from random shards.
+def sample_texts(
+    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+) -> Iterator[str]:
+    """A sample of the data, from random shards.
 
     Args:
         texts: the data.
         seed: random seed.
         guarded: held-out texts; texts that contain one are left out.
+        characters: about the size of the sample; 0 for all of the data.
     """
     watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
-    left = _SAMPLE_CHARACTERS
+    left = most = characters or sys.maxsize
     for shard in corpus.shards(sources, texts.read):
-        drawn = (
-            uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * _SAMPLE_CHARACTERS
-        )
+        drawn = uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * most
         if not drawn and shard.index:
             continue
         found = corpus.documents(shard, texts.read)[0].texts
@@ -41,11 +42,13 @@ def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> It
                 return
 
 
-def sample_pairs(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+def sample_pairs(
+    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
     held = list(guarded)
     first, second = texts.read.sides()
     if texts.selection is not None:  # its rows have both sides as fields
         second = dataclasses.replace(texts.read, text_field="translation")
     for read in (first, second):
-        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held)
+        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held, characters)
