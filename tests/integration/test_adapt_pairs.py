@@ -19,6 +19,7 @@ from corpusfit import api
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.decode_plan import DecodePlan
+from corpusfit.training.scratch_translator import new_translator
 from corpusfit.training.translating import translate
 from translating import built
 
@@ -243,6 +244,42 @@ def test_a_model_of_one_half_is_refused(adapt, tiny_lm, translators, tmp_path):
             adapt(model=model)
     with pytest.raises(ModelError, match="objective"):
         adapt(model=translators["marian"], objective="mlm")
+
+
+@pytest.mark.slow
+def test_one_step_makes_an_untrained_model_with_a_vocabulary_of_all_texts(adapt, tmp_path):
+    """Its subwords are those of tokenizers' own byte-level BPE of both sides of both files, its
+    weights those that the seed draws; what continues it keeps its subwords."""
+    import torch
+    import transformers
+    from tokenizers import ByteLevelBPETokenizer
+
+    data = [two_files(tmp_path, name, prose(name, 40)) for name in ("task", "market")]
+    words = ["model.tokenizer_characters=0"]
+
+    run = adapt(steps=1, data=data, settings=words)
+
+    reference = ByteLevelBPETokenizer(add_prefix_space=True)
+    paths = [tmp_path / f"{name}.{side}" for name in ("task", "market") for side in ("de", "en")]
+    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
+    special = ["<pad>", "</s>", "<unk>"]
+    reference.train_from_iterator(lines, 400, 2, show_progress=False, special_tokens=special)
+    found = transformers.AutoTokenizer.from_pretrained(run.path)
+    assert found.get_vocab() == reference.get_vocab()
+    merges = json.loads(found.backend_tokenizer.to_str())["model"]["merges"]
+    assert merges == json.loads(reference._tokenizer.to_str())["model"]["merges"]
+
+    drawn = new_translator("tiny", lines, vocabulary=400, attention="sdpa", seed=0).model
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(run.path)
+    assert model.state_dict().keys() == drawn.state_dict().keys()
+    for name, weight in drawn.state_dict().items():
+        assert torch.equal(model.state_dict()[name], weight), name
+
+    after = adapt("after", model=run.path, data=data[1], settings=["model.dropout=0.3"])
+    assert transformers.AutoTokenizer.from_pretrained(after.path).get_vocab() == found.get_vocab()
+    fewer = adapt("fewer", steps=1, data=data, settings=["model.tokenizer_characters=900"])
+    other = transformers.AutoTokenizer.from_pretrained(fewer.path)
+    assert other.get_vocab() != found.get_vocab()
 
 
 def test_a_dry_run_projects_pairs(pairs, selection, inline):

@@ -224,8 +224,9 @@ def test_a_dry_run_reckons_with_the_guard(labelled, pile, inline, tiny_lm):
 def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):
     source = find([str(pile)], ReadPlan(), spool=pile, role="data")
     texts = TrainingInputs(source, [], [])
-    everything = list(sample_texts(texts, 0, ()))
-    left = list(sample_texts(texts, 0, texts_of(labelled, "dev") + texts_of(labelled, "test")))
+    everything = list(sample_texts(texts, 0, (), 0))
+    held = texts_of(labelled, "dev") + texts_of(labelled, "test")
+    left = list(sample_texts(texts, 0, held, 0))
     assert len(everything) == 70
     dropped = [*everything[5:8], everything[43]]
     assert left == [t for t in everything if t not in dropped]

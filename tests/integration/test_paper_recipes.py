@@ -25,6 +25,7 @@ from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
+pytest.importorskip("sacremoses", reason="the extra languages is not installed")
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
 RECIPES = sorted(PAPERS.glob("*.toml"))
 ALWAYS_RUN = ("tadpole_table1_paper", "mdapt_table5_paper", "textgram_table3_paper")
@@ -113,7 +114,7 @@ def write_task(path):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory, word_pieces):
+def data(tmp_path_factory, word_pieces, inline):
     """All data that the recipes name, and a model that translates."""
     folder = tmp_path_factory.mktemp("data")
     pairs = folder / "pairs"
@@ -121,6 +122,17 @@ def data(tmp_path_factory, word_pieces):
     for name in (*DOMAINS, *(f"kk_{domain}" for domain in DOMAINS)):
         write_pairs(pairs / name, "dev", "test")
     built(pairs / "de-en", word_pieces, "marian", 1, longest=128)
+    api.adapt(
+        data=[f"pair:{pairs}/train/{d}.de,{pairs}/train/{d}.en" for d in DOMAINS],
+        out=pairs / "untrained",
+        objective="translation",
+        init="tiny",
+        steps=1,
+        max_words=100,
+        normalise="de-en",
+        settings=["model.tokenizer_characters=0", "model.vocabulary=400"],
+        machine=inline,
+    )
     for name in (
         "bio_a",
         "bio_asreview",
@@ -175,11 +187,11 @@ TINY = {
     r"\blength = \d+": "length = 32",
     r"\bpair_tokens = \d+": "pair_tokens = 256",
     r"\bevaluations = \d+": "evaluations = 1",
+    r"^longest = \d+": "longest = 20",
     r"^texts = \d+": "texts = 10",
     r"^documents = \d+": "documents = 10",
     r"^budget = .*": "budget = 8",
     r"^en = \d+": "en = 1",
-    "init:base": "init:tiny",
 }
 """Settings of a `paper` recipe for a run of seconds."""
 

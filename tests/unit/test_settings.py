@@ -51,6 +51,7 @@ TOGETHER = [
     ("select", ["gama"], "gama"),
     ("adapt", ["model.init=tiny"], "model.name=m model.init=tiny"),
     ("adapt", ["model.vocabulary=500"], "500"),
+    ("adapt", ["model.tokenizer_characters=0"], "0"),
     ("adapt", ["model.name=", "model.init=tiny", "model.vocabulary=5"], "5"),
     ("adapt", ["objective.name=causal", "objective.whole_word=true"], "True"),
     ("adapt", ["weights.c=1.0"], "1.0"),

@@ -43,6 +43,8 @@ class Selector:
         compose: recipe of the composition that it adapts on, as `corpusfit compose` takes it.
         sources: globs for names of the corpus's sources; it adapts on these for every task, as a
             domain's model that is tested on all domains (Aharoni and Goldberg 2020, Table 4).
+        dev: names of tasks whose dev split measures its adaptations, in every row, in place of the
+            row's training texts: these decide on the best weights and on when to stop.
         plain: whether it has neither a method nor a composition: its model is not adapted.
     """
 
@@ -57,6 +59,7 @@ class Selector:
     model: str = ""
     compose: str = ""
     sources: tuple[str, ...] = ()
+    dev: tuple[str, ...] = ()
     plain: bool = False
 
     @property
@@ -116,10 +119,17 @@ class Selector:
                 one_of(setting, value, allowed)
         for setting in ("fractions", "weights", "adapters", "augment"):
             _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
-        if self.strategy not in (BASE, TASK) and self.adapt.train.steps is None:
-            needed = f"set for {self.name}, as all models train for the same number of steps"
-            cure = "For instance, put train.steps = 2000 in [adapt] (TADPOLE, section 4.1)."
+        train = self.adapt.train
+        if self.strategy not in (BASE, TASK) and train.steps is None and train.epochs is None:
+            needed = f"set for {self.name}, or adapt.train.epochs"
+            cure = "For the same number of steps of all models, put train.steps = 2000 in [adapt]."
             raise bad_setting("adapt.train.steps", needed, "nothing", cure)
+        if self.dev:
+            _require_distinct(f"selector.{self.name}.dev", self.dev)
+        if self.dev and (self.strategy == BASE or self.trains_on_task):
+            setting = f"selector.{self.name}.dev"
+            needed = "left out for a model that is not adapted, or adapted on the task's texts"
+            raise bad_setting(setting, needed, list(self.dev))
         if self.strategy == TASK and self.adapt.then_task.on:
             cure = "Set it for the other selectors: [selector.NAME.adapt.then_task]."
             raise bad_setting("adapt.then_task.on", f"left out for {self.name}", True, cure)
@@ -239,12 +249,17 @@ class Recipe:
                     raise unknown_name("separation.targets", name, names)
 
     def _check_columns_of_tasks(self) -> None:
-        """Raise `UsageError` for a task's model or composition of a selector that is not there."""
+        """Raise `UsageError` for a task's unknown selector, or a selector's unknown task."""
         names = [selector.name for selector in self.selectors]
+        tasks = [task.name for task in self.tasks]
         for task in self.tasks:
             for name in (*task.models, *task.compose):
                 if name not in names:
                     raise unknown_name(f"tasks.models or tasks.compose of {task.name}", name, names)
+        for selector in self.selectors:
+            for name in selector.dev:
+                if name not in tasks:
+                    raise unknown_name(f"selector.{selector.name}.dev", name, tasks)
 
     def _check_search(self) -> None:
         """Raise `UsageError` for a search with a selector that adapts, or for nothing to try."""

@@ -31,9 +31,9 @@ class RecipeFolder(OutFolder):
         """The texts of a stored task's split, without their labels."""
         return self.tasks / key / f"{split}.jsonl"
 
-    def pairs(self, key: str) -> Path:
-        """The target's texts of a stored translation task, with their translations."""
-        return self.tasks / key / "pairs.tsv"
+    def pairs(self, key: str, split: str) -> Path:
+        """The texts of a stored translation task's split, with their translations."""
+        return self.tasks / key / f"{split}.tsv"
 
     def outcome(self, key: str, seed: int) -> Path:
         """Outcome of a fine-tuning."""

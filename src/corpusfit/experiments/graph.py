@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.outcome import Outcome
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.registry import load
@@ -130,18 +131,26 @@ def _adaptation(
     `general`, `random` and compositions do not depend on the task, so all tasks share their models,
     which leave out the dev and test texts of every task. A control trains on another task's
     selection without the dev and test texts of both tasks.
+
+    Raises:
+        UsageError: a task whose dev split the selector names has none.
     """
     stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
     training_task = _training_task(inputs, selector, cell)
+    dev = [next(t for t in inputs.tasks.values() if t.name == name) for name in selector.dev]
+    if without := [task.name for task in dev if not task.splits[0]]:
+        raise bad_setting(f"selector.{selector.name}.dev", "tasks with a dev split", without[0])
     best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
-    own = best or selector.trains_on_task  # else the task's texts are only measured on
+    # else the task's texts are only measured on, or dev splits in their place
+    own = not dev and (best or selector.trains_on_task)
+    measured = [(task, "dev") for task in dev] or [(training_task, "train")] * own
     shared = not own and bool(
         selector.name == GENERAL
         or (selector.name == RANDOM and _ignores_task(selector))
         or selector.strategy == COMPOSE
         or selector.sources
     )
-    guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
+    guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task, *dev]
     held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
     data, key = (TASK,) if selector.strategy == TASK else recipe.corpus, ""
     if selector.selects:
@@ -158,7 +167,7 @@ def _adaptation(
         "model": inputs.models[selector.model_for(_entry(inputs, cell.task), cell.model)],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
-        "texts": training_task.texts if own else "",
+        "texts": [t.judged for t in dev] if dev else training_task.texts if own else "",
         "guard": sorted(held_out),
     }
     return AdaptNode(
@@ -166,7 +175,7 @@ def _adaptation(
         plan,
         key,
         data,
-        (_training_texts(inputs, training_task),) if own else (),
+        tuple(_measured_texts(inputs, task, split) for task, split in measured),
         tuple(
             str(inputs.folder.texts(task.key, split))
             for task in held_out.values()
@@ -179,11 +188,11 @@ def _adaptation(
     )
 
 
-def _training_texts(inputs: RecipeInputs, stored: StoredTask) -> str:
-    """The texts of a task to train on or to measure on; of a translation task its pairs."""
+def _measured_texts(inputs: RecipeInputs, stored: StoredTask, split: str) -> str:
+    """The texts of a task to measure on, perhaps to train on; of a translation task its pairs."""
     if not load(stored.kind).parallel:
-        return str(inputs.folder.texts(stored.key, "train"))
-    return f"pair:{inputs.folder.pairs(stored.key)}"
+        return str(inputs.folder.texts(stored.key, split))
+    return f"pair:{inputs.folder.pairs(stored.key, split)}"
 
 
 def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> StoredTask:

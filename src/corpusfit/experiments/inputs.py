@@ -217,7 +217,7 @@ def _translations(examples: Examples) -> list[str]:
 def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
 
-    Of a translation task, the target's texts are also written with their translations.
+    Of a translation task, texts of the target and of dev are also written with their translations.
     """
     parallel, target = load(task.kind).parallel, _target(task)
     held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
@@ -226,10 +226,10 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
         data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
         if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read
             write_bytes(path, data)
-    if parallel:
-        pairs = zip(target.texts(), _translations(target), strict=True)
+    for split, examples in (("train", target), ("dev", task.dev)) if parallel else ():
+        pairs = zip(examples.texts(), _translations(examples), strict=True)
         lines = [f"{_one_line(text)}\t{_one_line(other)}\n" for text, other in pairs]
-        write_bytes(folder.pairs(key), "".join(lines).encode())
+        write_bytes(folder.pairs(key, split), "".join(lines).encode())
     if not folder.task(key).exists():
         store_task(task, folder.task(key))
 

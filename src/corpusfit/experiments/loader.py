@@ -40,7 +40,7 @@ _PLAIN, _TASK = (
 _KNOWN = (*(f.name for f in dataclasses.fields(Recipe)), *_COLUMNS, *_GROUPS, "model", "selector")
 
 _OWN = ("model", "compose")
-"""Settings of a selector that name its model and its composition; `sources` is a list."""
+"""Settings of a selector that name its model and its composition; `sources` and `dev` are lists."""
 
 _TASK_TABLES = ("models", "compose", "evaluate")
 """Tables of a task: models and compositions by selector, and settings of its fine-tunings."""
@@ -263,7 +263,9 @@ def _selector(
 ) -> Selector:
     own = dict(table)
     model, compose = (typed(f"selector.{name}.{k}", "str", own.pop(k, "")) for k in _OWN)
-    sources = _list(f"selector.{name}.sources", own.pop("sources", []), "str")
+    sources, dev = (
+        _list(f"selector.{name}.{key}", own.pop(key, []), "str") for key in ("sources", "dev")
+    )
     plain = not (
         sources
         or name in WITHOUT_SELECTION
@@ -300,6 +302,7 @@ def _selector(
         model=_model(model, home),
         compose=located(compose, home) if compose else "",
         sources=sources,
+        dev=dev,
         plain=plain and not compose,
     )
 

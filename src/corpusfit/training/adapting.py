@@ -295,10 +295,11 @@ def _ready(
     hardware: Hardware,
     machine: Machine,
 ) -> LoadedModel:
+    sample = texts, plan.seed, guarded, plan.model.tokenizer_characters
     if plan.model.init and plan.objective.name == TRANSLATION:
         return new_translator(
             plan.model.init,
-            sample_pairs(texts, plan.seed, guarded),
+            sample_pairs(*sample),
             vocabulary=plan.model.vocabulary,
             tags=tags,
             dropout=plan.model.dropout,
@@ -309,7 +310,7 @@ def _ready(
         return new_model(
             plan.model.init,
             plan.objective.name,
-            sample_texts(texts, plan.seed, guarded),
+            sample_texts(*sample),
             vocabulary=plan.model.vocabulary,
             dropout=plan.model.dropout,
             attention=hardware.attention,
@@ -319,8 +320,7 @@ def _ready(
     add_tags(base, tags, plan.seed)
     if not plan.model.add_tokens:
         return base
-    sample = sample_texts(texts, plan.seed, guarded)
-    new = find_new_words(sample, base, plan.model.add_tokens)
+    new = find_new_words(sample_texts(*sample), base, plan.model.add_tokens)
     machine.progress.note(
         f"{len(new.words):,} words join the vocabulary{_some(new.words)}; the data's words take "
         f"{new.shorter:.1%} fewer tokens."

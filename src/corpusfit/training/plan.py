@@ -40,6 +40,7 @@ WeightDecay = Annotated[float, Option("Weight decay, except of biases and norms"
 Clip = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
 ]
+_CHARACTERS = 10_000_000  # a vocabulary hardly changes with more of the same text
 _RATE = "Highest learning rate of AdamW"
 
 
@@ -79,6 +80,14 @@ class ModelPlan(Group, group="model"):
             least=0,
         ),
     ] = 0
+    tokenizer_characters: Annotated[
+        int,
+        Option(
+            "Characters of the data, of pairs on each side, that a new tokenizer or "
+            "<model.add_tokens> is learned from; 0 is all",
+            least=0,
+        ),
+    ] = _CHARACTERS
     add_tokens: Annotated[
         int,
         Option(
@@ -121,6 +130,10 @@ class ModelPlan(Group, group="model"):
             allowed = "0, or 300 or more, as every character needs a token"
             cure = "For example <model.vocabulary=8192>."
             raise bad_setting("<model.vocabulary>", allowed, self.vocabulary, cure)
+        if self.tokenizer_characters != _CHARACTERS and not (self.init or self.add_tokens):
+            allowed = "left out without <model.init> or <model.add_tokens>"
+            came = self.tokenizer_characters
+            raise bad_setting("<model.tokenizer_characters>", allowed, came, "Leave it out.")
         if self.add_tokens and self.init:
             allowed = "left out with <model.init>, whose vocabulary is of the data"
             raise bad_setting("<model.add_tokens>", allowed, self.add_tokens, "Leave it out.")
@@ -238,6 +251,14 @@ class MixPlan(Group, group="mix"):
     heldout: Annotated[
         int, Option("Held-out sequences of each kind of text, to measure the loss on", above=0)
     ] = 256
+    task_sequences: Annotated[
+        int | None,
+        Option(
+            "Held-out sequences of the task, to measure the loss or BLEU on",
+            default="set by <mix.heldout>",
+            above=0,
+        ),
+    ] = None
     task_heldout: Annotated[
         float,
         Option(
@@ -480,12 +501,14 @@ FREE = (
 
 _NEWER = (
     ("model", "dropout"),
+    ("model", "tokenizer_characters"),
     ("model", "add_tokens"),
     ("model", "pooling"),
     ("objective", "smoothing"),
     ("objective", "tag_domains"),
     ("objective", "delete"),
     ("objective", "temperature"),
+    ("mix", "task_sequences"),
     ("train", "pair_tokens"),
     ("train", "warmup_steps"),
     ("train", "warmup_from"),

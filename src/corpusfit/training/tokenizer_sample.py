@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Iterator
 
 from corpusfit import text as corpus
@@ -10,20 +11,19 @@ from corpusfit.evaluation.contamination.finder import ContaminationFinder, Heldo
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.training.inputs import TrainingInputs
 
-_SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
 _OVERSAMPLING = 3
 
 
-def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
-    """A sample of about ten million characters of the data, from random shards."""
+def sample_texts(
+    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+) -> Iterator[str]:
+    """A sample of about so many characters of the data, from random shards; 0 is all of it."""
     watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
-    left = _SAMPLE_CHARACTERS
+    left = most = characters or sys.maxsize
     for shard in corpus.shards(sources, texts.read):
-        drawn = (
-            uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * _SAMPLE_CHARACTERS
-        )
+        drawn = uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * most
         if not drawn and shard.index:
             continue
         found = corpus.documents(shard, texts.read)[0].texts
@@ -35,11 +35,13 @@ def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> It
                 return
 
 
-def sample_pairs(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+def sample_pairs(
+    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
     held = list(guarded)
     first, second = texts.read.sides()
     if texts.selection is not None:  # its rows have both sides as fields
         second = dataclasses.replace(texts.read, text_field="translation")
     for read in (first, second):
-        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held)
+        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held, characters)

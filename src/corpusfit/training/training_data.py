@@ -71,10 +71,12 @@ def training_text(
     if texts.on_task:
         data, figures[TASK] = make.corpus(TASK, texts.task)
         share, name = plan.mix.task_heldout, TASK
+        most = plan.mix.task_sequences or plan.mix.heldout
     else:
         make_data = make.selected if texts.selection else make.corpus
         data, figures["data"] = make_data("data", texts.data)
         share, name = 0.05, "data"
+        most = plan.mix.heldout
     chunks = chunks_of(data, weights_of(plan, data, texts), room)
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
@@ -82,7 +84,7 @@ def training_text(
             "Every text of <.data> contains a text of <.guard>, so none is left to train on. Name "
             "other data."
         )
-    train, held = split_heldout(clean, data.keys, plan.mix.heldout, plan.seed, share)
+    train, held = split_heldout(clean, data.keys, most, plan.seed, share)
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(make, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
@@ -161,7 +163,8 @@ def _task_chunks(
     chunks, share = chunks_of(task, np.ones(len(task), np.float32), room), 1.0
     if plan.then_task.on and split:
         chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
-    return split_heldout(chunks, task.keys, plan.mix.heldout, plan.seed, share)
+    most = plan.mix.task_sequences or plan.mix.heldout
+    return split_heldout(chunks, task.keys, most, plan.seed, share)
 
 
 def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:

@@ -55,8 +55,17 @@ TRANSFORMER = {
     "adapt.train.warmup_from": 1e-7,
     "adapt.train.beta2": 0.98,
     "adapt.train.decay": 0.0,
+    "adapt.train.steps": None,
+    "adapt.train.epochs": 200.0,
+    "adapt.train.evaluations": 200,
+    "adapt.train.keep": "best",
+    "adapt.train.best_by": "bleu",
+    "adapt.train.patience": 10,
+    "adapt.read.max_words": 100,
+    "adapt.read.normalise": "de-en",
 }
-"""Domain Clusters, Figure 5."""
+"""Domain Clusters, Figure 5 and appendix A.1."""
+DOMAINS = ("medical", "law", "koran", "it", "subtitles")
 DISTILBERT = {"select.embed.embedder": "distilbert-base-uncased", **ENCODED}
 """Domain Clusters, section 4.2."""
 
@@ -106,8 +115,15 @@ SYSTEMS = {
         "mono": {"adapters": ("", "pfeiffer")},
     },
     "mdapt_table5": {"oracle": MDAPT, "other": MDAPT},
-    "domain_clusters_table4": {"general": TRANSFORMER, "medical": TRANSFORMER},
+    "domain_clusters_table4": {
+        "general": {**TRANSFORMER, "dev": DOMAINS},
+        **{
+            domain: {**TRANSFORMER, "sources": (f"{domain}*",), "dev": (domain,)}
+            for domain in DOMAINS
+        },
+    },
     "domain_clusters_table6": {
+        "general": {**TRANSFORMER, "dev": DOMAINS},
         "moore_lewis": {  # appendix A.5
             **TRANSFORMER,
             "method.order": 5,
@@ -124,6 +140,13 @@ SYSTEMS = {
 """By recipe and column, the settings of the paper."""
 TADPOLE = {"evaluate.finetune.epochs": 5, "evaluate.finetune.rate": 3e-5, "seeds": 8}
 """Section 4; TextGram names none, and has TADPOLE's."""
+TRANSLATED = {
+    "models": ("/somewhere/untrained",),
+    "evaluate.task.direction": "de-en",
+    "evaluate.task.normalise": "de-en",
+    "evaluate.decode.beam": 5,
+}
+"""Domain Clusters, appendix A.1."""
 WHOLE = {
     **dict.fromkeys((n for n in SYSTEMS if re.match("tadpole|dana", n)), TADPOLE),
     "tadpole_table1": {"models": ("bert-base-uncased",)},
@@ -137,8 +160,8 @@ WHOLE = {
         "seeds": 5,
     },
     "mdapt_table5": {"models": ("bert-base-multilingual-cased",), "search.epochs": (2, 4, 6)},
-    "domain_clusters_table4": {"models": ("init:base",)},
-    "domain_clusters_table6": {"models": ("init:base",), "evaluate.task.direction": "de-en"},
+    "domain_clusters_table4": TRANSLATED,
+    "domain_clusters_table6": TRANSLATED,
 }
 """By recipe, the settings of all its columns."""
 TASKS = {

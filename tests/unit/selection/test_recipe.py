@@ -125,11 +125,29 @@ def test_the_task_selector_starts_from_tapt(recipe):
     assert not selector.selects
 
 
-def test_a_selector_with_epochs_needs_steps(recipe):
-    """A selector with its own number of epochs has no number of steps."""
+def test_a_selector_with_epochs_has_no_steps(recipe):
     text = PLAIN + "[selector.auto.adapt]\ntrain.epochs = 2.0\n"
-    with pytest.raises(UsageError, match=r"adapt\.train\.steps.*auto"):
-        recipe(text)
+    train = {s.name: s.adapt.train for s in recipe(text).selectors}
+    assert (train["auto"].steps, train["auto"].epochs) == (None, 2.0)
+    assert (train["random"].steps, train["random"].epochs) == (100, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ('[selector.auto]\ndev = ["b"]\n', r"^selector\.auto\.dev.*one of a.*'b'"),
+        ('[selector.auto]\ndev = "a"\n', r"^selector\.auto\.dev.*list.*'a'"),
+        ('[selector.auto]\ndev = ["a", "a"]\n', r"^selector\.auto\.dev.*a twice"),
+        ('[selector.base]\ndev = ["a"]\n', r"^selector\.base\.dev.*left out"),
+        (
+            '[selector.auto]\ndev = ["a"]\nadapt.then_task.on = true\n',
+            r"^selector\.auto\.dev.*left out",
+        ),
+    ],
+)
+def test_dev_names_tasks_for_a_model_that_is_adapted_on_other_texts(recipe, table, words):
+    with pytest.raises(UsageError, match=words):
+        recipe(PLAIN + table)
 
 
 def test_files_of_methods_are_relative_to_the_recipe(recipe, tmp_path):

@@ -105,7 +105,8 @@ def test_targets_are_texts_and_guards_have_both_sides(loaded, tmp_path):
             *sides["test"][1],
         ]
         pairs = [
-            line.split("\t") for line in found.folder.pairs(stored.key).read_text().splitlines()
+            line.split("\t")
+            for line in found.folder.pairs(stored.key, "train").read_text().splitlines()
         ]
         assert pairs == [list(pair) for pair in zip(*sides[target], strict=True)]
     assert lines(found.folder.texts(found.tasks["it", 0].key, "dev")) == []
@@ -116,7 +117,38 @@ def test_the_best_weights_are_those_of_the_pairs_of_the_task(loaded):
     for step in build_graph(found).adaptations.values():
         (place,) = step.task
         assert place.startswith("pair:")
-        assert place.endswith("pairs.tsv")
+        assert place.endswith("train.tsv")
+
+
+DEV = RECIPE.replace("train.steps = 10", 'train = { epochs = 2, keep = "best" }').replace(
+    'sources = ["law*"]', 'sources = ["law*"]\ndev = ["law"]'
+)
+
+
+def test_dev_of_named_tasks_measures_a_model_of_all_rows(loaded, tmp_path):
+    """Where a selector names none, each row has its own model; another dev is another model."""
+    found = loaded(DEV)
+    graph = build_graph(found)
+    models = {(c.selector, c.task): {t.adapted for t in own} for c, own in graph.cells.items()}
+    assert models["law", "law"] == models["law", "it"]
+    assert not models["it", "law"] & models["it", "it"]
+    (texts,) = {graph.adaptations[key].task for key in models["law", "it"]}
+    assert texts == (f"pair:{found.folder.pairs(found.tasks['law', 0].key, 'dev')}",)
+    dev = [(tmp_path / f"law-task/dev.{s}").read_text().splitlines() for s in ("de", "en")]
+    (path,) = (text.removeprefix("pair:") for text in texts)
+    with open(path) as f:
+        assert [tuple(line.rstrip().split("\t")) for line in f] == list(zip(*dev, strict=True))
+
+    write_pairs(tmp_path / "other", dev=2)
+    for side in ("de", "en"):
+        (tmp_path / "other" / f"dev.{side}").replace(tmp_path / f"law-task/dev.{side}")
+    again = build_graph(loaded(DEV))
+    assert not models["law", "it"] & again.adaptations.keys()
+
+
+def test_a_task_without_dev_measures_nothing(loaded):
+    with pytest.raises(UsageError, match=r"^selector\.law\.dev.*'it'"):
+        build_graph(loaded(DEV.replace('dev = ["law"]', 'dev = ["law", "it"]')))
 
 
 def test_a_seed_of_a_base_is_the_same_answer(tmp_path):
@@ -165,7 +197,7 @@ def test_selections_read_the_scored_side_and_trainings_both(loaded, tmp_path):
         graph = graphs[side] = build_graph(found)
         stored = found.tasks["it", 0]
         targets[side] = lines(found.folder.texts(stored.key, "train"))
-        pairs = found.folder.pairs(stored.key).read_text().splitlines()
+        pairs = found.folder.pairs(stored.key, "train").read_text().splitlines()
         assert [line.split("\t")[side == "en"] for line in pairs] == targets[side]
         assert {s.plan.read.side for s in graph.selections.values()} == {
             "second" if side == "en" else "first"
