@@ -412,7 +412,7 @@ def bert_base(tokenizer_of: Path, folder: Path) -> Path:
 
 def demo_text(folder: Path) -> tuple[Path, Path]:
     """Docstrings of the standard library as one file, and a task's file."""
-    from corpusfit.cli.demo_corpus import write_demo_text
+    from corpusfit.demo import write_demo_text
 
     task, corpus = write_demo_text(folder, seed=0)
     text = folder / "text.jsonl"

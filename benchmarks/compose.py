@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from corpusfit.cli.demo_corpus import FAMILIES, docstrings
+from corpusfit.demo import FAMILIES, docstrings
 from harness import RESULTS, machine
 from memory import peak_of
 

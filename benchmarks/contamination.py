@@ -22,8 +22,8 @@ import sys
 import numpy as np
 from datasketch import MinHash, MinHashLSH
 
-from corpusfit.cli.demo_corpus import FAMILIES, docstrings
 from corpusfit.core.types import text_array
+from corpusfit.demo import FAMILIES, docstrings
 from corpusfit.evaluation.contamination.finder import CONTAINMENT, ContaminationFinder, HeldoutIndex
 from harness import paired
 

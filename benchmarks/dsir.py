@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.stats import spearmanr
 
-from corpusfit.cli.demo_corpus import FAMILIES, docstrings
+from corpusfit.demo import FAMILIES, docstrings
 from harness import RESULTS, machine, paired
 from memory import peak_of, write_corpus
 

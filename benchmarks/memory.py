@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from corpusfit.cli.demo_corpus import FAMILIES, docstrings
+from corpusfit.demo import FAMILIES, docstrings
 from harness import RESULTS, machine
 
 LIMIT_MB = 100

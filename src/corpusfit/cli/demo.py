@@ -13,11 +13,11 @@ from corpusfit import api
 from corpusfit.api.offers import DEMO
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.demo_corpus import FAMILIES, TARGET_FAMILY, write_demo_text
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.cli.summary import show_run
 from corpusfit.core.engine.progress import WarningCollector
+from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
 from corpusfit.text import context
 
 METHOD = {"method": "moore_lewis"}

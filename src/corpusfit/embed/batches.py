@@ -14,6 +14,8 @@ def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[n
     The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
     budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
     The caller puts results back in order.
+
+    Reference: fairseq's `--max-tokens`.
     """
     order = np.argsort(-lengths, kind="stable")
     at = 0

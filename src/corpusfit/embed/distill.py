@@ -35,6 +35,8 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     then SIF). It is reimplemented here because model2vec's own needs another package and the hub.
     The tokenizer stays as it is; special and unused tokens get zeros. Last bits can differ between
     kinds of machines, so a static encoder's fingerprint is taken from the resulting bytes.
+
+    Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
     """
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})

@@ -111,6 +111,8 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
 
     The folder is checked by its files, not by loading it. Only safetensors are accepted, because
     other weights are pickles, which can run code.
+
+    Reference: the sentence-transformers folder layout (`modules.json`).
     """
     for module in read_json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):

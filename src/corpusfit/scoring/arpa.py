@@ -61,6 +61,8 @@ def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
     Tokens are lower-cased words without punctuation (with it, on request). An n-gram with any other
     word, such as "The" or "don't", can never match and is skipped, so train the model on
     lower-cased text. About 300,000 n-grams per second are read.
+
+    Reference: the ARPA format as KenLM reads it (Heafield 2011): log10; `<unk>` is -100 if missing.
     """
     try:
         with open(path, "rb") as file:

@@ -18,6 +18,9 @@ def calibrated_classifier(near: Array, far: Array, c: float, seed: int) -> tuple
     A logistic regression, then Platt's scaling on cross-fitted scores: plain log odds are
     overconfident on few texts and underconfident under a strong penalty. The log odds hold for
     texts drawn like the positives and negatives, at equal priors.
+
+    Reference: Platt (1999), Probabilistic Outputs for Support Vector Machines; scikit-learn's
+    CalibratedClassifierCV with ensemble=False.
     """
     x, positive = np.concatenate([near, far]), np.arange(len(near) + len(far)) < len(near)
     at = _fitted(x, positive, c)

@@ -223,6 +223,8 @@ def compare(
 
     The percentile interval tells how the verdict depends on the target texts; the corpus sample is
     taken as fixed.
+
+    Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation.
     """
     methods = sorted(sums)
     tokens, bits = _by_document(held, [sums[method] for method in methods])

@@ -52,7 +52,10 @@ def entropy(
 def equal_sample(
     texts: Texts, like: Texts, *, seed: int, signs: bool, by_tokens: bool = True
 ) -> Texts:
-    """Draw texts that together have about as many tokens as other texts."""
+    """Draw texts that together have about as many tokens as other texts.
+
+    Reference: Moore and Lewis (2010), section 2 (a sample of equal size).
+    """
     order = np.random.default_rng(seed % 2**64).permutation(len(texts))
     count = len(like)
     if by_tokens:

@@ -117,7 +117,10 @@ class Separation:
 def separate(
     method: Method[Any], target: Any, background: Any, split: Split, *, seed: int
 ) -> Separation:
-    """Fit a method on a part of the target, and score held-out target texts and corpus texts."""
+    """Fit a method on a part of the target, and score held-out target texts and corpus texts.
+
+    Reference: TADPOLE, section 3.1 (ranking), Table 1 and Figure 4; DANA, section 3.1.
+    """
     started = time.perf_counter()
     scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
     fitted = time.perf_counter()
@@ -139,6 +142,8 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     The background is split into three: one part for the fit, one for the F1 threshold (at most the
     size of the training target), and one for outliers (the size of the held-out target) and the
     agreement vote.
+
+    Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
     """
     split = Split.drawn(len(target), len(background), seed=seed)
     found = separate(method, target, background, split, seed=seed)

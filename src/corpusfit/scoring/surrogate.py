@@ -72,6 +72,8 @@ def fit_surrogate(
     it keeps far more of the last stage's selection than a method of its own on the same embeddings
     (docs/benchmarks.md). It is accurate only near the units it was fitted on, so it needs some
     thousands.
+
+    Reference: Williams and Seeger (2001), Nystroem; Allen (1974), PRESS, for the penalty.
     """
     centre = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
     x = _directions(plain_rows(vectors), centre)

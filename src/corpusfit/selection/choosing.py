@@ -53,6 +53,8 @@ def choose(
     """Decide for every part, in order.
 
     Only counters are kept between parts, so the parts are read several times.
+
+    Reference: TADPOLE, section 3.2 (discrete and continuous lambda).
     """
     top = plan.policy == "top"
     by_group = top and quota is not None

@@ -13,6 +13,9 @@ def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> li
 
     What a small group cannot fill goes to the others in proportion to their quotas (water-filling).
     A segment counts for its main group; its other shares count only for weights.
+
+    Reference: Grangier et al. (2024), Task-Adaptive Pretrained Language Models via
+    Clustered-Importance Sampling, section 3, for clusters weighted by a target's histogram.
     """
     wanted = np.zeros(len(quota))
     room = np.asarray(have, np.float64)

@@ -49,6 +49,8 @@ def find_threshold(parts: Parts, budget: int) -> Threshold:
     Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
     so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
     position. The selection stops at the first segment that does not fit.
+
+    Reference: radix select; TADPOLE, section 3.2 (the beta fraction of segments).
     """
 
     def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:

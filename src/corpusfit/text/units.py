@@ -23,6 +23,8 @@ def cut_units(documents: Documents, plan: CutPlan) -> tuple[Units, Texts]:
 
     Units tile a document exactly (white space belongs to the unit before it), so offsets point into
     the original text and no text is copied; units can end in spaces.
+
+    Reference: TADPOLE, section 3.2 and appendix D (its "sentences").
     """
     data, offsets = buffers(documents.texts)
     counts, ends, lengths, pieces = cut.cut_points(
