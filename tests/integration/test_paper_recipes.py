@@ -345,7 +345,12 @@ def test_a_documented_command_runs_to_its_end(made, data, stand_in, tmp_path, cl
     stub.write_text('#!/bin/bash\nprintf "%s\\n" "$@" "" >> called\n', "utf-8")
     stub.chmod(0o755)
     command = re.sub(r"(for d in( \w+){3})[\w ]+;", r"\1;", COMMANDS[made])
-    places = {"DATA": data, "PAIRS": data / "pairs", "CACHE": tmp_path / "cache"}
+    places = {
+        "DATA": data,
+        "PAIRS": data / "pairs",
+        "MODELS": tmp_path,
+        "CACHE": tmp_path / "cache",
+    }
     for name, place in places.items():
         monkeypatch.setenv(f"CORPUSFIT_{name}", str(place))
     path = f"{stub.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
