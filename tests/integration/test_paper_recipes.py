@@ -1,5 +1,7 @@
 """Every recipe of `examples/papers` passes `corpusfit run --dry-run`, and each `paper` one runs.
 
+So does each command of its README for the tables without a recipe.
+
 On tiny data in the forms in which the papers' are published, with texts of our own, and on tiny
 models of the named architectures.
 """
@@ -8,9 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
 import sqlite3
+import subprocess
+import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -31,6 +36,14 @@ RECIPES = sorted(PAPERS.glob("*.toml"))
 ALWAYS_RUN = ("tadpole_table1_paper", "mdapt_table5_paper", "textgram_table3_paper")
 """Recipes that run to their end in CI; `make long` runs all, six minutes."""
 COMPOSITIONS = sorted(PAPERS.glob("compositions/*.toml"))
+COMMANDS = dict(
+    re.findall(
+        r"^\*\*(.+?):.*?```bash\n(.+?)```",
+        (PAPERS / "README.md").read_text("utf-8").split("## Tables without")[1].split("\n## ")[0],
+        re.DOTALL | re.MULTILINE,
+    )
+)
+"""The README's commands by the tables and figures that they make."""
 GERMAN = ["Der", "Satz", "handelt", "nicht", "von", "über", "dem", "Haus", "wir", "heute", "schön"]
 DOMAINS = ["it", "law", "medical", "koran", "captions", "news", "subtitles"]
 
@@ -170,6 +183,8 @@ def data(tmp_path_factory, word_pieces, inline):
 
 HUB = re.compile(r'"((?:[\w-]+/)?[\w.-]*(?:bert|opus-mt)[\w.-]*)"', re.IGNORECASE)
 """Names of models of a hub in a recipe."""
+NAMED = re.compile(r"(?<![\w/])((?:distil)?(?:ro)?berta?-(?:base|large)[\w-]*|gpt2|xlnet-[\w-]+)")
+"""Names of models of a hub in a command."""
 WITHOUT_JSON = ("biobert", "portuguese", "romanian")
 """Parts of names of models whose tokenizer is a vocab.txt alone."""
 FORMATS = {"quaero", "bioro", "pharmaconer", "clinpt", "omp-9", "finnews", "financial_phrasebank"}
@@ -220,12 +235,26 @@ def stand_in(tmp_path_factory, word_pieces):
     ):
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
+    sized = {"vocab_size": len(tokenizer)}
+    gpt2 = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=512, **sized)
+    xlnet = transformers.XLNetConfig(d_model=32, n_layer=2, n_head=4, d_inner=48, **sized)
+    roberta = transformers.RobertaConfig(**bert.to_diff_dict() | {"pad_token_id": 0})
+    for name, model, roles in (  # GPT-2 has no token for padding
+        ("gpt2", transformers.GPT2Model(gpt2), {"eos_token": "[SEP]"}),
+        ("xlnet", transformers.XLNetModel(xlnet), {"pad_token": "[PAD]", "padding_side": "left"}),
+        ("roberta", transformers.RobertaModel(roberta), {"pad_token": "[PAD]"}),
+    ):
+        model.save_pretrained(folder / name)
+        own = transformers.PreTrainedTokenizerFast(tokenizer_file=str(trained), **roles)
+        own.save_pretrained(folder / name)
     tokens = sorted((vocabulary := word_pieces.get_vocab()), key=vocabulary.__getitem__)
     (folder / "vocabulary" / "vocab.txt").write_text("\n".join(tokens) + "\n", "utf-8")
     (folder / "vocabulary" / "tokenizer.json").unlink()
 
     def found(name):
-        kinds = {"opus-mt": "marian", "distilbert": "distilbert"}
+        kinds = {"opus-mt": "marian"} | {
+            kind: kind for kind in ("distilbert", "roberta", "gpt2", "xlnet")
+        }
         kinds |= dict.fromkeys(WITHOUT_JSON, "vocabulary")
         return folder / next((kind for part, kind in kinds.items() if part in name), "bert")
 
@@ -298,6 +327,64 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
     results = table["results"]
     assert [r["error"] for r in results if r["error"]] == []
     assert {r["cell"]["selector"] for r in results} == {*read["selectors"]}
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("made", COMMANDS)
+def test_a_documented_command_runs_to_its_end(made, data, stand_in, tmp_path, cli, monkeypatch):
+    """In a folder with the models that it names, with three domains and few steps of adapting."""
+    recipe = (PAPERS / "mdapt_table4_paper.toml").read_text("utf-8")
+    for name in {*HUB.findall(recipe), *NAMED.findall(COMMANDS[made])}:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(stand_in(name))
+    tiny = tmp_path / "examples" / "papers"
+    for path in (*PAPERS.glob("*.py"), *PAPERS.glob("mdapt_*.toml"), *COMPOSITIONS):
+        text = path.read_text("utf-8")
+        for setting, small in TINY.items() if path in COMPOSITIONS else ():
+            text = re.sub(setting, small, text, flags=re.MULTILINE)
+        (tiny / path.relative_to(PAPERS)).parent.mkdir(parents=True, exist_ok=True)
+        (tiny / path.relative_to(PAPERS)).write_text(text, "utf-8")
+    for other in ("es", "pt", "de", "it", "ru"):
+        for side in (other, "en"):
+            lines = texts(f"{other} {side}")
+            (data / f"wmt20.{other}-en.{side}").write_text("\n".join(lines) + "\n", "utf-8")
+    for language in ("ro", "es", "en", "pt", "de", "da"):
+        rows(data / "wikipedia" / f"{language}.jsonl", {"text": texts(language)})
+    # a stand-in of corpusfit writes its arguments down, and this process runs them
+    (tmp_path / "bin").mkdir()
+    stub = tmp_path / "bin" / "corpusfit"
+    stub.write_text('#!/bin/bash\nprintf "%s\\n" "$@" "" >> called\n', "utf-8")
+    stub.chmod(0o755)
+    command = re.sub(r"(for d in( \w+){3})[\w ]+;", r"\1;", COMMANDS[made])
+    places = {
+        "DATA": data,
+        "PAIRS": data / "pairs",
+        "MODELS": tmp_path,
+        "CACHE": tmp_path / "cache",
+    }
+    for name, place in places.items():
+        monkeypatch.setenv(f"CORPUSFIT_{name}", str(place))
+    path = f"{stub.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    shell = ["bash", "-euo", "pipefail", "-c", re.sub(r"--(steps|batch) \d+", r"--\1 2", command)]
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(shell, env=os.environ | {"PATH": path}, check=True)
+    called = Path("called").read_text("utf-8").split("\n\n")[:-1] if "corpusfit " in command else []
+    assert called or "python " in command
+    for words in called:
+        assert cli(*words.split("\n")).code == 0, words
+
+
+def test_the_commands_are_found():
+    """One for each table and figure of the papers without a recipe."""
+    assert [made.removeprefix("Domain Clusters, ") for made in COMMANDS] == [
+        "Table 1",
+        "Figures 1, 2, 3, 6 and 7 and Table 2",
+        "Table 5",
+        "Table 7",
+        "mDAPT, Table 6",
+        "mDAPT, Figure 3",
+    ]
 
 
 @pytest.mark.parametrize("recipe", COMPOSITIONS, ids=lambda path: path.stem)

@@ -74,6 +74,7 @@ def test_code_in_a_line_breaks_after_a_dot_or_underscore_and_never_in_an_option(
 
 def test_the_page_of_commands_has_every_option_with_its_meaning():
     page = script("site_pages").commands()
+    assert "[]" not in page
     for command in COMMANDS:
         section = page.split(f"\n## corpusfit {command}\n")[1].split("\n## ")[0]
         assert f"corpusfit {command}" in section.split("```bash")[1].split("```")[0]
