@@ -18,9 +18,9 @@ import tempfile
 from pathlib import Path
 
 from corpusfit import Machine, api
-from corpusfit.evaluate.reading import read_task
-from corpusfit.workflows.experiments.grid import task_plan
-from corpusfit.workflows.experiments.loader import read_recipe
+from corpusfit.evaluation.reading import read_task
+from corpusfit.experiments.grid import task_plan
+from corpusfit.experiments.loader import read_recipe
 
 LANGUAGES = {
     "bioro": "ro",
