@@ -18,8 +18,8 @@ import corpusfit
 from corpusfit import api
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.decode_plan import DecodePlan
-from corpusfit.training.translating import translate
+from corpusfit.training.decoding import translate
+from corpusfit.training.plan import DecodePlan
 from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
