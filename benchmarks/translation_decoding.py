@@ -23,8 +23,8 @@ import torch
 import transformers
 
 from corpusfit.evaluation.formats.labelled import whole_text
-from corpusfit.training.decode_plan import DecodePlan
 from corpusfit.training.decoding import beam_search
+from corpusfit.training.plan import DecodePlan
 from harness import paired
 
 BATCH, BEAM, LONGEST = 32, 5, 100

@@ -197,8 +197,8 @@ def side(name: str, case: Case, pipe: Connection) -> None:
 
 def speed(case: Case, peer: str, name: str) -> None:
     """Both sides in turn; tokens of a step are those of the mean batch."""
-    from corpusfit.training.chunks import whole_pairs
     from corpusfit.training.passes import PairPasses
+    from corpusfit.training.tokens import whole_pairs
 
     features = encoded(case)
     sides = np.array([[len(f["input_ids"]), len(f["labels"])] for f in features])
@@ -246,13 +246,13 @@ def main() -> None:
     words.add_argument("--peers", default=",".join(PEERS))
     given = words.parse_args()
     from corpusfit.training.models import save_model
-    from corpusfit.training.scratch_translator import new_translator
+    from corpusfit.training.scratch import new_model
 
     with tempfile.TemporaryDirectory() as folder:
         texts: list[str] = []
         for name in given.pairs.removeprefix("pair:").split(","):
             texts += Path(name).read_text("utf-8").split("\n")[:-1]
-        made = new_translator(given.init, texts, vocabulary=0, attention="sdpa", seed=0)
+        made = new_model(given.init, "translation", texts, vocabulary=0, attention="sdpa", seed=0)
         save_model(made.model, made.tokenizer, Path(folder) / "model")
         case = Case(
             model=Path(folder) / "model",

@@ -13,18 +13,15 @@ import numpy as np
 from corpusfit.embed.sentence_folders import Pooling
 from corpusfit.training.batches import ChunkTokens
 from corpusfit.training.checkpoints import Checkpoints
-from corpusfit.training.chunks import cut_chunks, whole_pairs
-from corpusfit.training.heldout import Heldout
-from corpusfit.training.heldout_bleu import HeldoutBleu
+from corpusfit.training.heldout import Heldout, HeldoutBleu
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.passes import PairPasses, Passes
 from corpusfit.training.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
 from corpusfit.training.prediction import Predictor
-from corpusfit.training.processes import start_accelerator
 from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.tokens import PairTokens, Part, Tokens, write_part
-from corpusfit.training.trainer import TrainerCallback, Training
+from corpusfit.training.tokens import PairTokens, Part, Tokens, cut_chunks, whole_pairs, write_part
+from corpusfit.training.trainer import TrainerCallback, Training, start_accelerator
 from corpusfit.training.translators import special_tokens_of_translator
 
 VOCABULARY, LENGTH = 40, 32

@@ -75,7 +75,7 @@ def _file_name(box: Box, text: str) -> None:
     _select(box, "--target", name)
     figures = ["--figures", box.out / "figures"] if "<" in text else []
     _look(box, f"{name}:0", *figures)
-    from corpusfit.training.cards import write_selection_card
+    from corpusfit.selection.publishing import write_selection_card
 
     if (box.out / "run/manifest.json").exists():
         write_selection_card(
@@ -170,7 +170,7 @@ def _model_name(box: Box, text: str) -> None:
     box.corpusfit("adapt", "--model", folder, *own, box.out / "model")
     manifest = box.out / "model/manifest.json"
     if manifest.exists():
-        from corpusfit.training.cards import write_model_card
+        from corpusfit.selection.publishing import write_model_card
 
         write_model_card(box.out / "model", json.loads(manifest.read_bytes()))
         box.corpusfit("report", box.out / "model")
@@ -326,7 +326,7 @@ def _manifest(box: Box, text: str) -> None:
 
 
 def _cards(box: Box, manifest: dict[str, Any]) -> None:
-    from corpusfit.training import cards
+    from corpusfit.selection import publishing as cards
 
     (box.out / "run/README.md").unlink(missing_ok=True)
     if manifest["command"] == "select":

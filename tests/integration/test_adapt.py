@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
     UsageError,
 )
 from corpusfit.training.objectives import MaskedLM
-from corpusfit.training.tokenise_job import TokeniseSelected, TokeniseShard
+from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]

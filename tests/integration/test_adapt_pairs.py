@@ -18,9 +18,9 @@ import corpusfit
 from corpusfit import api
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.decode_plan import DecodePlan
-from corpusfit.training.scratch_translator import new_translator
-from corpusfit.training.translating import translate
+from corpusfit.training.decoding import translate
+from corpusfit.training.plan import DecodePlan
+from corpusfit.training.scratch import new_model
 from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -269,7 +269,7 @@ def test_one_step_makes_an_untrained_model_with_a_vocabulary_of_all_texts(adapt,
     merges = json.loads(found.backend_tokenizer.to_str())["model"]["merges"]
     assert merges == json.loads(reference._tokenizer.to_str())["model"]["merges"]
 
-    drawn = new_translator("tiny", lines, vocabulary=400, attention="sdpa", seed=0).model
+    drawn = new_model("tiny", "translation", lines, vocabulary=400, attention="sdpa", seed=0).model
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(run.path)
     assert model.state_dict().keys() == drawn.state_dict().keys()
     for name, weight in drawn.state_dict().items():

@@ -14,8 +14,7 @@ from corpusfit import api
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text import find
-from corpusfit.training.inputs import TrainingInputs
-from corpusfit.training.tokenizer_sample import sample_texts
+from corpusfit.training.inputs import TrainingInputs, sample_texts
 
 SETTINGS = ["train.device=cpu", "train.precision=fp32"]
 

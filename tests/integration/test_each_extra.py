@@ -108,7 +108,6 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("minilm",), "tokenizers --tokenizer minilm --specific target.jsonl --general pile"),
     (("report",), "report words"),
     (("hub",), "push words me/words"),
-    (("hub",), f"{SELECT} pushed --push-to-hub me/words"),
     ((), "demo"),
 ]
 ELSEWHERE = ("hub", "ray", "demo")

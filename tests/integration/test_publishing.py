@@ -11,7 +11,7 @@ import corpusfit
 from corpusfit.core.errors import StorageError, UsageError
 from corpusfit.core.escaping import harmless
 from corpusfit.core.manifest import Finished
-from corpusfit.training import cards
+from corpusfit.selection import publishing as cards
 from corpusfit.training.adapting import Adapted
 
 pytest.importorskip("huggingface_hub")
@@ -68,38 +68,6 @@ def test_a_selections_card_says_which_held_out_texts_are_in_it(run, hub, cli, tm
     assert hub["me/again"]["files"]["README.md"].decode() == card
     run.push_to_hub("me/chosen")
     assert "were not compared" in hub["me/chosen"]["files"]["README.md"].decode()
-
-
-def test_a_command_pushes_what_it_made(run, hub, cli, tmp_path):
-    again = "choose", run.path, "--fraction", "0.5", "--out", tmp_path / "half", "--no-report"
-    cli(*again, "--push-to-hub", "me/half")
-    made = hub["me/half"]
-    assert (made["kind"], made["private"]) == ("dataset", True)
-    assert made["files"]["README.md"] == (tmp_path / "half/README.md").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("command", "out", "name", "token"),
-    [
-        (("select", "--target", "t.txt", "--corpus", "c.txt"), "out", "me/x", None),
-        (("adapt", "--model", "m", "--data", "d.txt"), "out", "me/x", "hf_other"),
-        (("adapt", "--model", "m", "--data", "d.txt"), "out", "a/b/c", "hf_mine"),
-        (("select", "--target", "t.txt", "--corpus", "c.txt"), "memory://out", "me/x", "hf_mine"),
-        (("choose", "scored"), "out", "me/x", None),
-    ],
-)
-def test_what_cannot_be_pushed_is_not_begun(
-    hub, cli, tmp_path, monkeypatch, command, out, name, token
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.delenv("HF_TOKEN")
-    if token:
-        monkeypatch.setenv("HF_TOKEN", token)
-    done = cli(*command, "--out", out, "--push-to-hub", name)
-    assert done.code in (1, 2)
-    assert ("--out" if "://" in out else "--push-to-hub") in done.err
-    assert hub == {}
 
 
 def test_without_a_login_the_cure_is_to_log_in(run, hub, tmp_path, monkeypatch):
@@ -209,6 +177,8 @@ def evaluation(model: Path) -> Finished:
 
 def test_a_model_has_its_verdict_and_what_was_left_out_in_its_card(tmp_path, hub):
     guard = {"texts": 546, "data": {"texts": 900, "holders": 3, "held": 2}}
+    from huggingface_hub import ModelCard
+
     adapted = model(tmp_path, guard=guard)
 
     adapted.push_to_hub("me/adapted", public=True, evaluations=[evaluation(tmp_path)])
@@ -220,6 +190,8 @@ def test_a_model_has_its_verdict_and_what_was_left_out_in_its_card(tmp_path, hub
     assert (
         "| all | 62.5 | 50.0 | +12.5 (+1.0 to +20.0) | better by 12.5 points (p = 0.010) |" in card
     )
+    (result,) = ModelCard(card).data.eval_results  # as the hub reads its header
+    assert (result.dataset_name, result.metric_value) == ("chemprot", 0.625)
     assert "3 training texts" in card
     assert "| task | 3.000 | 2.500 |" in card
     assert "/home/me" not in card

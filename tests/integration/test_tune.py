@@ -16,7 +16,7 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, TrainingError, UsageError
 from corpusfit.evaluation.contamination.filter import find_contaminated
 from corpusfit.training import adapting
-from corpusfit.training.training_phases import PhaseRunner
+from corpusfit.training.phases import PhaseRunner
 from corpusfit.tuning import search
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")

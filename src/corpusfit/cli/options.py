@@ -218,19 +218,6 @@ DryRun = Annotated[
     bool,
     flag("--dry-run", "Print what would be read and the expected time and space; write nothing"),
 ]
-PushToHub = Annotated[
-    str | None,
-    option(
-        "OWNER/NAME",
-        "Publish the result on the Hugging Face hub, as `corpusfit push` does; the login is "
-        "checked first (default: none)",
-        heading=RUN,
-    ),
-]
-Public = Annotated[
-    bool,
-    flag("--public", "Everybody can see what is published on the hub, not only its owner"),
-]
 NoReport = Annotated[
     bool,
     flag("--no-report", "Do not write report.html; `corpusfit report` can write one later"),

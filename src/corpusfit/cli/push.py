@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,11 +11,8 @@ from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say
 from corpusfit.core.errors import bad_setting
+from corpusfit.selection import publishing
 from corpusfit.text import context
-from corpusfit.training import publishing
-
-if TYPE_CHECKING:
-    from corpusfit.core.manifest import Finished
 
 
 def push(
@@ -43,7 +40,10 @@ def push(
     task_field: Annotated[
         str, o.option("NAME", "Text field of the files of --task (default: text)")
     ] = "",
-    public: o.Public = False,
+    public: Annotated[
+        bool,
+        o.flag("--public", "Everybody can see what is published on the hub, not only its owner"),
+    ] = False,
     json: o.Json = False,
 ) -> None:
     """Publish a selection or a model on the Hugging Face hub.
@@ -66,9 +66,3 @@ def push(
         compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
     url = publishing.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)
-
-
-def push_finished(run: Finished, name: str | None, *, public: bool) -> None:
-    """Publish what another command has made, for its --push-to-hub."""
-    if name is not None:
-        say(f"Published: {publishing.push_to_hub(run, name, public=public)}")

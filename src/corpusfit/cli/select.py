@@ -8,12 +8,10 @@ from corpusfit import api
 from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.push import push_finished
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
 from corpusfit.text import context
-from corpusfit.training import publishing
 
 
 @o.offers(SELECT, "cut.gamma=5")
@@ -29,8 +27,6 @@ def select(
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
-    push_to_hub: o.PushToHub = None,
-    public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Find the part of a corpus that is like your task.
@@ -43,7 +39,6 @@ def select(
     """
     request: dict[str, Any] = {"target": target, "corpus": corpus}
     request["plan"] = api.build_plan(**words)
-    publishing.require_hub(push_to_hub, out)
     request["machine"] = context.Machine(engine, workers, cache, Bar())
     if dry_run:
         answer(json, api.estimate(**request), show_estimate)
@@ -52,4 +47,3 @@ def select(
     answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)
-    push_finished(run, push_to_hub, public=public)

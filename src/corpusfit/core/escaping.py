@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -17,6 +18,20 @@ def harmless(text: str) -> str:
     Reference: Boucher and Anderson (2021), Trojan Source; Unicode Standard Annex 9; ECMA-48.
     """
     return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+_MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters with a meaning in Markdown; a `_` within a word has none."""
+
+
+def in_markdown(text: str) -> str:
+    """Any text as one line of Markdown that shows it and does nothing else."""
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
+
+
+def one_line(text: str) -> str:
+    """Any text as one line, with `harmless` characters."""
+    return harmless(" ".join(text.split()))
 
 
 def in_sheet(value: Any) -> Any:

@@ -24,8 +24,7 @@ from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.vocabulary import TaskVocabulary
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
-from corpusfit.training.failures import naming_memory_errors
-from corpusfit.training.memory import kept_memory
+from corpusfit.training.memory import kept_memory, naming_memory_errors
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, rate_at
 

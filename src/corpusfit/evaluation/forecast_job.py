@@ -12,7 +12,7 @@ from corpusfit.core.engine import Job
 from corpusfit.core.types import text_array
 from corpusfit.evaluation.forecast import Counts, TaskNgrams, layers
 from corpusfit.selection.fit import Sample
-from corpusfit.training.tokenise_job import read_selected
+from corpusfit.training.tokenising import read_selected
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from corpusfit.evaluation.predictors import GainPredictors, describe
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, RunContext
-from corpusfit.training.chunks import cut_chunks, split_heldout
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.heldout import Heldout
 from corpusfit.training.inputs import TrainingInputs, find_training_inputs
@@ -44,6 +43,7 @@ from corpusfit.training.prediction import Predictor
 from corpusfit.training.presets import length_of
 from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.tokenising import Tokenising
+from corpusfit.training.tokens import cut_chunks, split_heldout
 
 
 @dataclass(frozen=True)

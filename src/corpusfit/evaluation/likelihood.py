@@ -24,11 +24,10 @@ from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
-from corpusfit.training.crossentropy import cross_entropies
-from corpusfit.training.failures import naming_memory_errors
+from corpusfit.training.memory import naming_memory_errors
 from corpusfit.training.models import MODEL, missing_weights, reads_ahead
 from corpusfit.training.objectives import Network
-from corpusfit.training.prediction import Predictor
+from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
 _SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")

@@ -23,8 +23,7 @@ from corpusfit.core.plan import (
 from corpusfit.core.settings import SEED, Group, Settings, one_of
 from corpusfit.evaluation.likelihood_plan import LikelihoodPlan
 from corpusfit.evaluation.registry import load, metrics, names
-from corpusfit.training.decode_plan import DecodePlan
-from corpusfit.training.plan import ADAPTERS, Clip, Precision, WeightDecay
+from corpusfit.training.plan import ADAPTERS, Clip, DecodePlan, Precision, WeightDecay
 
 KINDS = names()
 AUGMENTS = ("tfidf", "backtranslate")

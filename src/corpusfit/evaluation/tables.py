@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv as formats
 import dataclasses
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from corpusfit.core.escaping import harmless, in_sheet
+from corpusfit.core.escaping import in_markdown, in_sheet, one_line
 
 POINTS = "points"
 """The unit of most scores: hundredths."""
@@ -206,15 +205,6 @@ def _in_csv(entry: Cell) -> list[Any]:
     return [round(100 * entry.mean, 6), sd, entry.mark]
 
 
-_MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters with a meaning in Markdown; a `_` within a word has none."""
-
-
-def in_markdown(text: str) -> str:
-    """Any text as one line of Markdown that shows it and does nothing else."""
-    return _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
-
-
 def _in_markdown(entry: Cell) -> str:
     if not isinstance(entry, Score):
         return in_markdown(_plain(entry))
@@ -240,14 +230,10 @@ _LATEX = {
 
 def _in_latex(entry: Cell) -> str:
     if not isinstance(entry, Score):
-        text = "--" if entry is None else _one_line(_plain(entry))
+        text = "--" if entry is None else one_line(_plain(entry))
         return "".join(_LATEX.get(sign, sign) for sign in text)
     mean = _points(entry.mean)
     shown = rf"\mathbf{{{mean}}}" if entry.best else mean
     below = "" if entry.sd is None else f"_{{{_points(entry.sd)}}}"
     above = {"": "", "*": "^{*}", "†": r"^{\dagger}"}[entry.mark]
     return f"${shown}{below}{above}$"
-
-
-def _one_line(text: str) -> str:
-    return harmless(" ".join(text.split()))

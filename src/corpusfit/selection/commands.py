@@ -37,6 +37,7 @@ from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.language_check import choose_side, warn_language_mismatch
 from corpusfit.selection.parallel_files import whole_lines, write_aligned
+from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import background_texts, check_shares, target_texts
@@ -46,7 +47,6 @@ from corpusfit.selection.writing import choose_segments, count_rows, reaching, w
 from corpusfit.text.context import HERE, Machine, Run, RunContext
 from corpusfit.text.pair_languages import check_sources
 from corpusfit.text.reproduce import absolute, command_words
-from corpusfit.training.cards import write_selection_card
 
 
 def select(

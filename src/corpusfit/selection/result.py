@@ -15,9 +15,8 @@ from corpusfit.core.manifest import Finished
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.publishing import push_to_hub
 from corpusfit.selection.write_job import read_selected
-from corpusfit.training.cards import Compared
-from corpusfit.training.publishing import push_to_hub
 
 _SHOWN = 12
 """Most sources in a notebook."""
@@ -82,9 +81,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             import datasets
         return datasets.Dataset(self.to_arrow())
 
-    def push_to_hub(
-        self, name: str, *, public: bool = False, compared: Compared | None = None
-    ) -> str:
+    def push_to_hub(self, name: str, *, public: bool = False, compared: Any = None) -> str:
         """Publish the selected text as a dataset, as `publishing.push_to_hub`.
 
         `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.

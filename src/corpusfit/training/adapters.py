@@ -1,9 +1,12 @@
-"""Add adapters (Pfeiffer, LoRA) to a frozen model; save and open them."""
+"""Adapters (Pfeiffer, LoRA) on a frozen model: add, save and open them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +16,6 @@ from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, loading, quiet
-from corpusfit.training import lora, pfeiffer
 from corpusfit.training.checkpoints import save_weights
 from corpusfit.training.models import fingerprint, save_model
 from corpusfit.training.plan import AdapterPlan
@@ -21,37 +23,36 @@ from corpusfit.training.plan import AdapterPlan
 if TYPE_CHECKING:
     import torch
 
-
 WEIGHTS = {"pfeiffer": "adapter.safetensors", "lora": "adapter_model.safetensors"}
 """Weights file of each kind of adapter; LoRA uses peft's file name."""
 
 
+MARK = "pfeiffer"
+"""Name of the bottleneck inside the norm or matrix that it is attached to."""
+
+_PEFT_NAME = "default"  # peft's name for an unnamed adapter
+_TOKENS = 4  # of the texts on which a layer's calls are observed
+_SPREAD = 0.02  # standard deviation of a new bottleneck's weights
+
+
 class Base(NamedTuple):
-    """The model that an adapter was trained on.
+    """The model that an adapter was trained on."""
 
-    Attributes:
-        name: its folder or hub id.
-        fingerprint: `models.fingerprint` of its folder.
-    """
-
-    name: str
-    fingerprint: str
+    name: str  # its folder or hub id
+    fingerprint: str  # `models.fingerprint` of its folder
 
 
 def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
-    """Add a new adapter to a model and freeze all other weights, head and embeddings included.
-
-    The adapter goes into `model.base_model` and its weights are named from there, so that it opens
-    under any head.
-
-    Reference: mDAPT, section 3.3 and appendix D; Hu et al. (2021), LoRA.
-    """
+    """Add a new adapter to a model and freeze all other weights, head and embeddings included."""
+    # The adapter goes into `model.base_model` and its weights are named from there, so that
+    # it opens under any head.
+    # Reference: mDAPT, section 3.3 and appendix D; Hu et al. (2021), LoRA.
     model.requires_grad_(False)
     base = model.base_model
     if plan.kind == "pfeiffer":
-        pfeiffer.insert(base, plan.reduction, seed)
+        insert_pfeiffer(base, plan.reduction, seed)
     else:
-        lora.insert(base, plan.rank, plan.alpha, lora.linear(base), seed)
+        insert_lora(base, plan.rank, plan.alpha, linear_layers(base), seed)
 
 
 def require_adaptable(model: Any, plan: AdapterPlan) -> None:
@@ -60,11 +61,11 @@ def require_adaptable(model: Any, plan: AdapterPlan) -> None:
 
     base = model.base_model
     if plan.kind == "pfeiffer":
-        pfeiffer.spots(base)
+        spots(base)
         return
     with seeded(0), quiet(), torch.device("meta"):  # a model without weights
         outline = type(base)(base.config)
-    lora.insert(outline, plan.rank, plan.alpha, lora.linear(outline), 0)
+    insert_lora(outline, plan.rank, plan.alpha, linear_layers(outline), 0)
 
 
 def trainable_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
@@ -73,32 +74,28 @@ def trainable_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
 
 
 def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, folder: Path) -> None:
-    """Write an adapter, without its base model or merged with it (`plan.save`).
-
-    `apart`: `adapter.json` (kind, sizes, name and fingerprint of the base model) and
-    `adapter.safetensors`; for LoRA peft's `adapter_config.json` and `adapter_model.safetensors`.
-    `merged`: a model folder. LoRA is added to the model's matrices. A Pfeiffer adapter cannot be
-    (it has a ReLU), so the folder holds the base model and the adapter's files, and transformers
-    alone opens the base model without the adapter.
-    """
+    """Write an adapter, without its base model or merged with it (`plan.save`)."""
+    # Merged, LoRA is added to the model's matrices. A Pfeiffer adapter cannot be (it has a ReLU),
+    # so the folder holds the base model beside the adapter's files, and transformers alone opens
+    # the base model without the adapter.
     if plan.kind == "lora" and plan.save == "merged":
-        save_model(model, tokenizer, folder, lora.merged_state(model))
+        save_model(model, tokenizer, folder, merged_state(model))
         return
     at = user_path(base.name)
     name = str(at.resolve()) if at.is_dir() else base.name
     note: dict[str, Any] = {"kind": plan.kind, "base": base._replace(name=name)._asdict()}
     if plan.kind == "pfeiffer":
         note["reduction"] = plan.reduction
-        tensors = pfeiffer.weights(model)
+        tensors = pfeiffer_weights(model)
     else:
-        note |= {"rank": plan.rank, "alpha": plan.alpha, "prefix": lora.prefix(model)}
-        tensors = lora.weights(model, note["prefix"])
-        settings = lora.config(model, plan.rank, plan.alpha, name)
+        note |= {"rank": plan.rank, "alpha": plan.alpha, "prefix": lora_prefix(model)}
+        tensors = lora_weights(model, note["prefix"])
+        settings = lora_config(model, plan.rank, plan.alpha, name)
         write_bytes(folder / "adapter_config.json", settings)
     save_weights(folder / WEIGHTS[plan.kind], {n: p.detach() for n, p in tensors.items()})
     write_bytes(folder / ADAPTER, json.dumps(note, indent=2, sort_keys=True).encode())
     if plan.save == "merged":
-        save_model(model, tokenizer, folder, pfeiffer.state_without_adapter(model))
+        save_model(model, tokenizer, folder, state_without_adapter(model))
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:
@@ -107,25 +104,57 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
     try:
         import torch
         import transformers  # noqa: F401
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
     place, dtype = model_under(folder), torch.float32
     with loading(f"The model in {place}"):  # safetensors only, no code from the model's folder
         model = auto_class.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
-    if note is not None:
-        _fill(model, note, folder / WEIGHTS[note["kind"]])
+    if note is None:
+        return model
+    path = folder / WEIGHTS[note["kind"]]
+    try:
+        stored = load_file(path)
+    except (SafetensorError, OSError) as e:
+        raise_machine_fault(e)
+        raise ModelError(f"{path} cannot be read: {e}.") from e
+    model.base_model.requires_grad_(False)
+    if note["kind"] == "pfeiffer":
+        insert_pfeiffer(model.base_model, note["reduction"], 0)
+        weights = pfeiffer_weights(model)
+    else:
+        end = ".lora_A.weight"
+        names = {n.removeprefix(note["prefix"]).removesuffix(end) for n in stored if end in n}
+        insert_lora(model.base_model, note["rank"], note["alpha"], names, 0)
+        weights = lora_weights(model, note["prefix"])
+    if any(name not in stored or stored[name].shape != p.shape for name, p in weights.items()):
+        raise ModelError(f"{path} does not match {folder / ADAPTER}. Adapt the model again.")
+    with torch.no_grad():
+        for name, parameter in weights.items():
+            parameter.copy_(stored[name])
     return model
 
 
 def model_under(folder: Path) -> Path:
-    """The folder with the base model and the tokenizer of an adapter's folder.
-
-    Returns `folder` itself if it holds a whole model. Raises as `open_adapted` does.
-    """
+    """The folder with the base model and the tokenizer: an adapter's base, or `folder` itself."""
     note = _note(folder)
     if note is None or (folder / "config.json").is_file():
         return folder
-    return _base(folder, Base(**note["base"]))
+    base = Base(**note["base"])
+    setting = Setting(
+        flag=f"The base model of the adapter in {folder}",
+        allowed="a model folder or a Hugging Face hub id",
+        otherwise="adapt another model",
+        extra="train",
+    )
+    path = transformer_folder(find(base.name, refresh=False, setting=setting), setting)
+    if fingerprint(path) != base.fingerprint:
+        raise ModelError(
+            f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "
+            "that model's files, or adapt the model again."
+        )
+    return path
 
 
 def adapter_plan(folder: Path) -> AdapterPlan | None:
@@ -166,44 +195,285 @@ def _note(folder: Path) -> dict[str, Any] | None:
     return dict(note)
 
 
-def _base(folder: Path, base: Base) -> Path:
-    """The folder of an adapter's base model, checked by its fingerprint."""
-    setting = Setting(
-        flag=f"The base model of the adapter in {folder}",
-        allowed="a model folder or a Hugging Face hub id",
-        otherwise="adapt another model",
-        extra="train",
-    )
-    place = transformer_folder(find(base.name, refresh=False, setting=setting), setting)
-    if fingerprint(place) != base.fingerprint:
-        raise ModelError(
-            f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "
-            "that model's files, or adapt the model again."
-        )
-    return place
+def linear_layers(base: Any) -> list[str]:
+    """Names of a transformer's linear layers, including those with an adapter."""
+    from torch import nn
+    from transformers.pytorch_utils import Conv1D
+
+    kinds = (nn.Linear, Conv1D)
+    named = {name: module for name, module in base.named_modules() if "lora_" not in name}
+    return [
+        name
+        for name, module in named.items()
+        if not name.endswith(".base_layer")
+        and isinstance(getattr(module, "base_layer", module), kinds)
+    ]
 
 
-def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+def insert_lora(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) -> None:
+    """Add matrices A and B to linear layers; B starts at zero, so outputs do not change."""
+    # Expert matrices (mixture of experts) are not linear layers and get none.
+    # Reference: Hu et al. (2021), LoRA, section 4.1.
     try:
-        found = load_file(path)
-    except (SafetensorError, OSError) as e:
-        raise_machine_fault(e)
-        raise ModelError(f"{path} cannot be read: {e}.") from e
-    model.base_model.requires_grad_(False)
-    if note["kind"] == "pfeiffer":
-        pfeiffer.insert(model.base_model, note["reduction"], 0)
-        places = pfeiffer.weights(model)
-    else:
-        end = ".lora_A.weight"
-        names = {n.removeprefix(note["prefix"]).removesuffix(end) for n in found if end in n}
-        lora.insert(model.base_model, note["rank"], note["alpha"], names, 0)
-        places = lora.weights(model, note["prefix"])
-    if any(name not in found or found[name].shape != p.shape for name, p in places.items()):
-        raise ModelError(f"{path} does not match {path.parent / ADAPTER}. Adapt the model again.")
-    with torch.no_grad():
-        for name, parameter in places.items():
-            parameter.copy_(found[name])
+        from peft import inject_adapter_in_model
+        from peft.tuners.lora import LoraLayer
+    except ImportError as e:
+        raise MissingDependencyError("<.adapter=lora>", "train") from e
+    layers = set(linear_layers(base)) & set(names)
+    why = "it has no linear layers to adapt"
+    try:
+        with seeded(seed), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of names; they are checked below
+            if layers:
+                inject_adapter_in_model(_config(base, rank, alpha, layers), base)
+                why = "peft adapts other layers than named"
+    except ValueError as e:
+        why = str(e).rstrip(".")
+    adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+    if not layers or adapted != layers:
+        raise ModelError(
+            f"<.adapter> must be left out for this model; got 'lora', and {type(base).__name__} "
+            f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
+        )
+
+
+def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: Any) -> Any:
+    from peft import LoraConfig
+    from torch import nn
+
+    modules = [base.get_submodule(name) for name in names]
+    plain = [isinstance(getattr(m, "base_layer", m), nn.Linear) for m in modules]
+    # the names with any prefix and any layer number, as a regular expression: peft would shorten a
+    # list of names to suffixes, which match more layers in a model with a head
+    kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        target_modules=rf"(.*\.)?({'|'.join(kinds)})",
+        fan_in_fan_out=not all(plain),  # GPT-2's matrices are transposed
+        **more,
+    )
+
+
+def lora_prefix(model: Any) -> str:
+    """Prefix of weight names in peft's files, before the names inside `model.base_model`."""
+    # The file of a masked model is for `AutoModel`, where fine-tuning starts; that of a
+    # causal model is for `AutoModelForCausalLM`, as inference servers read it.
+    inner = f"{model.base_model_prefix}." if _is_causal(model) else ""
+    return f"base_model.model.{inner}"
+
+
+def _is_causal(model: Any) -> bool:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model.config.model_type)
+    return bool(type(model).__name__ == causal)
+
+
+def lora_config(model: Any, rank: int, alpha: int, name: str) -> bytes:
+    """The contents of peft's `adapter_config.json`."""
+    base = model.base_model
+    task = "CAUSAL_LM" if _is_causal(model) else "FEATURE_EXTRACTION"
+    settings = _config(
+        base,
+        rank,
+        alpha,
+        linear_layers(base),
+        task_type=task,
+        base_model_name_or_path=name,
+        inference_mode=True,
+    )
+    return json.dumps(settings.to_dict(), default=sorted, indent=2, sort_keys=True).encode()
+
+
+def lora_weights(model: Any, before: str) -> dict[str, torch.nn.Parameter]:
+    """A and B of every layer by their names in peft's file, which start with `before`."""
+    end = f".{_PEFT_NAME}.weight"
+    return {
+        f"{before}{name.removesuffix(end)}.weight": parameter
+        for name, parameter in model.base_model.named_parameters()
+        if ".lora_" in name
+    }
+
+
+def merged_state(model: Any) -> dict[str, torch.Tensor]:
+    """The model's `state_dict` with the adapter merged in; the model is not changed."""
+    from peft.tuners.lora import LoraLayer
+
+    state = {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in model.state_dict().items()
+        if ".lora_" not in name
+    }
+    for name, module in model.named_modules():
+        if isinstance(module, LoraLayer):
+            delta = module.get_delta_weight(_PEFT_NAME).detach()
+            state[f"{name}.weight"] = module.get_base_layer().weight.detach() + delta
+    return state
+
+
+class _Call(NamedTuple):
+    """The observed call of a module that has a weight and no submodules."""
+
+    name: str  # name inside the layer
+    weight: torch.Tensor  # the module's weight
+    inside: int  # input width
+    outside: int  # output width
+    mixed: bool  # its output for other tokens depends on the first token
+
+
+def insert_pfeiffer(base: Any, reduction: int, seed: int) -> None:
+    """Add an adapter to every layer; outputs stay the same bits, because U starts at zero."""
+    # With r the output of the feed-forward block and h the norm of r plus the residual, r
+    # becomes r + U(ReLU(D(h))), before the same norm: the norm's input s becomes s +
+    # U(ReLU(D(norm(s)))), so the norm is computed twice. A pre-norm layer (GPT-2, Llama,
+    # ModernBERT) has no norm after the block: there h is r. Where the norm reads r without
+    # the residual (Gemma 2, OLMo 2), s is r. The block is found by observing the first
+    # layer's calls, so no list of architectures is needed; layers with experts, and layers
+    # whose block is ambiguous, are refused.
+    # Reference: mDAPT, section 3.3 and appendix D; Pfeiffer et al. (2020), MAD-X, section 3.
+    import torch
+    from torch import nn
+
+    generator = torch.Generator().manual_seed(seed)  # torch's global one is not used
+    width = int(base.config.hidden_size)
+    narrow = max(1, width // reduction)
+    for module, norm in spots(base):
+        down = nn.Linear(width, narrow, device="meta").to_empty(device="cpu")
+        up = nn.Linear(narrow, width, device="meta").to_empty(device="cpu")
+        nn.init.normal_(down.weight, std=_SPREAD, generator=generator)
+        for zero in (down.bias, up.weight, up.bias):
+            nn.init.zeros_(zero)
+        bottleneck = nn.Sequential(OrderedDict(down=down, relu=nn.ReLU(), up=up))
+        module.add_module(MARK, bottleneck.to(module.weight.device, module.weight.dtype))
+        if norm:
+            module.register_forward_pre_hook(_before_norm)
+        else:
+            module.register_forward_hook(_after_block)
+
+
+def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    # `forward` is called directly, so hooks do not run for h
+    return (args[0] + norm.pfeiffer(norm.forward(*args)), *args[1:])
+
+
+def _after_block(block: Any, args: tuple[Any, ...], out: Any) -> Any:
+    return out + block.pfeiffer(out)
+
+
+def pfeiffer_weights(model: Any) -> dict[str, torch.nn.Parameter]:
+    """The adapter's weights by their names inside `model.base_model`."""
+    return {n: p for n, p in model.base_model.named_parameters() if f".{MARK}." in n}
+
+
+def state_without_adapter(model: Any) -> dict[str, torch.Tensor]:
+    """The model's `state_dict` without the adapter."""
+    return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
+
+
+def spots(base: Any) -> list[tuple[Any, bool]]:
+    """The modules to attach adapters to, layer by layer, and whether each is a norm (`_spot`)."""
+    from torch import nn
+
+    seen = _calls(base)
+    for name, stack in base.named_modules():
+        if not isinstance(stack, nn.ModuleList) or not len(stack):
+            continue
+        first = stack[0]
+        calls = [
+            call._replace(name=call.name.removeprefix(f"{name}.0."))
+            for call in seen
+            if call.name.startswith(f"{name}.0.")
+        ]
+        spot = _spot(calls, first, int(base.config.hidden_size))
+        if spot is not None:
+            layers = [m for m in base.modules() if type(m) is type(first)]
+            modules = [dict(layer.named_modules()).get(spot[0]) for layer in layers]
+            if None not in modules and all(type(layer) is type(first) for layer in stack):
+                return [(module, spot[1]) for module in modules]
+    raise ModelError(
+        "<.adapter> must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
+        f"{type(base).__name__} cannot be found. Use <.adapter=lora>."
+    )
+
+
+def _spot(calls: list[_Call], layer: Any, width: int) -> tuple[str, bool] | None:
+    """Where an adapter is attached in a layer, from the order of calls."""
+    # It is the norm after the feed-forward block (true), or else the block's last matrix.
+    matrices = [i for i, call in enumerate(calls) if call.weight.dim() == 2]
+    if len(matrices) < 3 or not _is_block(calls, matrices, width):
+        return None
+    last = calls[matrices[-1]]
+    seen = {id(call.weight) for call in calls}
+    experts = any(p.dim() > 2 and id(p) not in seen for p in layer.parameters())
+    if experts or any(part.isdigit() for part in last.name.split(".")):
+        return None
+    for call in calls[matrices[-1] + 1 :]:
+        if call.weight.dim() == 1 and call.inside == call.outside == width:
+            return call.name, True
+    return last.name, False
+
+
+def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:
+    """Whether the last two matrices are a feed-forward block: up, then down."""
+    # In a first layer the attention's input does not depend on other tokens, its output does.
+    # The attention's own matrix follows, and the block comes after it or in parallel.
+    up, down = calls[matrices[-2]], calls[matrices[-1]]
+    mixed = [calls[i].mixed for i in matrices]
+    attends = any(mixed) and not all(mixed)
+    after = sum(mixed) >= 3 if down.mixed else not up.mixed
+    return attends and after and up.inside == width == down.outside < down.inside
+
+
+def _calls(base: Any) -> list[_Call]:
+    """Every module with its own weight, in the order of its first call."""
+    # The model reads four random vectors twice; the first vector differs the second time.
+    # Vectors are used because padding ids would shift RoBERTa's positions.
+    import torch
+
+    table = base.get_input_embeddings().weight
+    shape, generator = (2, _TOKENS, table.shape[1]), torch.Generator().manual_seed(0)
+    one, other = torch.randn(shape, generator=generator).to(table.device, table.dtype)
+    other[1:] = one[1:]
+    was = base.training
+    base.eval()
+    try:
+        before, after = _outputs(base, one), _outputs(base, other)
+    except Exception:  # models without `inputs_embeds` raise many kinds of exceptions
+        return []
+    finally:
+        base.train(was)
+    return [
+        _Call(name, weight, inside, out.shape[1], not torch.equal(out, after[name][2]))
+        for name, (weight, inside, out) in before.items()
+        if name in after
+    ]
+
+
+def _outputs(base: Any, states: torch.Tensor) -> dict[str, tuple[Any, int, torch.Tensor]]:
+    """By module name: its weight, its input width, and its output for all tokens but the first."""
+    import torch
+
+    seen: dict[str, tuple[Any, int, torch.Tensor]] = {}
+
+    def recorder(name: str, weight: torch.Tensor) -> Any:
+        def hook(module: Any, args: Any, kwargs: Any, out: Any) -> None:
+            read = next((a for a in (*args, *kwargs.values()) if torch.is_tensor(a)), None)
+            if read is not None and read.is_floating_point() and torch.is_tensor(out):
+                seen.setdefault(name, (weight, read.shape[-1], out.flatten(0, -2)[1:].clone()))
+
+        return hook
+
+    hooks = []
+    for name, module in base.named_modules():
+        weight = getattr(module, "weight", None)
+        if torch.is_tensor(weight) and not any(module.children()):
+            hooks.append(module.register_forward_hook(recorder(name, weight), with_kwargs=True))
+    try:
+        with torch.no_grad():
+            mask = torch.ones(1, _TOKENS, dtype=torch.long, device=states.device)
+            base(inputs_embeds=states[None], attention_mask=mask)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen

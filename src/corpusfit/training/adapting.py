@@ -22,41 +22,33 @@ from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.contamination.filter import find_contaminated
 from corpusfit.evaluation.contamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
 from corpusfit.text.context import HERE, Machine
 from corpusfit.text.reproduce import absolute, command_words, named_model
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
-from corpusfit.training.cards import SELECTED, write_model_card
-from corpusfit.training.failures import require_batch
+from corpusfit.training.data import require_enough, require_suitable, sharpness, training_text
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
+    check_marks,
+    choose_side,
     find_training_inputs,
     require_own_text,
-    require_task,
+    require_pairs,
+    sample_pairs,
+    sample_texts,
+    tags_of,
     with_task_phase,
 )
-from corpusfit.training.models import LoadedModel, open_model
-from corpusfit.training.new_words import add_words, find_new_words
+from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
 from corpusfit.training.objectives import Objective, objective
-from corpusfit.training.pair_data import check_marks, choose_side, require_pairs, tags_of
+from corpusfit.training.phases import ROLES, PhaseRunner, Ready
 from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TASK, TRANSLATION, AdaptPlan
 from corpusfit.training.presets import TASK_PASSES, length_of, task_phase
-from corpusfit.training.processes import start_accelerator
-from corpusfit.training.publishing import push_to_hub
 from corpusfit.training.scratch import new_model
-from corpusfit.training.scratch_translator import new_translator
 from corpusfit.training.special_tokens import backend_tokenizer
-from corpusfit.training.tokenizer_sample import sample_pairs, sample_texts
-from corpusfit.training.trainer import TrainerCallback
-from corpusfit.training.training_data import (
-    require_enough,
-    require_suitable,
-    sharpness,
-    training_text,
-)
-from corpusfit.training.training_phases import PhaseRunner
-from corpusfit.training.training_setup import ROLES, Ready
+from corpusfit.training.trainer import TrainerCallback, require_batch, start_accelerator
 from corpusfit.training.translators import add_tags
 
 
@@ -90,14 +82,11 @@ def adapt(
     trial: TrainerCallback | None = None,
     then: Sequence[str] = (),
 ) -> Adapted:
-    """Continue a model's pre-training.
-
-    With several processes, the first one prepares the text, and each needs the text on its machine
-    or on shared storage.
-
-    Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
-    section 5, for both phases.
-    """
+    """Continue a model's pre-training."""
+    # With several processes, the first one prepares the text, and each needs the text on its
+    # machine or on shared storage.
+    # Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
+    # section 5, for both phases.
     began = time.perf_counter()
     plan = plan.check()
     require_extras("Adapting a model", "train", plan.model.name)
@@ -169,7 +158,6 @@ def _prepare(
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
-            require_task(texts)
             texts = with_task_phase(texts, then, context)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
@@ -183,7 +171,7 @@ def _prepare(
         require_suitable(plan, texts)
         tags = tags_of(texts) if plan.objective.tag_domains else []
         held = itertools.chain(*guarded.values())
-        opened = _ready(plan, base, texts, held, tags, hardware, machine)
+        opened = _opened(plan, base, texts, held, tags, hardware, machine.progress)
         if languages is not None:
             check_marks(opened.tokenizer, languages, machine.progress)
         identity = _identity(plan, texts, opened) | (
@@ -198,7 +186,7 @@ def _prepare(
             folder.free()  # in case a kill came between `finish` and `free`
             return done
         length = length_of(plan, opened.longest, hardware.device)
-        aim = objective(plan.objective, opened.special, length)
+        trained_with = objective(plan.objective, opened.special, length)
         if pairs:
             remove(folder.pair_tokenizer)
             opened.tokenizer.save_pretrained(folder.pair_tokenizer)
@@ -206,7 +194,7 @@ def _prepare(
             backend = backend_tokenizer(opened.tokenizer, opened.name)
             write_bytes(folder.tokenizer, backend.to_str().encode())
         end = opened.special.end if plan.objective.name == "causal" else None
-        room = room_of(length, aim)
+        longest = text_length(length, trained_with)
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
@@ -218,10 +206,10 @@ def _prepare(
                 then_task=plan.then_task.on,
                 pairs=pairs,
             )
-        text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
+        text = training_text(plan, texts, folder, longest, end, context, dropped=dropped)
         require_enough(plan, text)
         text.figures.update({"guard": counts} if guarded else {})
-    ready = Ready(plan, texts, opened, aim, text, length)
+    ready = Ready(plan, texts, opened, trained_with, text, length)
     if text.then is None:
         return ready
     own_plan = task_phase(plan, length)
@@ -264,7 +252,7 @@ def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None
         on_warn=on_warn,
     )
     length = length_of(plan, opened.longest, hardware.device)
-    room_of(length, objective(plan.objective, opened.special, length))
+    text_length(length, objective(plan.objective, opened.special, length))
     if plan.adapter.kind:
         require_adaptable(opened.model, plan.adapter)
     tokenizer = opened.tokenizer
@@ -278,60 +266,49 @@ def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None
     return opened
 
 
-def room_of(length: int, aim: Objective) -> int:
+def text_length(length: int, trained_with: Objective) -> int:
     """Tokens of a text in a sequence, without the special ones."""
-    if length <= aim.overhead():
-        cure = f"{aim.overhead()} of the tokens are special ones of this model."
-        raise bad_setting("<train.length>", f"{aim.overhead() + 1} or more", length, cure)
-    return length - aim.overhead()
+    if length <= trained_with.overhead():
+        cure = f"{trained_with.overhead()} of the tokens are special ones of this model."
+        raise bad_setting("<train.length>", f"{trained_with.overhead() + 1} or more", length, cure)
+    return length - trained_with.overhead()
 
 
-def _ready(
+def _opened(
     plan: AdaptPlan,
     base: LoadedModel | None,
     texts: TrainingInputs,
     guarded: Iterable[str],
     tags: Sequence[str],
     hardware: Hardware,
-    machine: Machine,
+    progress: Progress,
 ) -> LoadedModel:
-    sample = texts, plan.seed, guarded, plan.model.tokenizer_characters
-    if plan.model.init and plan.objective.name == TRANSLATION:
-        return new_translator(
+    """The untrained model, or the base with the tags and the words that join its vocabulary."""
+    sampled = texts, plan.seed, guarded, plan.model.tokenizer_characters
+    if base is None:
+        sample = sample_pairs if plan.objective.name == TRANSLATION else sample_texts
+        return new_model(
             plan.model.init,
-            sample_pairs(*sample),
+            plan.objective.name,
+            sample(*sampled),
             vocabulary=plan.model.vocabulary,
             tags=tags,
             dropout=plan.model.dropout,
             attention=hardware.attention,
             seed=plan.seed,
         )
-    if plan.model.init:
-        return new_model(
-            plan.model.init,
-            plan.objective.name,
-            sample_texts(*sample),
-            vocabulary=plan.model.vocabulary,
-            dropout=plan.model.dropout,
-            attention=hardware.attention,
-            seed=plan.seed,
-        )
-    assert base is not None  # noqa: S101
     add_tags(base, tags, plan.seed)
     if not plan.model.add_tokens:
         return base
-    new = find_new_words(sample_texts(*sample), base, plan.model.add_tokens)
-    machine.progress.note(
-        f"{len(new.words):,} words join the vocabulary{_some(new.words)}; the data's words take "
+    new = find_new_words(sample_texts(*sampled), base, plan.model.add_tokens)
+    examples = f", such as {', '.join(new.words[:3])}" if new.words else ""
+    progress.note(
+        f"{len(new.words):,} words join the vocabulary{examples}; the data's words take "
         f"{new.shorter:.1%} fewer tokens."
     )
     if new.passed:
-        machine.progress.note(
+        progress.note(
             f"{len(new.passed):,} frequent words cannot join it, as the tokenizer has them as "
             f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
         )
     return add_words(base, new, plan.objective.name)
-
-
-def _some(words: Sequence[str]) -> str:
-    return f", such as {', '.join(words[:3])}" if words else ""

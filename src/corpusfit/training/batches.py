@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.training.chunks import Chunks
 from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.tokens import Tokens
+from corpusfit.training.tokens import Chunks, Tokens
 
 if TYPE_CHECKING:
     import torch
@@ -24,19 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ChunkTokens:
-    """Chunks and the tokens of their texts.
+    """Chunks and the tokens of their texts."""
 
-    Attributes:
-        chunks: n chunks.
-        tokens: tokens of the training data, then of the replay text if any.
-        scale: float32 [n], factor of each chunk's loss.
-        frequency: float32 [n], as in `Passes`; not all 0.
-    """
-
-    chunks: Chunks
-    tokens: tuple[Tokens, ...]
-    scale: NDArray[np.float32]
-    frequency: NDArray[np.float32]
+    chunks: Chunks  # n chunks
+    tokens: tuple[Tokens, ...]  # tokens of the training data, then of the replay text if any
+    scale: NDArray[np.float32]  # [n], factor of each chunk's loss
+    frequency: NDArray[np.float32]  # [n], as in `Passes`; not all 0
 
     def ids(self, chunk: int) -> NDArray[Any]:
         """Token ids of a chunk, without special tokens."""
@@ -75,49 +67,32 @@ class ChunkTokens:
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """r rows of l tokens each.
+    """r rows of l tokens each."""
 
-    Attributes:
-        ids: int64 [r, l], token ids, padding at the end of rows.
-        chunk: int64 [r, l], number of the token's chunk within its row, -1 for padding.
-        scale: float32 [r, l], factor of the token's loss.
-        kind: int64 [r, l], token type: 1 in the second text of a pair.
-        follows: int64 [r], BERT's next-sentence label: 0 where the second text of a pair follows
-            the first, else 1; empty without pairs.
-    """
-
-    ids: NDArray[np.int64]
+    ids: NDArray[np.int64]  # [r, l], token ids, padding at the end of rows
+    # int64 [r, l], number of the token's chunk within its row, -1 for padding
     chunk: NDArray[np.int64]
-    scale: NDArray[np.float32]
-    kind: NDArray[np.int64]
+    scale: NDArray[np.float32]  # [r, l], factor of the token's loss
+    kind: NDArray[np.int64]  # [r, l], token type: 1 in the second text of a pair
+    # int64 [r], BERT's next-sentence label: 0 where the second text of a pair follows the
+    # first, else 1; empty without pairs
     follows: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """Rows that go through the model together, as tensors.
+    """Rows that go through the model together, as tensors."""
 
-    Attributes:
-        ids: int64 [r, l], input ids, masked by the objective.
-        chunk: int64 [r, l], as in `TokenRows`.
-        kind: int64 [r, l], as in `TokenRows`.
-        at: int64 [m], predicted positions in the flattened rows.
-        labels: int64 [m], the token to predict at each.
-        scale: float32 [m], factor of each token's loss.
-        follows: int64 [r], as in `TokenRows`.
-        row_scale: float32 [r], factor of each pair's loss.
-        decoder: int64 [r, t], input ids of a decoder, whose flattened rows `at` refers to; None
-            for a model without a separate encoder.
-    """
-
-    ids: torch.Tensor
-    chunk: torch.Tensor
-    kind: torch.Tensor
-    at: torch.Tensor
-    labels: torch.Tensor
-    scale: torch.Tensor
-    follows: torch.Tensor
-    row_scale: torch.Tensor
+    ids: torch.Tensor  # int64 [r, l], input ids, masked by the objective
+    chunk: torch.Tensor  # int64 [r, l], as in `TokenRows`
+    kind: torch.Tensor  # int64 [r, l], as in `TokenRows`
+    at: torch.Tensor  # int64 [m], predicted positions in the flattened rows
+    labels: torch.Tensor  # int64 [m], the token to predict at each
+    scale: torch.Tensor  # float32 [m], factor of each token's loss
+    follows: torch.Tensor  # int64 [r], as in `TokenRows`
+    row_scale: torch.Tensor  # float32 [r], factor of each pair's loss
+    # int64 [r, t], input ids of a decoder, whose flattened rows `at` refers to; None for a
+    # model without a separate encoder
     decoder: torch.Tensor | None = None
 
     @property
@@ -162,10 +137,8 @@ def _empty(rows: int, width: int, pad: int) -> TokenRows:
 def lay_out(
     chunk_tokens: ChunkTokens, rows: Sequence[NDArray[np.int64]], special: SpecialTokens, width: int
 ) -> TokenRows:
-    """Lay out rows of chunks, each chunk between the model's special tokens.
-
-    Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-    """
+    """Lay out rows of chunks, each chunk between the model's special tokens."""
+    # Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
     before, after = len(special.prefix), len(special.suffix)
     if not width:
         width = max(int((chunk_tokens.chunks.length[row] + before + after).sum()) for row in rows)
@@ -188,18 +161,15 @@ def lay_pairs(
     special: SpecialTokens,
     draws: NDArray[np.float64],
 ) -> TokenRows:
-    """Lay out pairs: the two halves of a chunk, or its first half and another chunk's second half.
-
-    In both cases the second text is as long as the shorter of the two chunks' second halves, so
-    that its length does not give the label away. The token of a one-token chunk is its second half.
-
-    A pair has the weight of its first text, and its second text is drawn as often as weight counts
-    it. So, but for draws of the first text itself, which are left out, the expected loss of a
-    chunk's tokens is in proportion to the chunk's weight in either half, and that of a pair of two
-    texts to the product of both weights.
-
-    Reference: Devlin et al. (2019), BERT, section 3.1; TADPOLE, equation 1.
-    """
+    """Lay out pairs: the halves of a chunk, or its first half and another's second half."""
+    # In both cases the second text is as long as the shorter of the two chunks' second
+    # halves, so that its length does not give the label away. The token of a one-token chunk
+    # is its second half.
+    # A pair has the weight of its first text, and its second text is drawn as often as weight
+    # counts it. So, but for draws of the first text itself, which are left out, the expected
+    # loss of a chunk's tokens is in proportion to the chunk's weight in either half, and that
+    # of a pair of two texts to the product of both weights.
+    # Reference: Devlin et al. (2019), BERT, section 3.1; TADPOLE, equation 1.
     specials = len(special.prefix) + 2 * len(special.suffix)
     width = max(int(chunk_tokens.chunks.length[row[0]]) for row in rows) + specials
     token_rows = _empty(len(rows), width, special.pad)

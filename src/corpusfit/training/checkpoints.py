@@ -15,24 +15,17 @@ from corpusfit.core.artifacts import listed, remove, write_bytes, writing
 if TYPE_CHECKING:
     import torch
 
-_NAME = re.compile(r"step-(\d+)")
+_STEP = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True)
 class State:
-    """Progress of a training.
+    """Progress of a training."""
 
-    Attributes:
-        step: number of updates done.
-        at: next pass over the data, and next row of that pass.
-        history: records of losses so far.
-        losses: losses of the steps since the last record, each an exact float32.
-    """
-
-    step: int
-    at: tuple[int, int]
-    history: list[dict[str, Any]]
-    losses: list[float]
+    step: int  # number of updates done
+    at: tuple[int, int]  # next pass over the data, and next row of that pass
+    history: list[dict[str, Any]]  # records of losses so far
+    losses: list[float]  # losses of the steps since the last record, each an exact float32
 
 
 @dataclass(frozen=True)
@@ -42,23 +35,17 @@ class Checkpoints:
     A checkpoint holds the trainable weights and AdamW's two moments of each, three times the size
     of the weights. Data order and random draws are functions of the seed and the step, so no state
     of either is stored.
-
-    Attributes:
-        folder: folder that only this process writes to.
-        keep: number of checkpoints to keep.
     """
 
-    folder: Path
-    keep: int
+    folder: Path  # folder that only this process writes to
+    keep: int  # number of checkpoints to keep
 
     def write(
         self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
     ) -> None:
-        """Write a checkpoint, then remove old, unfinished and newer checkpoints.
-
-        A newer checkpoint is always incomplete, otherwise training had resumed from it.
-        """
-        mark = self._state(state.step)
+        """Write a checkpoint, then remove old, unfinished and newer checkpoints."""
+        # A newer checkpoint is always incomplete, otherwise training had resumed from it.
+        mark = self._mark(state.step)
         files = {
             "weights.safetensors": {n: p.detach() for n, p in parameters.items()},
             "moments.safetensors": {
@@ -72,42 +59,44 @@ class Checkpoints:
         }
         write_bytes(mark, json.dumps({"digests": digests, **vars(state)}).encode())
         steps = self._steps()
-        kept = [s for s in steps if s <= state.step and self._state(s).is_file()][-self.keep :]
+        kept = [s for s in steps if s <= state.step and self._mark(s).is_file()][-self.keep :]
         for step in set(steps) - set(kept):
-            remove(self._state(step).parent)
+            remove(self._mark(step).parent)
 
     def newest(self, on_warn: Callable[[str], None]) -> tuple[State, Path] | None:
         """The newest complete checkpoint; warns about incomplete ones."""
-        faults, found = [], None
+        faults, newest = [], None
         for step in reversed(self._steps()):
-            here = self._state(step).parent
-            fault = _fault(here)
+            folder = self._mark(step).parent
+            fault = _fault(folder)
             if fault is None:
-                mark = json.loads(self._state(step).read_text("utf-8"))
+                mark = json.loads(self._mark(step).read_text("utf-8"))
                 at, losses = tuple(mark["at"]), mark["losses"]
-                found = State(mark["step"], at, mark["history"], losses), here
+                newest = State(mark["step"], at, mark["history"], losses), folder
                 break
-            faults.append(f"The checkpoint {here} is damaged ({fault})")
-        instead = f"resumes after step {found[0].step:,}" if found else "starts from the beginning"
+            faults.append(f"The checkpoint {folder} is damaged ({fault})")
+        instead = "starts from the beginning"
+        if newest:
+            instead = f"resumes after step {newest[0].step:,}"
         for fault in faults:
             on_warn(f"{fault}; training {instead}.")
-        return found
+        return newest
 
-    def _state(self, step: int) -> Path:
+    def _mark(self, step: int) -> Path:
         """The file of a checkpoint that is written last."""
         return self.folder / f"step-{step:08d}" / "state.json"
 
     def _steps(self) -> list[int]:
-        matches = map(_NAME.fullmatch, listed(self.folder))
-        return sorted(int(found[1]) for found in matches if found)
+        matches = map(_STEP.fullmatch, listed(self.folder))
+        return sorted(int(match[1]) for match in matches if match)
 
 
-def restore(here: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> None:
+def restore(folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> None:
     """Load weights and moments from a complete checkpoint."""
     from safetensors.torch import load_file
 
-    load_weights(here / "weights.safetensors", parameters)
-    moments = load_file(here / "moments.safetensors")
+    load_weights(folder / "weights.safetensors", parameters)
+    moments = load_file(folder / "moments.safetensors")
     for name, parameter in parameters.items():
         if f"{name}/step" in moments:  # missing where a weight has no gradient
             optimizer.state[parameter] = {
@@ -131,24 +120,24 @@ def load_weights(path: Path, parameters: Mapping[str, torch.nn.Parameter]) -> No
     import torch
     from safetensors.torch import load_file
 
-    found = load_file(path)
+    stored = load_file(path)
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(found[name])
+            parameter.copy_(stored[name])
 
 
-def _fault(here: Path) -> str | None:
+def _fault(folder: Path) -> str | None:
     """Why a checkpoint cannot be used; None if it can."""
     try:
-        digests = json.loads((here / "state.json").read_text("utf-8"))["digests"]
+        digests = json.loads((folder / "state.json").read_text("utf-8"))["digests"]
     except (OSError, ValueError, KeyError, TypeError):
         return "writing did not finish"
     for name, digest in digests.items():
         try:
-            with (here / name).open("rb") as f:
-                found = hashlib.file_digest(f, "sha256").hexdigest()
+            with (folder / name).open("rb") as f:
+                actual = hashlib.file_digest(f, "sha256").hexdigest()
         except OSError:
             return f"{name} is missing"
-        if found != digest:
+        if actual != digest:
             return f"the checksum of {name} does not match"
     return None

@@ -1,29 +1,31 @@
 """Beam search for encoder-decoders: batches by length, one encoding for all beams of a sentence.
 
-What: the beam search of `transformers.generate`, with its scores, length penalty and stopping rule.
-Why: `generate` copies the encoded sentence for every beam, reorders the copies at every step, and
-keeps a sentence in the batch until the last one is finished.
+What: the sentences of `transformers.generate`, which prepares each batch (the encoder, the rules
+for tokens, the cache) and calls this search in place of its own.
+Why: the search of `generate` copies the encoded sentence for every beam, reorders the copies at
+every step, and keeps a sentence in the batch until the last one is finished.
 How: the beams of a sentence attend to it as rows of one query, so its keys and values are computed
 and stored once; a finished sentence leaves the batch; sentences of similar length share a batch.
 Trade-off: rounding depends on the batch, as in every matrix product, so two translations that score
 the same to the last digits can change places.
-Reference: Vaswani et al. (2017), section 6.1 (beam search with a length penalty); Wu et al. (2016),
-section 7.
+Reference: Vaswani et al. (2017), section 6.1; Wu et al. (2016), section 7 (length penalty).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.transformer import position_limit
-from corpusfit.training.decode_plan import DecodePlan
-from corpusfit.training.folded_attention import Folding, folding_attention
-from corpusfit.training.token_rules import TokenRules
+from corpusfit.training.plan import DecodePlan
+from corpusfit.training.translators import known_tag
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +33,38 @@ if TYPE_CHECKING:
 BUDGET = {"cpu": 1_024, "cuda": 16_384}
 """Source tokens of a batch, padding included."""
 
-_NEVER = -1e9  # the score of what is not there, as in `generate`
+_NEVER = -1e9  # the score of a hypothesis that does not exist, as in `generate`
+_FOLDED = "corpusfit_folded"
+_CROSS_ATTENTION = ("encoder_attn", "EncDecAttention")  # of the BART and T5 families
+
+
+class Translated(NamedTuple):
+    """Translations of n texts, and how many the model cannot read to their end."""
+
+    texts: list[str]
+    truncated: int
+
+
+def translate(
+    model: Any,
+    tokenizer: Any,
+    texts: Sequence[str],
+    search: DecodePlan,
+    *,
+    budget: int = 0,
+    on_done: Callable[[int], None] | None = None,
+) -> Translated:
+    """Translate texts by beam search, each as one sentence."""
+    # T5 states a prefix; a model without tokens of domains reads the texts as they are
+    longest = min(position_limit(model), tokenizer.model_max_length)
+    prefix = known_tag(tokenizer, search.domain) or getattr(model.config, "prefix", None) or ""
+    sources = [prefix + text.strip() for text in texts]
+    rows = tokenizer(sources, return_attention_mask=False, verbose=False)["input_ids"]
+    truncated = sum(len(row) > longest for row in rows)
+    rows = [row if len(row) <= longest else [*row[: longest - 1], row[-1]] for row in rows]
+    tokens = beam_search(model, rows, search, budget=budget, on_done=on_done)
+    translations = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    return Translated([text.strip() for text in translations], truncated)
 
 
 def beam_search(
@@ -42,82 +75,86 @@ def beam_search(
     budget: int = 0,
     on_done: Callable[[int], None] | None = None,
 ) -> list[list[int]]:
-    """Translate token lists, as `model.generate(num_beams=…, max_new_tokens=…)` does.
-
-    Of the model's generation config it follows `length_penalty`, `early_stopping` and everything in
-    `TokenRules`.
-    """
+    """Translate token lists, as `model.generate(num_beams=…, max_new_tokens=…)` does."""
     import torch
 
-    found: list[list[int]] = [[] for _ in rows]
+    stated = model.generation_config
+    penalties = (search.penalty, getattr(stated, "length_penalty", None), 1.0)
+    penalty = next(p for p in penalties if p is not None)
+    longest = min(search.longest, position_limit(model))
+    search = replace(search, longest=longest, penalty=penalty)
+    pad = model.config.pad_token_id or 0
+    rules = copy.deepcopy(stated)  # for one beam: `generate` repeats nothing and warns of nothing
+    rules.update(num_beams=1, do_sample=False, early_stopping=False, length_penalty=1.0)
+    rules.update(max_new_tokens=longest, pad_token_id=pad)
+    # words of one token are forbidden in place, as transformers makes a copy of all scores
+    words = rules.bad_words_ids or []
+    forbidden = [w[0] for w in words if len(w) == 1 and w[0] != rules.eos_token_id]
+    rules.bad_words_ids = [word for word in words if len(word) > 1] or None
+    translations: list[list[int]] = [[] for _ in rows]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    budget = budget or BUDGET[model.device.type]
-    search = replace(search, longest=min(search.longest, position_limit(model)))
-    with torch.inference_mode(), folding_attention(model) as folding:
-        for batch in token_batches(lengths, budget):
-            beams = _Beams(_Decoder(model, [rows[i] for i in batch], folding), search)
-            for i, tokens in zip(batch.tolist(), beams.run(), strict=True):
-                found[i] = tokens
+    with torch.inference_mode(), _folding(model) as folding:
+        early = getattr(stated, "early_stopping", None) or False
+        decode = partial(_decode, search, early, forbidden, folding)
+        for batch in token_batches(lengths, budget or BUDGET[model.device.type]):
+            tensors = [torch.tensor(rows[i], dtype=torch.long) for i in batch]
+            ids = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad)
+            mask = torch.arange(ids.shape[1]) < torch.from_numpy(lengths[batch])[:, None]
+            decoded = model.generate(
+                input_ids=ids.to(model.device),
+                attention_mask=mask.long().to(model.device),
+                generation_config=rules,
+                custom_generate=decode,
+            )
+            for i, tokens in zip(batch.tolist(), decoded, strict=True):
+                translations[i] = tokens
             if on_done is not None:
                 on_done(len(batch))
-    return found
+    return translations
 
 
-class _Decoder:
-    """The model's decoder with its cache, for the sentences that are not finished.
+def _decode(
+    search: DecodePlan,
+    early: bool | str,
+    forbidden: list[int],
+    folding: _Folding,
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    generation_config: Any,
+    **inputs: Any,  # not by name: `generate` would not give the encoder what is named here
+) -> list[list[int]]:
+    """Decode a batch for `generate`: the first call has one row for each sentence."""
+    import torch
 
-    If the model's attention cannot be folded (T5 before transformers 5), the sentences are repeated
-    for every beam.
-    """
-
-    def __init__(self, model: Any, rows: Sequence[Sequence[int]], folding: Folding) -> None:
-        import torch
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        self.model, self.folding, self.sentences = model, folding, len(rows)
-        ids = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(row, dtype=torch.long) for row in rows],
-            batch_first=True,
-            padding_value=model.config.pad_token_id or 0,
-        ).to(model.device)
-        lengths = torch.tensor([len(row) for row in rows], device=ids.device)[:, None]
-        self.mask = torch.arange(ids.shape[1], device=ids.device) < lengths
-        self.cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        self.encoded = model.get_encoder()(
-            input_ids=ids, attention_mask=self.mask.long(), return_dict=True
-        )
-
-    def logits(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Float32 [rows, vocabulary] after the tokens, int64 [rows]; rows are sentences by beams.
-
-        The first call has one row for each sentence.
-        """
-        self.folding.mask = self.mask[:, None, None, :]
-        alike = len(tokens) == len(self.mask)
-        out = self.model(
-            encoder_outputs=self.encoded,
-            attention_mask=self.mask.long() if alike else None,
-            decoder_input_ids=tokens[:, None],
-            past_key_values=self.cache,
+    encoded, cache = inputs["encoder_outputs"], inputs["past_key_values"]
+    mask = inputs["attention_mask"]
+    beams = _Beams(input_ids, generation_config.eos_token_id, search, early)
+    for made in range(1, search.longest + 1):
+        tokens = beams.tokens.flatten(0, 1)
+        folding.mask = mask[:, None, None, :].bool()
+        out = model(
+            encoder_outputs=encoded,
+            attention_mask=mask if len(tokens) == len(mask) else None,
+            decoder_input_ids=tokens[:, -1:],
+            past_key_values=cache,
             use_cache=True,
             return_dict=True,
         )
-        found: torch.Tensor = out.logits[:, -1].float()
-        return found
-
-    def take(self, beams: torch.Tensor | None, sentences: torch.Tensor | None) -> None:
-        """Keep rows of the cache."""
-        if beams is not None:
-            self.cache.self_attention_cache.batch_select_indices(beams)
-        repeated = None
-        if beams is not None and not self.folding.used:
-            repeated = beams  # the rows of a sentence are alike, so any of them will do
-        elif sentences is not None:
-            repeated = sentences
-        if repeated is not None:
-            self.cache.cross_attention_cache.batch_select_indices(repeated)
-            self.encoded.last_hidden_state = self.encoded.last_hidden_state[repeated]
-            self.mask = self.mask[repeated]
+        scores = torch.log_softmax(out.logits[:, -1].float(), -1)
+        scores[:, forbidden] = -torch.inf
+        kept, left = beams.extend(logits_processor(tokens, scores), made)
+        if not len(beams.place):
+            break
+        if kept is not None:
+            cache.self_attention_cache.batch_select_indices(kept)
+        # without folding a sentence's rows are alike, so any of its rows will do
+        sources = kept if kept is not None and not folding.used else left
+        if sources is not None:
+            cache.cross_attention_cache.batch_select_indices(sources)
+            encoded.last_hidden_state = encoded.last_hidden_state[sources]
+            mask = mask[sources]
+    return beams.translations
 
 
 class _Beams:
@@ -127,122 +164,109 @@ class _Beams:
     `generate`).
     """
 
-    def __init__(self, decoder: _Decoder, search: DecodePlan) -> None:
+    def __init__(
+        self, first: torch.Tensor, end: Any, search: DecodePlan, early: bool | str
+    ) -> None:
         import torch
 
-        self.decoder, self.beam = decoder, search.beam
-        config = decoder.model.generation_config
-        penalties = (search.penalty, getattr(config, "length_penalty", None), 1.0)
-        self.penalty = next(p for p in penalties if p is not None)
-        self.early = getattr(config, "early_stopping", None) or False
-        self.longest = search.longest
-        self.rules = TokenRules.of(decoder.model, search.longest)
-        n, device = decoder.sentences, decoder.model.device
+        n, b, device = len(first), search.beam, first.device
+        self.search, self.early = search, early
+        self.ends = torch.tensor([end] if isinstance(end, int) else end or [], device=device)
+        self.candidates = b * max(2, 1 + len(self.ends))
+        self.translations: list[list[int]] = [[] for _ in range(n)]
         self.place = torch.arange(n, device=device)
-        self.order = torch.arange(self.beam, device=device)
-        self.tokens = torch.full((n, 1, 1), self.rules.start, device=device)
-        self.scores = torch.zeros((n, 1), device=device)
-        self.ended = torch.zeros((n, self.beam), dtype=torch.bool, device=device)
-        self.best = torch.full((n, self.beam), _NEVER, device=device)
-        self.kept = torch.zeros((n, self.beam, search.longest), dtype=torch.long, device=device)
-        self.lengths = torch.zeros((n, self.beam), dtype=torch.long, device=device)
-        self.found: list[list[int]] = [[] for _ in range(n)]
+        self.tokens, self.scores = first[:, None, :], torch.zeros((n, 1), device=device)
+        self.best = torch.full((n, b), _NEVER, device=device)
+        self.finished = torch.full((n, b, search.longest), -1, device=device)  # -1 after the end
 
-    def run(self) -> list[list[int]]:
-        """The best translation of every sentence, without the start token."""
-        for made in range(1, self.longest + 1):
-            rows = self.tokens.flatten(0, 1)
-            scores = self.rules.scores(rows, self.decoder.logits(rows[:, -1]))
-            self._extend(scores, made)
-            if not len(self.place):
-                break
-        return self.found
-
-    def _extend(self, scores: torch.Tensor, made: int) -> None:
-        """Add a token to every beam."""
+    def extend(
+        self, scores: torch.Tensor, made: int
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Add a token to every beam; the rows and sentences to keep, None for all as they are."""
         import torch
 
-        n, beams = self.scores.shape
-        values, ids = scores.topk(min(self.rules.spare * self.beam, scores.shape[1]), dim=1)
+        (n, beams), b = self.scores.shape, self.search.beam
+        penalty, longest = self.search.penalty or 0.0, self.search.longest
+        values, ids = scores.topk(min(self.candidates, scores.shape[1]), dim=1)
         totals = (values.view(n, beams, -1) + self.scores[:, :, None]).flatten(1)
-        totals, places = totals.topk(min(self.rules.spare * self.beam, totals.shape[1]), dim=1)
+        totals, places = totals.topk(min(self.candidates, totals.shape[1]), dim=1)
         token = ids.view(n, -1).gather(1, places)
         parent = places // values.shape[1]
-        ends = self.rules.ends(token) | (made == self.longest)
-        self._finish(totals, parent, token, ends, made)
-        running, order = (totals + ends * _NEVER).topk(self.beam, dim=1)
+        ends = torch.isin(token, self.ends) | (made == longest)
+        finishing = ends.clone()
+        finishing[:, b:] = False  # only the first b candidates; the others are there to go on
+        if bool(finishing.any()):
+            ranked = totals / made**penalty + ~finishing * _NEVER
+            before = self.tokens.gather(1, parent[:, :, None].expand(-1, -1, made))
+            new = torch.full((*ends.shape, longest), -1, device=token.device)
+            new[:, :, : made - 1], new[:, :, made - 1] = before[:, :, 1:], token
+            self.best, order = torch.cat([self.best, ranked], 1).topk(b, dim=1)
+            both = torch.cat([self.finished, new], 1)
+            self.finished = both.gather(1, order[:, :, None].expand(-1, -1, longest))
+        running, order = (totals + ends * _NEVER).topk(b, dim=1)
         parent, token = parent.gather(1, order), token.gather(1, order)
-        done = self._done(running, made) | ends.all(1)
+        # a sentence is done if no running beam can be expected to beat its finished ones
+        worst = self.best.min(1).values
+        done = worst > _NEVER / 2
+        if self.early is not True:
+            length = longest if self.early == "never" and penalty > 0 else made
+            done &= running[:, 0] / length**penalty <= worst
+        done |= ends.all(1)
+        for i in torch.nonzero(done)[:, 0].tolist():
+            tokens = self.finished[i, 0]
+            self.translations[int(self.place[i])] = tokens[tokens >= 0].tolist()
         left = torch.nonzero(~done)[:, 0]
-        self._release(torch.nonzero(done)[:, 0].tolist())
-        self._keep(running, parent, token, left, beams)
-
-    def _keep(
-        self,
-        running: torch.Tensor,
-        parent: torch.Tensor,
-        token: torch.Tensor,
-        left: torch.Tensor,
-        beams: int,
-    ) -> None:
-        """Go on with the beams of the sentences that are left."""
-        import torch
-
-        every = len(left) == len(self.place)
         rows = (left[:, None] * beams + parent[left]).flatten()
-        before = self.tokens.flatten(0, 1)[rows].view(*parent[left].shape, self.tokens.shape[2])
+        before = self.tokens.flatten(0, 1)[rows].view(*parent[left].shape, made)
         self.tokens = torch.cat([before, token[left][:, :, None]], dim=2)
         self.scores = running[left]
-        if not every:
-            for name in ("place", "ended", "best", "kept", "lengths"):
+        if len(left) < n:
+            for name in ("place", "best", "finished"):
                 setattr(self, name, getattr(self, name)[left])
-        if len(left):
-            still = (
-                every and beams == self.beam and torch.equal(parent, self.order.expand_as(parent))
-            )
-            self.decoder.take(None if still else rows, None if every else left)
+            return rows, left
+        same = beams == b and torch.equal(rows, torch.arange(len(rows), device=rows.device))
+        return None if same else rows, None
 
-    def _finish(
-        self,
-        totals: torch.Tensor,
-        parent: torch.Tensor,
-        token: torch.Tensor,
-        ends: torch.Tensor,
-        made: int,
-    ) -> None:
-        """Put candidates that end among the finished ones, of which each sentence keeps the best.
 
-        Only the first b candidates may finish; the others are there to go on.
-        """
-        import torch
+class _Folding:
+    """Attention of all beams of a sentence to the sentence, as rows of one query."""
 
-        ends = ends.clone()
-        ends[:, self.beam :] = False
-        if not bool(ends.any()):
-            return
-        scores = totals / made**self.penalty + ~ends * _NEVER
-        before = self.tokens.gather(1, parent[:, :, None].expand(-1, -1, made))
-        new = torch.zeros((*ends.shape, self.longest), dtype=torch.long, device=token.device)
-        new[:, :, : made - 1], new[:, :, made - 1] = before[:, :, 1:], token
-        self.best, order = torch.cat([self.best, scores], 1).topk(self.beam, dim=1)
-        self.ended = torch.cat([self.ended, ends], 1).gather(1, order)
-        lengths = torch.cat([self.lengths, torch.full_like(parent, made)], 1)
-        self.lengths = lengths.gather(1, order)
-        both = torch.cat([self.kept, new], 1)
-        self.kept = both.gather(1, order[:, :, None].expand(-1, -1, self.longest))
+    mask: torch.Tensor | None = None  # bool [n, 1, 1, S] of the sentences' real tokens
+    used = False  # T5 before transformers 5 does not ask the interface of attentions
 
-    def _done(self, running: torch.Tensor, made: int) -> torch.Tensor:
-        """Bool [n]: whether no running beam is expected to beat the finished ones."""
-        full = self.ended.all(1)
-        if self.early is True:
-            return full
-        longest = self.longest if self.early == "never" and self.penalty > 0 else made
-        possible = running[:, 0] / longest**self.penalty
-        done: torch.Tensor = full & (possible <= self.best.min(1).values)
-        return done
+    def __call__(
+        self, module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any
+    ) -> Any:
+        from torch.nn.functional import scaled_dot_product_attention
+        from transformers import AttentionInterface
 
-    def _release(self, done: list[int]) -> None:
-        """Store the best translation of finished sentences."""
-        for i in done:
-            length = int(self.lengths[i, 0])
-            self.found[int(self.place[i])] = self.kept[i, 0, :length].tolist()
+        if not hasattr(module, _FOLDED):
+            return AttentionInterface()["sdpa"](module, query, key, value, mask, **options)
+        self.used = True
+        heads, width = query.shape[1], query.shape[3]
+        rows = query.reshape(key.shape[0], -1, heads, width).transpose(1, 2)
+        scale = options.get("scaling")
+        out = scaled_dot_product_attention(rows, key, value, attn_mask=self.mask, scale=scale)
+        return out.transpose(1, 2).reshape(query.shape[0], 1, heads, width), None
+
+
+@contextmanager
+def _folding(model: Any) -> Iterator[_Folding]:
+    """Give a model's decoder the folded attention, for as long as it decodes."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    folding, decoder = _Folding(), model.get_decoder()
+    AttentionInterface.register(_FOLDED, folding)
+    AttentionMaskInterface.register(_FOLDED, AttentionMaskInterface()["sdpa"])
+    config, before = decoder.config, decoder.config._attn_implementation
+    crossing = [m for name, m in decoder.named_modules() if name.endswith(_CROSS_ATTENTION)]
+    try:
+        if before == "sdpa":
+            config._attn_implementation = _FOLDED
+            for module in crossing:
+                setattr(module, _FOLDED, True)
+        yield folding
+    finally:
+        config._attn_implementation = before
+        for module in crossing:
+            module.__dict__.pop(_FOLDED, None)

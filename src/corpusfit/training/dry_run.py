@@ -21,14 +21,35 @@ from corpusfit.evaluation.contamination.heldout import training_splits
 from corpusfit.text.context import Machine, peak
 from corpusfit.text.contract import SIDES
 from corpusfit.training.adapting import adapt
-from corpusfit.training.inputs import find_training_inputs, require_task
-from corpusfit.training.pair_data import choose_side
+from corpusfit.training.inputs import choose_side, find_training_inputs, with_task_phase
+from corpusfit.training.phases import model_bytes
 from corpusfit.training.plan import TRANSLATION, AdaptPlan, MixPlan, ThenTaskPlan, WeightsPlan
 from corpusfit.training.presets import PASSES, TASK_PASSES, Size, resolve_training, task_phase
-from corpusfit.training.training_setup import model_bytes
 
 _STEPS = 5
 _SAMPLED = 1 << 20
+
+
+class _StepClock(Progress):
+    """Notes when each training step ends."""
+
+    def __init__(self) -> None:
+        self._ends: list[float] = []
+        self._training = False
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """Time the training alone."""
+        self._training = stage == "adapt"
+
+    def advance(self, done: float, units: int = 0) -> None:
+        """Note the end of a training step."""
+        if self._training:
+            self._ends.append(time.perf_counter())
+
+    def step(self) -> float:
+        """Median seconds per step, the first step excluded."""
+        pairs = zip(self._ends, self._ends[1:], strict=False)
+        return statistics.median(after - before for before, after in pairs)
 
 
 def estimate_adaptation(
@@ -41,12 +62,10 @@ def estimate_adaptation(
     guard_field: str = "",
     machine: Machine,
 ) -> dict[str, Any]:
-    """Train a few steps on the first MiB of the data in a temporary folder, and project.
-
-    Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that grows after
-    the first steps and the time in which `guard` reads all of the data are not measured. A second
-    phase is measured with the base model.
-    """
+    """Train a few steps on the first MiB of the data in a temporary folder, and project."""
+    # Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that
+    # grows after the first steps and the time in which `guard` reads all of the data are not
+    # measured. A second phase is measured with the base model.
     plan = plan.check()
     if plan.then_task.on:
         task, _ = training_splits(data, task, machine.progress)
@@ -55,18 +74,19 @@ def estimate_adaptation(
         work = Path(scratch)
         with machine.running(work) as context:
             texts = find_training_inputs(data, task, replay, plan.read, context)
+            if plan.then_task.on:
+                texts = with_task_phase(texts, (), context)
         if plan.objective.name != TRANSLATION:
             plan, texts = choose_side(plan, texts, machine.progress)
 
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
-            here = work / f"{passes} passes"
-            return _projected(plan, sources, read, passes, here, guard, field, machine)
+            folder = work / f"{passes} passes"
+            return _projected(plan, sources, read, passes, folder, guard, field, machine)
 
         one = dataclasses.replace(plan, then_task=ThenTaskPlan())
         first = phase(one, texts.data or texts.task, texts.read, PASSES)
         if not plan.then_task.on:
             return dict(first)
-        require_task(texts)
         own = task_phase(plan, first["length"])
         second = phase(own, texts.task, texts.task_read, TASK_PASSES)
     both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
@@ -92,19 +112,19 @@ def _projected(
     small = dataclasses.replace(
         plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
     )
-    clock = _Clock()
+    clock = _StepClock()
     quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
     manifest = adapt(
         small, [sample], work / "model", guard=guard, guard_field=guard_field, machine=quiet
     ).manifest
     counts = manifest["counts"]["data"]
-    found = counts["tokens"] - counts.get("source_tokens", 0)
-    counted = found, manifest["rows"], manifest["chunks"]
-    tokens, rows, texts_of = (round(n / share) for n in counted)
+    trained = counts["tokens"] - counts.get("source_tokens", 0)
+    sampled = (trained, manifest["rows"], manifest["chunks"])
+    tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
-    size = Size(tokens, rows, texts_of, parameters, length, manifest["device"])
+    size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
     train, words = resolve_training(plan, size, passes)
-    steps = train.steps or 0
+    steps, step_s = train.steps or 0, clock.step()
     return {
         "sources": len(sources),
         "stored_mb": sum(s.size for s in sources) / 1e6,
@@ -114,8 +134,8 @@ def _projected(
         "length": length,
         "steps": steps,
         "words": words,
-        "step_s": clock.step,
-        "seconds": steps * clock.step,
+        "step_s": step_s,
+        "seconds": steps * step_s,
         "memory_mb": peak(),
         "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,
     }
@@ -145,24 +165,3 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -
     path = work / "sample.jsonl"
     write_bytes(path, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
     return str(path), share
-
-
-class _Clock(Progress):
-    def __init__(self) -> None:
-        self._ends: list[float] = []
-        self._training = False
-
-    def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """Note whether the stage is the training, the only one timed."""
-        self._training = stage == "adapt"
-
-    def advance(self, done: float, units: int = 0) -> None:
-        """Note the end of a training step."""
-        if self._training:
-            self._ends.append(time.perf_counter())
-
-    @property
-    def step(self) -> float:
-        """Median seconds per step, the first step excluded."""
-        pairs = zip(self._ends, self._ends[1:], strict=False)
-        return statistics.median(b - a for a, b in pairs)

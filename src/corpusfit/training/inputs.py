@@ -1,9 +1,10 @@
-"""Finds and fingerprints the texts of a training: data, task and replay."""
+"""Finds, checks and samples the texts of a training: data, task and replay."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,41 +12,45 @@ from typing import Any
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, place
-from corpusfit.core.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import (
+    CorpusfitError,
+    EmptyInputError,
+    InputError,
+    UsageError,
+    bad_setting,
+)
+from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
 from corpusfit.core.plan import SECOND, Plan, ReadPlan
 from corpusfit.core.types import Source
+from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
+from corpusfit.text.pair_languages import Pair, check_sources, sampled, with_side
 from corpusfit.text.survey_job import scan_with
-from corpusfit.training.plan import TASK
+from corpusfit.training.plan import TASK, AdaptPlan
+from corpusfit.training.translators import domain_tags
+
+_OVERSAMPLING = 3
 
 
 @dataclass(frozen=True)
 class TrainingInputs:
-    """The texts of a training.
+    """The texts of a training."""
 
-    Attributes:
-        data: sources to train on; empty to train on the task's texts.
-        task: the task's texts, to measure the loss on or to train on.
-        replay: general text to mix in.
-        selection: manifest of the selection, if the data is one.
-        folder: folder of that selection.
-        read: how the data's rows become texts.
-        task_read: how the task's rows become texts; a selection's own setting for its target.
-        own_task: whether the task is the selection's target.
-        then: texts of a second phase other than the task's, read as these; empty for the task's.
-    """
-
-    data: list[Source]
-    task: list[Source]
-    replay: list[Source]
-    selection: dict[str, Any] | None = None
-    folder: Path | None = None
-    read: ReadPlan = field(default_factory=ReadPlan)
+    data: list[Source]  # sources to train on; empty to train on the task's texts
+    task: list[Source]  # the task's texts, to measure the loss on or to train on
+    replay: list[Source]  # general text to mix in
+    selection: dict[str, Any] | None = None  # manifest of the selection, if the data is one
+    folder: Path | None = None  # folder of that selection
+    read: ReadPlan = field(default_factory=ReadPlan)  # how the data's rows become texts
+    # how the task's rows become texts; a selection's own setting for its target
     task_read: ReadPlan = field(default_factory=ReadPlan)
-    own_task: bool = False
+    own_task: bool = False  # whether the task is the selection's target
+    # texts of a second phase other than the task's, read as these; empty for the task's
     then: list[Source] = field(default_factory=list)
 
     @property
@@ -61,10 +66,7 @@ def find_training_inputs(
     read: ReadPlan,
     context: RunContext,
 ) -> TrainingInputs:
-    """Find and fingerprint the texts; the default task of a selection is its target.
-
-    A selection must be on this machine and the only data; any other corpus has no weights.
-    """
+    """Find and fingerprint the texts; the default task of a selection is its target."""
 
     def find(inputs: Sequence[str], role: str) -> list[Source]:
         return context.find(inputs, read, role) if inputs else []
@@ -73,19 +75,20 @@ def find_training_inputs(
     tasks, general = find(task, "task"), find(replay, "replay")
     if list(data) == [TASK]:
         return TrainingInputs([], tasks, general, read=read, task_read=read)
-    folder, manifest = _selection(data)
-    if folder is None or manifest is None:
-        found = find([_composed(name) for name in data], "data")
-        return TrainingInputs(found, tasks, general, read=read, task_read=read)
-    task_read, own = read, not tasks
-    if own:
-        with undamaged(folder):
+    run = _selection(data)
+    if run is None:
+        sources = find([_composed(name) for name in data], "data")
+        return TrainingInputs(sources, tasks, general, read=read, task_read=read)
+    manifest = _finished(run)
+    task_read, own_task = read, not tasks
+    if own_task:
+        with undamaged(run.path):
             task_read = Plan.from_dict(manifest["plan"]).target_read
             tasks = _targets(manifest, task_read, context)
-    chosen = find([str(folder / "selected")], "data")
+    chosen = find([str(run.path / "selected")], "data")
     second = manifest["plan"]["read"].get("side") == SECOND  # of pairs, which was scored
     plain = ReadPlan(text_field=SIDES[second])
-    return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
+    return TrainingInputs(chosen, tasks, general, manifest, run.path, plain, task_read, own_task)
 
 
 def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
@@ -95,66 +98,62 @@ def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
         raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
 
 
-def require_task(texts: TrainingInputs) -> None:
-    """Raise `UsageError` without texts for the second phase of `--then-task`."""
-    if not texts.task:
-        cure = "For example <.task=train.jsonl>."
-        raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
-
-
 def with_task_phase(
     texts: TrainingInputs, then: Sequence[str], context: RunContext
 ) -> TrainingInputs:
-    """The same texts with those of a second phase, which are read as the task's."""
+    """The same texts with those of `--then-task`, which are the task's or are read as those."""
+    if not texts.task:
+        cure = "For example <.task=train.jsonl>."
+        raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
     if not then:
         return texts
-    found = context.find(then, texts.task_read, "task")
-    return dataclasses.replace(texts, then=found)
+    return dataclasses.replace(texts, then=context.find(then, texts.task_read, "task"))
 
 
-def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]:
-    """The folder and the manifest of the selection that the data is, or two times None."""
+def _selection(data: Sequence[str]) -> SelectionFolder | None:
+    """The folder of the selection that the data is, if it is one."""
     for name in data:
-        found = SelectionFolder(place(name, "<.data>") if "://" in name else Path(name))
-        if not (found.work / "run.json").exists() or not found.scores.is_dir():
+        run = SelectionFolder(place(name, "<.data>") if "://" in name else Path(name))
+        if not (run.work / "run.json").exists() or not run.scores.is_dir():
             continue
+        # its scores are read as a whole, from this machine; other texts beside it have none
         if len(data) > 1:
             cure = "To use a selection's text without weights, name its folder selected/."
             raise bad_setting("<.data>", "one selection, or other inputs", " and ".join(data), cure)
-        if not is_local(found.path):
+        if not is_local(run.path):
             cure = "Copy the selection here, or name its folder selected/ to use only its text."
             raise bad_setting("<.data>", "a selection on this machine", name, cure)
-        return found.path, _finished(found)
-    return None, None
+        return run
+    return None
 
 
 def _composed(name: str) -> str:
     """The folder of texts of a finished composition, or the input itself if it is none."""
-    found = OutFolder(place(name, "<.data>") if "://" in name else Path(name))
-    if found.command() != "compose":
+    run = OutFolder(place(name, "<.data>") if "://" in name else Path(name))
+    if run.command() != "compose":
         return name
-    if found.finished() is None:
+    if run.finished() is None:
         raise InputError(
             f"<.data={name}> holds a composition that is not finished. Run the same `corpusfit "
             "compose` again."
         )
-    return str(found.path / "composed")
+    return str(run.path / "composed")
 
 
-def _finished(found: SelectionFolder) -> dict[str, Any]:
+def _finished(run: SelectionFolder) -> dict[str, Any]:
     """The manifest of a finished selection that is not empty."""
-    manifest = found.finished()
+    manifest = run.finished()
     if manifest is None or not manifest.get("selected"):
         raise InputError(
-            f"<.data={found.path}> holds a selection that is not finished. Run the same `corpusfit "
+            f"<.data={run.path}> holds a selection that is not finished. Run the same `corpusfit "
             "select` again, or `corpusfit choose` if the corpus was only scored."
         )
-    with undamaged(found.path):
+    with undamaged(run.path):
         empty = not manifest["selected"]["segments"]
     if empty:
         raise EmptyInputError(
-            f"<.data={found.path}> is an empty selection. Select more with `corpusfit choose "
-            f"{found.path} --fraction 0.2`."
+            f"<.data={run.path}> is an empty selection. Select more with `corpusfit choose "
+            f"{run.path} --fraction 0.2`."
         )
     return manifest
 
@@ -173,3 +172,101 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
         )
         return []
     return now
+
+
+def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
+    """The texts of a translation, which are aligned pairs; the target of a selection is none."""
+    pairs = corpus.is_parallel(texts.data)
+    if texts.selection is not None:
+        pairs = bool(texts.selection["selected"].get("aligned"))
+        texts = dataclasses.replace(texts, read=ReadPlan())  # the first side is the text
+        if texts.own_task and not corpus.is_parallel(texts.task):
+            progress.note(
+                "The selection's target has no translations, so the loss on the task is not "
+                "measured. Name pairs of the task with <.task=pair:dev.de,dev.en>."
+            )
+            texts = dataclasses.replace(texts, task=[], own_task=False)
+    aligned = {"data": pairs, "task": corpus.is_parallel(texts.task)}
+    aligned["replay"] = corpus.is_parallel(texts.replay)
+    for role in (role for role, is_aligned in aligned.items() if not is_aligned):
+        allowed = "aligned pairs, or a selection of them, with <objective.name=translation>"
+        cure = f"Name two line-aligned files: <.{role}=pair:all.de,all.en>."
+        raise bad_setting(f"<.{role}>", allowed, "texts", cure)
+    return texts, check_sources(texts.data, texts.read, "<.data>", progress.warn)
+
+
+def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
+    """Warn of a multilingual tokenizer that marks a side as another language than it is in."""
+    marks = (("source", "src_lang"), ("target", "tgt_lang"))
+    for (side, attribute), language in zip(marks, languages, strict=True):
+        mark = str(getattr(tokenizer, attribute, ""))
+        try:
+            marked = code_of(mark)
+        except UsageError:
+            continue  # no mark, or none of a language, as of programs
+        if marked != language:
+            progress.warn(
+                f"The {side} side of <.data> is in {language}, by a sample, and the model's "
+                f"tokenizer marks it as {mark}. If it is, save the tokenizer with another "
+                f"{attribute}."
+            )
+
+
+def choose_side(
+    plan: AdaptPlan, texts: TrainingInputs, progress: Progress
+) -> tuple[AdaptPlan, TrainingInputs]:
+    """The plan and the texts with the side that is read of pairs that are no translation's."""
+    roles = (
+        (texts.data, texts.read),
+        (texts.task, texts.task_read),
+        (texts.replay, plan.read),
+        (texts.then, plan.read),
+    )
+    if not any(sources and corpus.is_parallel(sources) for sources, _ in roles):
+        return plan, texts
+    read = with_side(plan.read, "", progress.note, *(sampled(*role) for role in roles))
+    data_read = texts.read if texts.selection else read
+    task_read = texts.task_read if texts.own_task else read
+    texts = dataclasses.replace(texts, read=data_read, task_read=task_read)
+    return dataclasses.replace(plan, read=read), texts
+
+
+def tags_of(texts: TrainingInputs) -> list[str]:
+    """The tags of the domains of all pairs, sorted; those of a selection are of its corpus."""
+    data = texts.data
+    if texts.selection is not None:
+        data = [Source(**s) for s in texts.selection["corpus"]]
+    return domain_tags(s.name for s in (*data, *texts.task, *texts.replay, *texts.then))
+
+
+def sample_texts(
+    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+) -> Iterator[str]:
+    """A sample of about so many characters of the data, from random shards; 0 is all of it."""
+    finder = ContaminationFinder(HeldoutIndex.of_texts(guarded))
+    sources = texts.data or texts.task
+    size = sum(s.size for s in sources)
+    left = most = characters or sys.maxsize
+    for shard in corpus.shards(sources, texts.read):
+        draw = uniform(place_keys(seed, shard.index, 1))[0]
+        if shard.index and draw * size >= _OVERSAMPLING * most:
+            continue
+        documents = corpus.documents(shard, texts.read)[0].texts
+        holders = set(finder.find(documents).text.tolist())
+        for text in (t for i, t in enumerate(documents.to_pylist()) if i not in holders):
+            yield text[:left]
+            left -= len(text)
+            if left <= 0:
+                return
+
+
+def sample_pairs(
+    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+) -> Iterator[str]:
+    """A sample of both sides of the data; see `sample_texts`."""
+    held = list(guarded)
+    first, second = texts.read.sides()
+    if texts.selection is not None:  # its rows have both sides as fields
+        second = dataclasses.replace(texts.read, text_field="translation")
+    for read in (first, second):
+        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held, characters)

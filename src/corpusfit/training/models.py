@@ -1,14 +1,17 @@
-"""Open a language model for continued pre-training, check it against its objective, and save it."""
+"""Opens a language model for continued pre-training, checks and extends it, and saves it."""
 
 from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from corpusfit.embed.hardware import seeded
 from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
 from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
-from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of
+from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.training.translators import special_tokens_of_translator
 
 MODEL = Setting(
@@ -45,6 +48,9 @@ _DROPOUTS = {
     *("resid_pdrop", "embd_pdrop", "attn_pdrop"),  # GPT-2
 }
 """Settings of a model that are a dropout."""
+_WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
+_BEFORE = "a "
+_BATCH = 10_000
 _OTHER = {
     "mlm": "causal",
     "mlm+nsp": "mlm",
@@ -57,38 +63,37 @@ _OTHER = {
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model that is ready for training.
+    """A model that is ready for training."""
 
-    Attributes:
-        model: torch module in float32, on the CPU, in evaluation mode.
-        tokenizer: transformers tokenizer; `special_tokens.backend_tokenizer` gives its backend.
-        special: special tokens of the tokenizer.
-        longest: maximum tokens of a sequence, special tokens included.
-        name: name that the user gave.
-        fingerprint: hex digest of the model's files, or of the settings that made it.
-    """
-
-    model: Any
-    tokenizer: Any
-    special: SpecialTokens
-    longest: int
-    name: str
-    fingerprint: str
+    model: Any  # torch module in float32, on the CPU, in evaluation mode
+    tokenizer: Any  # transformers tokenizer; `special_tokens.backend_tokenizer` gives its backend
+    special: SpecialTokens  # special tokens of the tokenizer
+    longest: int  # maximum tokens of a sequence, special tokens included
+    name: str  # name that the user gave
+    fingerprint: str  # hex digest of the model's files, or of the settings that made it
 
 
 def open_model(
     plan: ModelPlan, objective: str, *, attention: str, seed: int, on_warn: Callable[[str], None]
 ) -> LoadedModel:
-    """Open the model that a plan names.
-
-    transformers fills missing weights with random numbers and only logs it, so missing weights are
-    an error here unless a new head is allowed. Only fast tokenizers and safetensors are supported,
-    no code from the model's folder, and encoder-decoders for translation alone, which may have a
-    slow tokenizer.
-    """
+    """Open the model that a plan names."""
+    # transformers fills missing weights with random numbers and only logs it, so missing
+    # weights are an error here unless a new head is allowed. Only fast tokenizers and
+    # safetensors are supported, no code from the model's folder, and encoder-decoders for
+    # translation alone, which may have a slow tokenizer.
     folder = find(plan.name, setting=MODEL)
-    place = transformer_folder(folder, MODEL)
-    tokenizer, model, missing = _load(plan, place, objective, attention, seed)
+    path = transformer_folder(folder, MODEL)
+    import transformers
+
+    with _loading(plan.name, objective, seed):
+        config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
+        if config.is_encoder_decoder != (objective == TRANSLATION):
+            raise _unfit_halves(plan.name, objective)
+        if plan.dropout is not None:
+            set_dropout(config, plan.dropout)
+        tokenizer = load_tokenizer(path, f"<model.name>: {plan.name}")
+        changed = None if plan.dropout is None else config
+        model, missing = _from_pretrained(AUTO[objective], path, attention, changed)
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
@@ -109,7 +114,7 @@ def open_model(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
             f"head: {_some(head)} new."
         )
-    return checked_model(model, tokenizer, objective, plan.name, fingerprint(place))
+    return checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
 
 
 def fingerprint(folder: Path) -> str:
@@ -140,31 +145,10 @@ def checked_model(
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
 
 
-def _load(
-    plan: ModelPlan, place: Path, objective: str, attention: str, seed: int
-) -> tuple[Any, Any, Sequence[str]]:
-    """Tokenizer, model, and names of missing weights."""
-    import transformers
-
-    with _loading(plan.name, objective, seed):
-        config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
-        if config.is_encoder_decoder != (objective == TRANSLATION):
-            raise _unfit_halves(plan.name, objective)
-        if plan.dropout is not None:
-            set_dropout(config, plan.dropout)
-        tokenizer = load_tokenizer(place, f"<model.name>: {plan.name}")
-        changed = None if plan.dropout is None else config
-        model, missing = _from_pretrained(AUTO[objective], place, attention, changed)
-    return tokenizer, model, missing
-
-
 def _from_pretrained(
     kind: str, place: Path, attention: str, config: Any = None
 ) -> tuple[Any, Sequence[str]]:
-    """A model of an auto class of transformers, and names of missing weights.
-
-    `config` is used in place of that of the folder.
-    """
+    """A model of an auto class of transformers, and names of missing weights."""
     import torch
     import transformers
 
@@ -200,11 +184,9 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
 def _sentence_encoder(
     plan: ModelPlan, folder: Path, model: Any, objective: str, seed: int, *, pooled: bool
 ) -> Any:
-    """A model with its pooling, and for `tsdae` with a decoder.
-
-    A pooler of transformers is not trained, as no embedding depends on it; `pooled` says whether
-    the files have one.
-    """
+    """A model with its pooling, and for `tsdae` with a decoder."""
+    # A pooler of transformers is not trained, as no embedding depends on it; `pooled` says
+    # whether the files have one.
     from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
 
     pooling = read_pooling(folder, plan.pooling, MODEL)
@@ -295,10 +277,9 @@ def reads_ahead(model: Any) -> bool:
 def save_model(
     model: Any, tokenizer: Any, folder: Path, weights: dict[str, Any] | None = None
 ) -> None:
-    """Write a folder that `AutoModel.from_pretrained` and every model setting can open.
-
-    Each file is written atomically, `config.json` last, so a folder with `config.json` is complete.
-    """
+    """Write a folder that `AutoModel.from_pretrained` and every model setting can open."""
+    # Each file is written atomically, `config.json` last, so a folder with `config.json` is
+    # complete.
     aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
     remove(aside)
     try:
@@ -321,3 +302,91 @@ def save_model(
         raise (machine_fault(e, what) or StorageError(f"{what}: {e}.")) from e
     finally:
         remove(aside)
+
+
+@dataclass(frozen=True)
+class NewWords:
+    """Words to add, and what they change."""
+
+    words: tuple[str, ...]  # in the order of their ids
+    pieces: tuple[tuple[int, ...], ...]  # the ids of each word's tokens so far
+    shorter: float  # the share of the texts' word tokens that they save
+    # words that would save as much, and that the tokenizer cannot read as one token: its
+    # vocabulary has them as a piece of other words, say
+    passed: tuple[str, ...] = ()
+
+
+def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewWords:
+    """The words of texts that save most tokens as tokens of their own."""
+    # A word is three or more letters, as the tokenizer normalises them. It saves one token
+    # less than it has pieces, each time that it occurs; words that save as many are in
+    # alphabetical order.
+    backend = backend_tokenizer(opened.tokenizer, opened.name)
+    plain = backend.normalizer.normalize_str if backend.normalizer else str
+    blank = plain("a b")[1:-1]  # some normalizers replace spaces
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_WORD.findall(plain(text).replace(blank, " ")))
+    words = sorted(counts)
+    before = len(backend.encode(_BEFORE.strip(), add_special_tokens=False))
+    pieces: dict[str, tuple[int, ...]] = {}
+    for at in range(0, len(words), _BATCH):
+        batch = words[at : at + _BATCH]
+        encoded = backend.encode_batch([_BEFORE + word for word in batch], add_special_tokens=False)
+        pieces |= {word: tuple(e.ids[before:]) for word, e in zip(batch, encoded, strict=True)}
+    saves = {word: counts[word] * (len(pieces[word]) - 1) for word in words}
+    ranked = iter(sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w)))
+    chosen: list[str] = []
+    passed: list[str] = []
+    while more := list(islice(ranked, most - len(chosen))):
+        candidates = [*chosen, *more]
+        whole_words = _read_as_one(opened, candidates)
+        passed += [word for word in candidates if word not in whole_words]
+        chosen = [word for word in candidates if word in whole_words]
+    whole = sum(counts[word] * len(pieces[word]) for word in words)
+    shorter = sum(saves[word] for word in chosen) / max(1, whole)
+    return NewWords(tuple(chosen), tuple(pieces[w] for w in chosen), shorter, tuple(passed))
+
+
+def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel:
+    """Add words to the tokenizer and the model, in place, as tokens."""
+    # The embedding of a word, and its row and bias in the head, are the means of its pieces'.
+    # Reference: Gee et al. (2022), Fast Vocabulary Transfer, section 3.2 (the mean of the
+    # pieces).
+    import torch
+
+    model, tokenizer = opened.model, opened.tokenizer
+    first = len(tokenizer)
+    tokenizer.add_tokens(_added(backend_tokenizer(tokenizer, opened.name), new.words))
+    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        with quiet():
+            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    head = model.get_output_embeddings()
+    tables = {id(m.weight): m.weight for m in (model.get_input_embeddings(), head) if m is not None}
+    bias = getattr(head, "bias", None)
+    with torch.no_grad():
+        for table in [*tables.values(), *([] if bias is None else [bias])]:
+            for row, pieces in enumerate(new.pieces, first):
+                table[row] = table[list(pieces)].mean(dim=0)
+    fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
+    return checked_model(model, tokenizer, objective, opened.name, fingerprint)
+
+
+def _added(backend: Any, words: Sequence[str]) -> list[Any]:
+    """Words as tokens to add: whole words alone, with the space before them."""
+    from tokenizers import AddedToken
+
+    options = {"single_word": True, "lstrip": True, "normalized": backend.normalizer is not None}
+    return [AddedToken(word, **options) for word in words]
+
+
+def _read_as_one(opened: LoadedModel, words: Sequence[str]) -> set[str]:
+    """Which of some words, between others, become a new token each when all of them are added."""
+    backend = backend_tokenizer(opened.tokenizer, opened.name)
+    known = backend.get_vocab(with_added_tokens=True).keys()
+    new = [word for word in words if word not in known]
+    backend.add_tokens(_added(backend, new))
+    sentences = [f"{_BEFORE}{word} b" for word in new]
+    encoded = backend.encode_batch(sentences, add_special_tokens=False)
+    ids = zip(new, encoded, strict=True)
+    return {word for word, found in ids if backend.token_to_id(word) in found.ids}

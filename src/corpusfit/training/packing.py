@@ -22,21 +22,16 @@ SAMPLED = 32  # positions of a chunk whose logits are compared
 
 @dataclass(frozen=True)
 class Packing:
-    """The model inputs that keep chunks of a row apart: attention mask and positions.
+    """The model inputs that keep chunks of a row apart: attention mask and positions."""
 
-    Attributes:
-        positions: number of each chunk's first position; None: the model takes no positions.
-        form: form of the mask: `boolean`, true where a token attends; `additive`, added to the
-            attention scores; `pairs`, 1 where a token attends, without an axis for heads, as BERT
-            models take it in transformers 4.
-        causal: a token does not attend to later tokens.
-        window: attention window of some layers; 0 if all layers attend to the whole chunk.
-    """
-
+    # number of each chunk's first position; None: the model takes no positions
     positions: int | None
+    # form of the mask: `boolean`, true where a token attends; `additive`, added to the
+    # attention scores; `pairs`, 1 where a token attends, without an axis for heads, as BERT
+    # models take it in transformers 4
     form: str
-    causal: bool
-    window: int
+    causal: bool  # a token does not attend to later tokens
+    window: int  # attention window of some layers; 0 if all layers attend to the whole chunk
 
     def inputs(self, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
         """Model inputs besides the token ids."""
@@ -89,13 +84,10 @@ def _positions(chunks: torch.Tensor) -> torch.Tensor:
 def find_packing(
     predictor: Predictor, special: SpecialTokens, length: int, *, causal: bool
 ) -> Packing | None:
-    """How this model can keep chunks of a row apart, found by trying masks and positions.
-
-    A packing works if two chunks in one row have the same logits as each chunk alone. The trial
-    takes a few forward passes.
-
-    Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-    """
+    """How this model can keep chunks of a row apart, found by trying masks and positions."""
+    # A packing works if two chunks in one row have the same logits as each chunk alone. The
+    # trial takes a few forward passes.
+    # Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
     import torch
 
     model = predictor.model

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.packing import cut_batches, fill_rows
-from corpusfit.training.chunks import Chunks
+from corpusfit.training.tokens import Chunks
 
 _WINDOW = 64  # batches within which chunks are sorted by length
 _PASS, _REPLAY = range(2)  # streams of random numbers
@@ -17,15 +17,10 @@ _PASS, _REPLAY = range(2)  # streams of random numbers
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of chunks.
+    """Rows of chunks."""
 
-    Attributes:
-        order: int64 [m], chunk numbers.
-        begins: int64 [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`.
-    """
-
-    order: NDArray[np.int64]
-    begins: NDArray[np.int64]
+    order: NDArray[np.int64]  # [m], chunk numbers
+    begins: NDArray[np.int64]  # [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`
 
     def __len__(self) -> int:
         return len(self.begins) - 1
@@ -44,43 +39,19 @@ class Passes:
 
     Reference: TADPOLE, equation 1 (weights) and appendix E (DANA, appendix C), whose open question
     `draw` answers.
-
-    Attributes:
-        chunks: chunks of the data, then of the replay text, as rows number them.
-        scale: float32 [n], factor of the loss of a chunk's tokens: its weight over the mean weight
-            of the data's tokens; 1 for replay text, and for all chunks with `draw`.
-        frequency: float32 [n], how often a chunk comes in a pass, in expectation, times `scale`.
-
-    Args:
-        chunks: chunks of the data; no weight is below 0.
-        replay: chunks of general text to mix in.
-        share: share of replay tokens in a pass, in [0, 1). Replay text comes in a seeded order;
-            each pass continues where the last one ended.
-        length: tokens of a row.
-        overhead: special tokens of a chunk; a chunk with these fits a row.
-        draw: draw as many chunks as there are, with replacement, in proportion to their weight;
-            otherwise each comes once.
-        pack: fill rows with several chunks; otherwise a row is one chunk, and a batch has chunks of
-            similar length.
-        batch: rows of a batch.
-        seed: random seed.
-
-    Raises:
-        EmptyInputError: the data or the replay text has no chunk.
-        InputError: all weights are 0, or one is negative or not finite.
     """
 
     def __init__(
         self,
         chunks: Chunks,
         replay: Chunks | None,
-        share: float,
+        share: float,  # of replay tokens in a pass; each pass continues where the last one ended
         *,
-        length: int,
-        overhead: int,
-        draw: bool,
-        pack: bool,
-        batch: int,
+        length: int,  # tokens of a row
+        overhead: int,  # special tokens of a chunk, with which it fits a row
+        draw: bool,  # as many chunks as there are, with replacement, by weight; else each once
+        pack: bool,  # fill rows; else a row is a chunk, and a batch has those of similar length
+        batch: int,  # rows of a batch
         seed: int,
     ) -> None:
         _require_usable(chunks, replay)
@@ -90,9 +61,12 @@ class Passes:
         tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
         of_loss = np.ones(len(w)) if draw else w / ((w @ n) / n.sum())
         self._general = _Round(replay, round(tokens * share / (1 - share)), seed)
+        # the data's chunks, then those of the replay text, as rows number them
         self.chunks = chunks.followed_by(replay) if replay is not None else chunks
         more = np.ones(len(self.chunks) - len(chunks))
+        # factor of the loss of a chunk's tokens: its weight over the mean weight of the data's
         self.scale = np.concatenate([of_loss, more]).astype(np.float32)
+        # how often a chunk comes in a pass, in expectation, times its scale
         counts = len(w) * w / w.sum() if draw else of_loss
         self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
         self._taken = self.chunks.length + np.int32(overhead)
@@ -103,10 +77,8 @@ class Passes:
         return len(self.rows(number))
 
     def fill(self, number: int) -> float:
-        """Share of a pass that is tokens, special tokens included; the rest is padding.
-
-        Unpacked rows are as long as the longest row of their batch.
-        """
+        """Share of a pass that is tokens, special tokens included; the rest is padding."""
+        # Unpacked rows are as long as the longest row of their batch.
         rows = self.rows(number)
         taken = self._taken[rows.order]
         if self._pack:
@@ -117,36 +89,25 @@ class Passes:
 
     def rows(self, number: int) -> Rows:
         """The rows of a pass, by its number from 0; the last result is cached."""
-        if self._last is None or self._last[0] != number:
-            self._last = None  # free it first: two passes would need twice the memory
-            self._last = number, self._laid_out(number)
-        return self._last[1]
-
-    def _laid_out(self, number: int) -> Rows:
+        if self._last is not None and self._last[0] == number:
+            return self._last[1]
+        self._last = None  # free it first: two passes would need twice the memory
         rng = np.random.default_rng((self._seed, _PASS, number))
-        own = np.arange(self._own)
+        data = np.arange(self._own)
         if self._draw:
-            mixed = rng.permutation(own)
-            own = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
-        order = rng.permutation(np.concatenate([own, self._own + self._general.taken(number)]))
-        return self._in_rows(order, number, rng)
+            mixed = rng.permutation(data)
+            data = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
+        order = rng.permutation(np.concatenate([data, self._own + self._general.taken(number)]))
+        rows = self._in_rows(order, number, rng)
+        self._last = number, rows
+        return rows
 
     def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
         """The rows of a pass, from its chunks in random order."""
         if self._pack:
             return Rows(*fill_rows(order, self._taken, self.length))
-        order = self._by_length(order, self._head(number), rng)
-        return Rows(order, np.arange(len(order) + 1))
-
-    def _head(self, number: int) -> int:
-        """Number of rows, one chunk each, that complete the last batch of the previous pass."""
-        return -(number * self._own + self._general.before(number)) % self._batch
-
-    def _by_length(
-        self, order: NDArray[np.int64], head: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Group chunks by length into batches, after the first `head` chunks."""
-        rest = order[head:]
+        # by length into batches, after the chunks that complete the last batch of the pass before
+        rest = order[self._head(number) :]
         window = _WINDOW * self._batch
         for begin in range(0, len(rest), window):
             some = rest[begin : begin + window]
@@ -154,7 +115,11 @@ class Passes:
         whole = len(rest) // self._batch * self._batch
         batches = rest[:whole].reshape(-1, self._batch)
         rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)
-        return order
+        return Rows(order, np.arange(len(order) + 1))
+
+    def _head(self, number: int) -> int:
+        """Number of rows, one chunk each, that complete the last batch of the previous pass."""
+        return -(number * self._own + self._general.before(number)) % self._batch
 
 
 class PairPasses(Passes):
@@ -206,11 +171,7 @@ def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
 
 
 class _Round:
-    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens.
-
-    Attributes:
-        rounds: how often a chunk comes in a pass, on average.
-    """
+    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens."""
 
     def __init__(self, chunks: Chunks | None, tokens: int, seed: int) -> None:
         n = len(chunks) if chunks is not None else 0
@@ -235,13 +196,10 @@ class _Round:
 
 
 def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int64]:
-    """How often each of n items is drawn in n draws, by systematic resampling of residuals.
-
-    The integer part of an item's expected count is certain and only the rest is random, which
-    keeps the variance as low as possible.
-
-    Reference: Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
-    """
+    """How often each of n items is drawn in n draws, by systematic resampling of residuals."""
+    # The integer part of an item's expected count is certain and only the rest is random,
+    # which keeps the variance as low as possible.
+    # Reference: Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
     n = len(weights)
     expected = weights.astype(np.float64)
     expected *= n / expected.sum()
@@ -258,15 +216,7 @@ def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int6
 
 
 class Feed:
-    """Rows in order, pass after pass.
-
-    Attributes:
-        at: next pass and next row of that pass; another feed can start there.
-
-    Args:
-        passes: the passes.
-        at: pass and row to start from.
-    """
+    """Rows in order, pass after pass."""
 
     def __init__(self, passes: Passes, at: tuple[int, int] = (0, 0)) -> None:
         self._passes = passes
@@ -274,11 +224,11 @@ class Feed:
 
     def take(self, k: int) -> list[NDArray[np.int64]]:
         """The next k rows as arrays of chunk numbers; they may span passes."""
-        found: list[NDArray[np.int64]] = []
-        while len(found) < k:
+        taken: list[NDArray[np.int64]] = []
+        while len(taken) < k:
             number, row = self.at
             rows = self._passes.rows(number)
-            end = min(len(rows), row + k - len(found))
-            found += rows.some(row, end)
+            end = min(len(rows), row + k - len(taken))
+            taken += rows.some(row, end)
             self.at = (number + 1, 0) if end == len(rows) else (number, end)
-        return found
+        return taken

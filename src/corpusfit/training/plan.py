@@ -184,8 +184,7 @@ class ObjectivePlan(Group, group="objective"):
         ),
     ] = False
     delete: Annotated[
-        float,
-        Option("Share of a text's words that `tsdae` deletes", above=0, below=1),
+        float, Option("Share of a text's words that `tsdae` deletes", above=0, below=1)
     ] = 0.6
     temperature: Annotated[
         float, Option("Divisor of the cosine similarities of `simcse`", above=0)
@@ -341,9 +340,7 @@ class TrainPlan(Group, group="train"):
     warmup_steps: Annotated[
         int | None,
         Option(
-            "Steps over which the learning rate rises",
-            default="set by <train.warmup>",
-            above=0,
+            "Steps over which the learning rate rises", default="set by <train.warmup>", above=0
         ),
     ] = None
     warmup_from: Annotated[float, Option("Learning rate before the warm-up", least=0)] = 0.0
@@ -610,3 +607,51 @@ class AdaptPlan(Settings):
                 cure = "A text is distinguished from the others of its step."
                 allowed = "2 or more with <objective.name=simcse>"
                 raise bad_setting(f"<{group}.batch>", allowed, 1, cure)
+
+
+@dataclass(frozen=True)
+class DecodePlan(Group, group="decode"):
+    """The beam search of a translation (Aharoni and Goldberg 2020, appendix A.1).
+
+    Attributes:
+        beam: number of beams; 1 takes the most likely token.
+        longest: most tokens of a translation, with its end.
+        penalty: exponent of the length that divides a translation's log probability; None for that
+            of the model's generation_config.json, or 1.
+        precision: number format of the weights.
+        splits: splits to translate, separated by commas.
+        domain: name of the domain whose tag begins each text.
+    """
+
+    beam: Annotated[int, Option("Beams of the search for a translation", "beam", above=0)] = 5
+    longest: Annotated[int, Option("Most tokens of a translation, with its end", above=0)] = 100
+    penalty: Annotated[
+        float | None,
+        Option(
+            "Exponent of the length that divides a translation's log probability",
+            default="that of the model's generation_config.json, or 1",
+        ),
+    ] = None
+    precision: Annotated[
+        str,
+        Option(
+            "Number format of the search: `auto` (fp32 on a CPU, bf16 on a GPU that supports it), "
+            "`bf16` or `fp32`",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"
+    splits: Annotated[
+        str,
+        Option(
+            "Splits of a task to translate: `dev,test`, or `test` alone in less time",
+            allowed=("dev,test", "test"),
+        ),
+    ] = "dev,test"
+    domain: Annotated[
+        str,
+        Option(
+            "Domain of the texts, such as `it`: with a model of <objective.tag_domains>, its token "
+            "begins each text",
+            default="none",
+        ),
+    ] = ""

@@ -1,21 +1,77 @@
-"""A language model's logits at selected positions, computed only where needed."""
+"""A language model's logits at selected positions, computed only where needed, and their loss."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpusfit.embed.hardware import seeded
-from corpusfit.training.partial_attention import attend_at, is_bert_attention
 
 if TYPE_CHECKING:
     import torch
 
-_HEAD, _LAYER, _ATTENTION = "head", "layer", "attention"  # where hidden states are selected
 TOLERANCE = 1e-4  # of the largest logit: float32 sums of other shapes differ by less than 1e-5
+_HEAD, _LAYER, _ATTENTION = "head", "layer", "attention"  # where hidden states are selected
+_AT_ONCE = 2**18  # logits: 1 MB of float32
+_MAPS = ("query", "key", "value")
+
+
+def is_bert_attention(part: Any) -> bool:
+    """Whether a module has the parts that `attend_at` uses; the results are tested elsewhere."""
+    # Causal attention is excluded, because it may work without a mask.
+    import torch
+
+    maps = all(isinstance(getattr(part, of, None), torch.nn.Module) for of in _MAPS)
+    dropout = isinstance(getattr(part, "dropout", None), torch.nn.Dropout)
+    ahead = getattr(part, "is_causal", False) or getattr(part, "is_decoder", False)
+    return maps and dropout and hasattr(part, "attention_head_size") and not ahead
+
+
+def attend_at(
+    part: Any, states: torch.Tensor, mask: torch.Tensor | None, at: torch.Tensor
+) -> torch.Tensor:
+    """Output of self-attention for some tokens."""
+    # The last layer of a classifier needs the first token alone, that of a masked LM the 15 %
+    # of predicted tokens. Queries are gathered into as many columns as the fullest row needs;
+    # reading that number would stall a GPU in every step, so this is used on a CPU.
+    from torch.nn.functional import scaled_dot_product_attention
+
+    rows, slots, columns = _gathered(at, *states.shape[:2])
+    queries = part.query(states.gather(1, columns[..., None].expand(-1, -1, states.shape[2])))
+    if mask is not None and mask.shape[2] > 1:
+        of_query = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
+        mask = mask.expand(len(states), -1, -1, -1).gather(2, of_query)
+
+    def heads(of: torch.Tensor) -> torch.Tensor:
+        return of.view(*of.shape[:2], -1, part.attention_head_size).transpose(1, 2)
+
+    out: torch.Tensor = scaled_dot_product_attention(
+        heads(queries),
+        heads(part.key(states)),
+        heads(part.value(states)),
+        attn_mask=mask,
+        dropout_p=part.dropout.p if part.dropout.training else 0.0,
+    )
+    return out.transpose(1, 2).flatten(2).flatten(0, 1)[rows * columns.shape[1] + slots]
+
+
+def _gathered(
+    at: torch.Tensor, rows: int, length: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Row and slot of each token, both [M]; the column in each slot [B, K], 0 in unused slots."""
+    import torch
+
+    row, column = at // length, at % length
+    counts = torch.bincount(row, minlength=rows)
+    order = row.argsort(stable=True)
+    slot = torch.empty_like(at)
+    slot[order] = torch.arange(len(at), device=at.device) - (counts.cumsum(0) - counts)[row[order]]
+    columns = at.new_zeros(rows, int(counts.max()))
+    columns[row, slot] = column
+    return row, slot, columns
 
 
 class Predictor:
@@ -27,23 +83,14 @@ class Predictor:
     elsewhere are not affected. Create it before an adapter or a distributed wrapper is added.
 
     Reference: Liu et al. (2019), RoBERTa, whose head does the same.
-
-    Args:
-        model: a transformers language model; its mode, weights and random state are restored.
-
-    Attributes:
-        model: the model.
-        hooked: whether the head sees the selected positions alone.
-        early: where states are selected before the head: in the last `layer`, in its `attention`,
-            or nowhere (empty).
-        pools: whether a pooler works without the first token of each row.
     """
 
-    pools: ClassVar[bool] = False
+    pools: ClassVar[bool] = False  # whether a pooler works without the first token of each row
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.hooked, self.early = False, ""
+        self.hooked = False  # whether the head sees the selected positions alone
+        self.early = ""  # where states are selected before the head, if anywhere
         self._at: torch.Tensor | None = None
         self._laid: torch.Size | None = None  # rows and columns that `_at` refers to
         self._seen = ""  # where states were selected
@@ -61,10 +108,8 @@ class Predictor:
                 self.early = _ATTENTION
 
     def _last_attention(self) -> Any:
-        """The last layer's attention with BERT's submodules `self` and `output`; None without one.
-
-        None also for a model with a pooler, which needs the first token of each row.
-        """
+        """The last layer's attention, if it has BERT's submodules `self` and `output`."""
+        # None also for a model with a pooler, which needs the first token of each row.
         base = self.model.base_model
         layers = getattr(getattr(base, "encoder", None), "layer", None)
         if not layers or not (self.pools or getattr(base, "pooler", None) is None):
@@ -167,10 +212,8 @@ class Predictor:
     def pair(
         self, call: Any, inputs: dict[str, Any], at: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [M, V] as in `logits`, and next-sentence logits [B, 2]; class 0: it follows.
-
-        The model is one opened by `open_model` for `mlm+nsp`.
-        """
+        """Logits [M, V] as in `logits`, and next-sentence logits [B, 2]; class 0: it follows."""
+        # The model is one opened by `open_model` for `mlm+nsp`.
         out, logits = self._call(call, inputs, at)
         return logits, out.seq_relationship_logits
 
@@ -212,3 +255,70 @@ def evaluation_mode(model: Any) -> Iterator[None]:
         model.train(modes[0][1])  # BigBird replaces modules while it runs
         for part, mode in modes:
             part.training = mode
+
+
+def cross_entropies(
+    logits: torch.Tensor, labels: torch.Tensor, smoothing: float = 0.0
+) -> torch.Tensor:
+    """The loss of each row, in nats."""
+    # On a CPU, float32 logits of all rows exceed the caches; in pieces that fit, this takes
+    # half the time of torch's function and less memory. The gradient is recomputed from the
+    # logits, so there are no second derivatives. A GPU uses torch's function.
+    # Reference: Wijmans et al. (2025), Cut Your Losses in Large-Vocabulary Language Models;
+    # Szegedy et al. (2016), Rethinking the Inception Architecture, section 7 (label
+    # smoothing).
+    from torch.nn.functional import cross_entropy
+
+    if logits.device.type != "cpu":
+        return cross_entropy(logits.float(), labels, reduction="none", label_smoothing=smoothing)
+    losses: torch.Tensor = _function().apply(logits, labels, smoothing)
+    return losses
+
+
+def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Row ranges and their logits in float32, in one reused buffer."""
+    import torch
+
+    rows = max(1, _AT_ONCE // logits.shape[1])
+    room = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
+    for begin in range(0, len(logits), rows):
+        some = logits[begin : begin + rows]
+        yield slice(begin, begin + rows), room[: len(some)].copy_(some)
+
+
+@cache
+def _function() -> Any:
+    """The autograd function; torch is imported on first use."""
+    import torch
+
+    class CrossEntropies(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            ctx: Any, logits: torch.Tensor, labels: torch.Tensor, smoothing: float
+        ) -> torch.Tensor:
+            norms = torch.empty((len(logits), 1), dtype=torch.float32)
+            means = torch.zeros((len(logits), 1), dtype=torch.float32)
+            for rows, piece in _pieces(logits):
+                if smoothing:
+                    means[rows] = piece.mean(1, keepdim=True)
+                most = piece.amax(1, keepdim=True)
+                norms[rows] = piece.sub_(most).exp_().sum(1, keepdim=True).log_() + most
+            ctx.save_for_backward(logits, labels, norms)
+            ctx.smoothing = smoothing
+            correct = logits.gather(1, labels[:, None]).float()
+            return (norms - (1 - smoothing) * correct - smoothing * means).squeeze(1)
+
+        @staticmethod
+        def backward(ctx: Any, *upstream: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+            logits, labels, norms = ctx.saved_tensors
+            spread = ctx.smoothing / logits.shape[1]
+            gradient = torch.empty_like(logits)
+            for rows, piece in _pieces(logits):
+                piece.sub_(norms[rows]).exp_()
+                if spread:
+                    piece.sub_(spread)
+                piece[torch.arange(len(piece)), labels[rows]] -= 1 - ctx.smoothing
+                torch.mul(piece, upstream[0][rows, None], out=gradient[rows])
+            return gradient, None, None
+
+    return CrossEntropies

@@ -98,10 +98,10 @@ def preset(name: str, weights: str) -> dict[str, Any]:
     """The settings of a paper, by their paths in the plan."""
     if name not in PRESETS:
         raise bad_setting("<.preset>", f"one of {', '.join(PRESETS)}", name)
-    found = dict(PRESETS[name])
+    settings = dict(PRESETS[name])
     if name == "tadpole" and weights == "lambda":
-        found["train.steps"] = _CONTINUOUS_STEPS
-    return found
+        settings["train.steps"] = _CONTINUOUS_STEPS
+    return settings
 
 
 @dataclass(frozen=True)
@@ -109,22 +109,14 @@ class Size:
     """What the defaults depend on.
 
     The device's speed is not measured, so equal data gives equal models on machines of one kind.
-
-    Attributes:
-        tokens: tokens of the training data, without special tokens.
-        rows: sequences in a pass over the data.
-        texts: texts, or parts of long texts, in a pass; a packed row has several.
-        parameters: number of weights of the model.
-        longest: maximum tokens of a sequence of the model.
-        device: `cpu` or `cuda`.
     """
 
-    tokens: int
-    rows: int
-    texts: int
-    parameters: int
-    longest: int
-    device: str
+    tokens: int  # tokens of the training data, without special tokens
+    rows: int  # sequences in a pass over the data
+    texts: int  # texts, or parts of long texts, in a pass; a packed row has several
+    parameters: int  # number of weights of the model
+    longest: int  # maximum tokens of a sequence of the model
+    device: str  # `cpu` or `cuda`
 
 
 def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
@@ -138,10 +130,8 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
 
 
 def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
-    """The plan of the second phase of `--then-task`, on the task's texts.
-
-    Its sequences are as long as those of the first phase, so that held-out losses compare.
-    """
+    """The plan of the second phase of `--then-task`, on the task's texts."""
+    # Its sequences are as long as those of the first phase, so that held-out losses compare.
     own = dataclasses.asdict(plan.then_task)
     del own["on"]
     train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **own)

@@ -19,10 +19,8 @@ _TIMESCALE = 10_000  # steps; transformers' for an inverse square root without a
 
 
 def rate_at(step: int, plan: TrainPlan) -> float:
-    """The learning rate of a step, counted from 0, by transformers' schedule of the same name.
-
-    With `warmup_from` the rate rises from there, as in fairseq.
-    """
+    """The learning rate of a step, counted from 0, by transformers' schedule of the same name."""
+    # With `warmup_from` the rate rises from there, as in fairseq.
     assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
     warm = math.ceil(plan.warmup * plan.steps) if plan.warmup_steps is None else plan.warmup_steps
     if step < warm:
@@ -85,18 +83,16 @@ def evaluations(plan: TrainPlan) -> set[int]:
 
 def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
     """Whether as many measurements gave no new best weights; never with a patience of 0."""
-    found = [minimised(r) for r in history if "heldout" in r]
-    if not patience or not found:
+    values = [minimised(r) for r in history if "heldout" in r]
+    if not patience or not values:
         return False
-    return len(found) - 1 - found.index(min(found)) >= patience
+    return len(values) - 1 - values.index(min(values)) >= patience
 
 
 def minimised(record: Mapping[str, Any]) -> float:
-    """What the best weights minimise, of a record of held-out losses.
-
-    That is minus BLEU if it is measured, else the loss on the task's text or, without a task, on
-    the data.
-    """
+    """What the best weights minimise, of a record of held-out losses."""
+    # That is minus BLEU if it is measured, else the loss on the task's text or, without a
+    # task, on the data.
     losses: Mapping[str, float] = record["heldout"]
     if "bleu" in record:
         return -float(record["bleu"])

@@ -1,4 +1,4 @@
-"""An untrained model (--init), with a tokenizer trained on the data."""
+"""Untrained models (--init), with tokenizers trained on the data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
 from corpusfit.training.models import AUTO, LoadedModel, checked_model, set_dropout
+from corpusfit.training.plan import TRANSLATION
 
 SIZES = {"tiny": (2, 128, 8_192), "mini": (4, 256, 16_384), "small": (4, 512, 30_522)}
 """Layers, hidden size and vocabulary size."""
+
+TRANSLATORS = {
+    "tiny": (2, 128, 8_192),
+    "small": (3, 256, 8_192),
+    "base": (6, 512, 32_000 + 256 + 3),  # merges, bytes and special tokens
+}
+"""The same, of the encoder and of the decoder; `base` is Transformer base."""
 
 POSITIONS = 512
 HEAD = 64  # width of an attention head
 CHARACTERS = 1_000  # most common characters; others become the unknown token
 BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 END = "<|endoftext|>"
+_PAD, _END, _UNKNOWN = "<pad>", "</s>", "<unk>"
 
 
 def new_model(
@@ -28,95 +37,117 @@ def new_model(
     texts: Iterable[str],
     *,
     vocabulary: int,
+    tags: Sequence[str] = (),
     dropout: float | None = None,
     attention: str,
     seed: int,
 ) -> LoadedModel:
-    """An untrained model and a tokenizer trained on texts.
+    """An untrained model and a tokenizer trained on texts; the same in every process.
 
     BERT's miniatures with a lower-case WordPiece tokenizer for the masked objectives, GPT-2 of the
-    same sizes with byte-level BPE for the causal one. The result is the same in every process.
+    same sizes with byte-level BPE for the causal one, and Marian with byte-level BPE of both sides
+    of the pairs for translation.
 
     Reference: Turc et al. (2019), Well-Read Students Learn Better (the miniatures); Radford et al.
-    (2019), GPT-2.
+    (2019), GPT-2; Vaswani et al. (2017), Attention Is All You Need, Table 3 (`base`); Aharoni and
+    Goldberg (2020), appendix A.1.
     """
     try:
         import torch
         import transformers
     except ImportError as e:
         raise MissingDependencyError("<model.init>", "train") from e
-    layers, width, tokens = SIZES[init]
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise EmptyInputError(
             "<model.init> trains a tokenizer on the data; the data holds no text."
         )
-    causal = objective == "causal"
-    tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)
-    sizes: dict[str, Any] = {"vocab_size": len(tokenizer)}
-    if causal:
-        sizes |= {"n_embd": width, "n_layer": layers, "n_head": width // HEAD}
+    layers, width, tokens = (TRANSLATORS if objective == TRANSLATION else SIZES)[init]
+    vocabulary = vocabulary or tokens
+    identity = {"kind": "init 1", "objective": objective, "init": init, "seed": seed}
+    if objective == TRANSLATION:
+        identity = {"kind": "init translation 1", "init": init, "seed": seed, "dropout": dropout}
+        tokenizer = joint_tokenizer(texts, vocabulary, tags)
+        config = _marian(layers, width, tokenizer)
+    elif objective == "causal":
+        tokenizer = _byte_pairs(texts, vocabulary)
         config = transformers.GPT2Config(
-            **sizes, n_positions=POSITIONS, bos_token_id=0, eos_token_id=0
+            vocab_size=len(tokenizer),
+            n_embd=width,
+            n_layer=layers,
+            n_head=width // HEAD,
+            n_positions=POSITIONS,
+            bos_token_id=0,
+            eos_token_id=0,
         )
     else:
-        sizes |= {"hidden_size": width, "num_hidden_layers": layers}
-        sizes |= {"num_attention_heads": width // HEAD, "intermediate_size": 4 * width}
-        config = transformers.BertConfig(**sizes, max_position_embeddings=POSITIONS)
+        tokenizer = _word_pieces(texts, vocabulary)
+        config = transformers.BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=width // HEAD,
+            intermediate_size=4 * width,
+            max_position_embeddings=POSITIONS,
+        )
     if dropout is not None:
         set_dropout(config, dropout)
     with quiet(), seeded(seed):
         model = getattr(transformers, AUTO[objective]).from_config(
             config, attn_implementation=attention, dtype=torch.float32
         )
-    identity = {
-        "kind": "init 1",
-        "objective": objective,
-        "init": init,
-        "seed": seed,
-        "tokenizer": tokenizer.backend_tokenizer.to_str(),
-    }
+    if objective == TRANSLATION:
+        model.generation_config.max_length = POSITIONS
+        model.generation_config.bad_words_ids = [[tokenizer.pad_token_id]]
+    identity["tokenizer"] = tokenizer.backend_tokenizer.to_str()
     return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
+
+
+def _marian(layers: int, width: int, tokenizer: Any) -> Any:
+    """A translation model, all of whose embeddings are shared (Press and Wolf 2017)."""
+    import transformers
+
+    parts = {"layers": layers, "attention_heads": width // HEAD, "ffn_dim": 4 * width}
+    sides = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in parts.items()}
+    return transformers.MarianConfig(
+        vocab_size=len(tokenizer),
+        d_model=width,
+        **sides,
+        max_position_embeddings=POSITIONS,
+        activation_function="relu",
+        init_std=width**-0.5,  # as fairseq's embeddings and Glorot's square matrices
+        scale_embedding=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        forced_eos_token_id=None,
+        decoder_start_token_id=tokenizer.pad_token_id,
+    )
 
 
 def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     """A lower-case BERT tokenizer; special tokens are 0 to 4."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import (
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+        trainers,
+    )
     from transformers import PreTrainedTokenizerFast
 
     normalizer = normalizers.BertNormalizer(lowercase=True)
     splitter = pre_tokenizers.BertPreTokenizer()
-    known = _known_pieces(texts, vocabulary, normalizer, splitter)
-    pieces = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
-    pieces.normalizer, pieces.pre_tokenizer = normalizer, splitter
-    pieces.decoder = decoders.WordPiece()
-    pieces.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(t, known[t]) for t in (BERT["cls"], BERT["sep"])],
-    )
-    named = {f"{role}_token": token for role, token in BERT.items()}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=pieces,
-        model_max_length=POSITIONS,
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        **named,
-    )
-
-
-def _known_pieces(
-    texts: Sequence[str], vocabulary: int, normalizer: Any, splitter: Any
-) -> dict[str, int]:
-    """The ids of a WordPiece vocabulary trained on texts.
-
-    The `tokenizers` trainer numbers characters in hash order, which differs from run to run, so
-    characters are counted, chosen and numbered by `_alphabet`.
-    """
-    from tokenizers import Tokenizer, models, trainers
-
+    # The trainer numbers characters in hash order, which differs from run to run, so they are
+    # counted, chosen (ties by code point) and numbered here.
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(normalizer.normalize_str(text))
+    ranked = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
+    alphabet = sorted(ranked[: min(CHARACTERS, vocabulary // 4)])
     trained = Tokenizer(models.WordPiece(unk_token=BERT["unk"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
-    alphabet = _alphabet(normalizer, texts, vocabulary)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
         # most are not special tokens; listing them fixes their order
@@ -126,35 +157,71 @@ def _known_pieces(
         show_progress=False,
     )
     trained.train_from_iterator(texts, trainer)
-    known: dict[str, int] = trained.get_vocab()
-    return known
-
-
-def _alphabet(normalizer: Any, texts: Sequence[str], vocabulary: int) -> list[str]:
-    """The most common characters, sorted; ties are broken by code point."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(normalizer.normalize_str(text))
-    ranked = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
-    return sorted(ranked[: min(CHARACTERS, vocabulary // 4)])
+    known = trained.get_vocab()
+    # a new one of the same vocabulary, in which the characters are no special tokens
+    pieces = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
+    pieces.normalizer, pieces.pre_tokenizer = normalizer, splitter
+    pieces.decoder = decoders.WordPiece()
+    pieces.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(t, known[t]) for t in (BERT["cls"], BERT["sep"])],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=pieces,
+        model_max_length=POSITIONS,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{role}_token": token for role, token in BERT.items()},
+    )
 
 
 def _byte_pairs(texts: Sequence[str], vocabulary: int) -> Any:
     """A GPT-2 tokenizer; token 0 ends a text."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import decoders, processors
     from transformers import PreTrainedTokenizerFast
 
-    pairs = Tokenizer(models.BPE())
-    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs = _trained_bpe(texts, vocabulary, [END], spaced=False)
     pairs.decoder = decoders.ByteLevel()
     pairs.post_processor = processors.ByteLevel(trim_offsets=False)
+    ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
+    return PreTrainedTokenizerFast(tokenizer_object=pairs, model_max_length=POSITIONS, **ends)
+
+
+def joint_tokenizer(texts: Sequence[str], vocabulary: int, tags: Sequence[str] = ()) -> Any:
+    """A byte-level BPE tokenizer that ends both sides of a pair by `</s>`; no text is unknown.
+
+    Reference: Sennrich et al. (2016), Neural Machine Translation of Rare Words with Subword Units.
+    """
+    from tokenizers import decoders, processors
+    from transformers import PreTrainedTokenizerFast
+
+    pairs = _trained_bpe(texts, vocabulary, [_PAD, _END, _UNKNOWN, *tags], spaced=True)
+    pairs.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    pairs.post_processor = processors.TemplateProcessing(
+        single=f"$A {_END}", special_tokens=[(_END, pairs.token_to_id(_END))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=pairs,
+        model_max_length=POSITIONS,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+        pad_token=_PAD,
+        eos_token=_END,
+        unk_token=_UNKNOWN,
+    )
+
+
+def _trained_bpe(texts: Sequence[str], vocabulary: int, special: list[str], *, spaced: bool) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         min_frequency=2,
-        special_tokens=[END],
+        special_tokens=special,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     pairs.train_from_iterator(texts, trainer)
-    ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
-    return PreTrainedTokenizerFast(tokenizer_object=pairs, model_max_length=POSITIONS, **ends)
+    return pairs

@@ -21,13 +21,7 @@ from corpusfit.training.prediction import evaluation_mode
 
 
 class SentenceEncoder(torch.nn.Module):
-    """A transformer and the pooling of its states into one embedding.
-
-    Attributes:
-        encoder: transformers model without a head.
-        pooling: its pooling; embeddings are not scaled to length 1 in training.
-        config: configuration of the model.
-    """
+    """A transformer and the pooling of its states into one embedding."""
 
     def __init__(self, encoder: Any, pooling: Pooling) -> None:
         super().__init__()
@@ -75,14 +69,6 @@ class DenoisingAutoencoder(SentenceEncoder):
     """A sentence encoder and a decoder with the same weights.
 
     It is called like an encoder-decoder of transformers, and its output has `logits`.
-
-    Attributes:
-        decoder: transformers language model with cross-attention.
-
-    Args:
-        encoder: transformers model without a head; its weights become those of the decoder.
-        pooling: its pooling.
-        decoder: the decoder, opened from the same files.
     """
 
     def __init__(self, encoder: Any, pooling: Pooling, decoder: Any) -> None:

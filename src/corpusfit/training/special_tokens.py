@@ -18,29 +18,20 @@ _STARTS = {"ByteLevel": ("Ġ", "Ċ", "ĉ"), "▁": ("▁",)}
 
 @dataclass(frozen=True, eq=False)
 class SpecialTokens:
-    """Special tokens and vocabulary of a tokenizer, as ids.
+    """Special tokens and vocabulary of a tokenizer, as ids."""
 
-    Attributes:
-        prefix: special ids before a chunk: `[CLS]`, `<s>`, or nothing for GPT-2.
-        suffix: special ids after a chunk.
-        mask: id of the mask token.
-        pad: id of the padding token; an arbitrary one if the tokenizer has none.
-        end: id of the end-of-text token.
-        vocabulary: number of ids.
-        ordinary: bool [vocabulary], tokens of text: they may be masked and may replace others.
-        begins: bool [vocabulary], ordinary tokens that begin a word; None if the tokenizer does not
-            mark them. In scripts without spaces a word may be a whole sentence.
-        start: first input id of a decoder with an encoder; -1: the last token of the text.
-    """
-
-    prefix: tuple[int, ...]
-    suffix: tuple[int, ...]
-    mask: int | None
-    pad: int
-    end: int | None
-    vocabulary: int
+    prefix: tuple[int, ...]  # special ids before a chunk: `[CLS]`, `<s>`, or nothing for GPT-2
+    suffix: tuple[int, ...]  # special ids after a chunk
+    mask: int | None  # id of the mask token
+    pad: int  # id of the padding token; an arbitrary one if the tokenizer has none
+    end: int | None  # id of the end-of-text token
+    vocabulary: int  # number of ids
+    # bool [vocabulary], tokens of text: they may be masked and may replace others
     ordinary: NDArray[np.bool_]
+    # bool [vocabulary], ordinary tokens that begin a word; None if the tokenizer does not
+    # mark them. In scripts without spaces a word may be a whole sentence
     begins: NDArray[np.bool_] | None
+    # first input id of a decoder with an encoder; -1: the last token of the text
     start: int | None = None
 
 
@@ -96,9 +87,9 @@ def _around_a_text(backend: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     # another tokenizer, of one token: any text may have no token in the vocabulary of this one
     probe = Tokenizer(models.WordLevel({"a": 0}, "a"))
     probe.post_processor = backend.post_processor
-    found = probe.encode("a", add_special_tokens=True)
-    at = found.special_tokens_mask.index(0)
-    return tuple(found.ids[:at]), tuple(found.ids[at + 1 :])
+    encoded = probe.encode("a", add_special_tokens=True)
+    at = encoded.special_tokens_mask.index(0)
+    return tuple(encoded.ids[:at]), tuple(encoded.ids[at + 1 :])
 
 
 def _begins(

@@ -16,28 +16,26 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import TrainingError
+from corpusfit.core.errors import TrainingError, bad_setting
 from corpusfit.embed.hardware import seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, MicroBatch, prefetch
 from corpusfit.training.checkpoints import Checkpoints, State, load_weights, restore, save_weights
-from corpusfit.training.failures import (
-    divergence_error,
+from corpusfit.training.heldout import Heldout, HeldoutBleu
+from corpusfit.training.memory import (
+    kept_memory,
     naming_memory_errors,
     out_of_memory_error,
-    require_batch,
-    require_possible,
+    release_memory,
 )
-from corpusfit.training.heldout import Heldout
-from corpusfit.training.heldout_bleu import HeldoutBleu
-from corpusfit.training.memory import kept_memory, release_memory
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.passes import Feed, Passes
 from corpusfit.training.plan import TrainPlan
@@ -49,6 +47,41 @@ if TYPE_CHECKING:
 RECORDS = 200
 _PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory
+_NAMED = 3  # texts of a batch whose loss is not finite
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+"""Values of --track, and their packages."""
+
+
+def start_accelerator(device: str, track: str, out: Path) -> Any:
+    """Accelerate's `Accelerator`, for one process or those started by `accelerate launch`."""
+    # Data parallelism only. Precision and gradient accumulation are done in the trainer, so
+    # that one process and several compute the same gradient (docs/decisions/trainer.md).
+    from accelerate import Accelerator, InitProcessGroupKwargs
+    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.tracking import is_mlflow_available, is_tensorboard_available
+    from accelerate.utils import is_wandb_available
+
+    is_installed = {
+        "tensorboard": is_tensorboard_available,
+        "wandb": is_wandb_available,
+        "mlflow": is_mlflow_available,
+    }
+    if track and track not in TRACKERS:
+        raise bad_setting("<.track>", f"one of {', '.join(TRACKERS)}", track)
+    if track and not is_installed[track]():
+        cure = f"Install it: pip install {track}"
+        raise bad_setting("<.track>", "a tracker that is installed", track, cure)
+    # accelerate keeps the first device that a process asked for
+    if PartialState._shared_state and PartialState().device.type != device:
+        AcceleratorState._reset_state(reset_partial_state=True)
+    timeout = InitProcessGroupKwargs(timeout=timedelta(days=7))  # others wait while one tokenises
+    return Accelerator(
+        cpu=device == "cpu",
+        mixed_precision="no",
+        log_with=track or None,
+        project_dir=str(out),
+        kwargs_handlers=[timeout],
+    )
 
 
 class TrainerCallback:
@@ -69,45 +102,37 @@ class TrainerCallback:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Inputs of a training.
+    """Inputs of a training."""
 
-    Attributes:
-        plan: plan with steps, batch, length and rate resolved.
-        objective: training objective.
-        network: the model, on its device.
-        chunk_tokens: the chunks.
-        passes: the order of the rows.
-        heldout: held-out text.
-        checkpoints: where checkpoints are written.
-        best: file of the best weights.
-        accelerator: Accelerate's `Accelerator`.
-        micro_rows: maximum number of sequences per forward pass.
-        width: tokens in a row; 0 for the length of the longest row of a forward pass.
-        seed: random seed.
-        done: steps of an earlier phase, which trackers count too.
-        bleu: BLEU on held-out pairs, if the best weights go by it.
-    """
-
-    plan: TrainPlan
+    plan: TrainPlan  # plan with steps, batch, length and rate resolved
     objective: Objective
-    network: Network
+    network: Network  # the model, on its device
     chunk_tokens: ChunkTokens
-    passes: Passes
+    passes: Passes  # the order of the rows
     heldout: Heldout
     checkpoints: Checkpoints
-    best: Path
-    accelerator: Any
-    micro_rows: int
-    width: int
+    best: Path  # file of the best weights
+    accelerator: Any  # Accelerate's `Accelerator`
+    micro_rows: int  # maximum number of sequences per forward pass
+    width: int  # tokens in a row; 0 for the length of the longest row of a forward pass
     seed: int
-    done: int = 0
-    bleu: HeldoutBleu | None = None
+    done: int = 0  # steps of an earlier phase, which trackers count too
+    bleu: HeldoutBleu | None = None  # BLEU on held-out pairs, if the best weights go by it
 
     @property
     def measurement(self) -> float:
         """The work of measuring the held-out losses once, in steps."""
         tokens = sum(m.ids.numel() for micros in self.heldout.micros.values() for m in micros)
         return tokens / (_PASSES * (self.plan.batch or 1) * self.passes.length)
+
+
+def require_batch(batch: int, processes: int, *, whole: bool) -> None:
+    """Raise `UsageError` if a step has too few sequences for each of some processes."""
+    least = processes * (2 if whole else 1)
+    if batch < least:
+        each = "two sequences" if whole else "one sequence"
+        cure = f"Each of the {processes} processes needs at least {each} per batch."
+        raise bad_setting("<train.batch>", f"{least} or more", batch, cure)
 
 
 @dataclass(frozen=True)
@@ -124,7 +149,9 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     processes = work.accelerator.num_processes
     whole = work.objective.whole_steps
     require_batch(work.plan.batch or 1, processes, whole=whole)
-    require_possible(work.plan, measured=bool(work.heldout.micros))
+    if work.plan.keep == "best" and not work.heldout.micros:
+        cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
+        raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
     with seeded(work.seed), kept_memory():
         loop = TrainingLoop(work, callback)
         error = out_of_memory_error(work.plan, processes, work.micro_rows, whole=whole)
@@ -183,11 +210,11 @@ class TrainingLoop:
         """The state to resume from; the initial state without a checkpoint."""
         import torch
 
-        found = self.work.checkpoints.newest(self.callback.warn)
-        if found is None:
+        newest = self.work.checkpoints.newest(self.callback.warn)
+        if newest is None:
             return State(0, (0, 0), [], [])
-        state, here = found
-        restore(here, self.parameters, self.updates.optimizer)
+        state, folder = newest
+        restore(folder, self.parameters, self.updates.optimizer)
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         self._losses = list((losses if self.main else losses * 0).unbind())  # summed over processes
@@ -212,8 +239,17 @@ class TrainingLoop:
         work = self.work
 
         def diverged(steps: int) -> TrainingError:
-            names = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
-            return divergence_error(work.plan, steps, names, self._kept)
+            texts = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
+            names = list(dict.fromkeys(texts))
+            more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
+            kept = "There is no checkpoint yet"
+            if self._kept is not None:
+                kept = f"The last checkpoint is from step {self._kept:,}"
+            return TrainingError(
+                f"Training diverged: the loss of step {steps:,} is not finite. The batch holds "
+                f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below "
+                f"{work.plan.rate:g} and another <.out>, or remove the text."
+            )
 
         key = place_keys(work.seed + 1, step, self.world)[self.rank]
         self._losses.append(self.updates.make(step, key, lambda: self.gradient(batch), diverged))
@@ -240,11 +276,12 @@ class TrainingLoop:
 
     def _summed(self, figures: torch.Tensor) -> torch.Tensor:
         """The sum over all processes."""
+        import torch
+
         if self.world == 1:
             return figures  # no transfer: reading a value from a GPU waits for all its work
-        here = figures.to(self.work.accelerator.device)
-        found: torch.Tensor = self.work.accelerator.reduce(here, "sum")
-        return found
+        accelerator = self.work.accelerator
+        return torch.as_tensor(accelerator.reduce(figures.to(accelerator.device), "sum"))
 
     def _note(self, step: int) -> None:
         """Record the mean loss since the last record."""

@@ -21,10 +21,9 @@ _TAG = "<domain:"
 
 
 def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> SpecialTokens:
-    """The padding, the end and the first decoder input of a translation model.
-
-    The tokenizer adds its other special tokens itself, on either side, so a slow one serves too.
-    """
+    """The padding, the end and the first decoder input of a translation model."""
+    # The tokenizer adds its other special tokens itself, on either side, so a slow one serves
+    # too.
     pad = require_translating("<model.name>", model, tokenizer, name)
     start = _decoder_start(model)
     if start is None:
@@ -98,17 +97,15 @@ def _target_language(model: Any, tokenizer: Any) -> int | None:
 
 def _stated(model: Any, setting: str) -> int | None:
     """A token of a model's generation config, or else of its config."""
-    found = getattr(model.generation_config, setting, None)
-    found = getattr(model.config, setting, None) if found is None else found
-    return None if found is None else int(found)
+    token = getattr(model.generation_config, setting, None)
+    token = getattr(model.config, setting, None) if token is None else token
+    return None if token is None else int(token)
 
 
 def _decoder_start(model: Any) -> int | None:
-    """First input id of the decoder; -1 for the last label; None if the model does not say.
-
-    A model states how it makes decoder inputs of labels; two rows of labels with different ends
-    show whether the first input is a token of its own.
-    """
+    """First input id of the decoder; -1 for the last label; None if the model does not say."""
+    # A model states how it makes decoder inputs of labels; two rows of labels with different
+    # ends show whether the first input is a token of its own.
     import torch
 
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
@@ -128,10 +125,8 @@ def domain_tags(names: Iterable[str]) -> list[str]:
 
 
 def domain_tag(name: str) -> str:
-    """The tag of a file's domain: its name without suffixes, as in `<domain:it>` for `it.de`.
-
-    Reference: Kobus et al. (2017), Domain Control for Neural Machine Translation.
-    """
+    """The tag of a file's domain: its name without suffixes, as in `<domain:it>` for `it.de`."""
+    # Reference: Kobus et al. (2017), Domain Control for Neural Machine Translation.
     path = PurePosixPath(name)
     stem = path.name.lstrip(".").partition(".")[0] or path.name
     domain = stem if path.parent == PurePosixPath(".") else f"{path.parent}/{stem}"

@@ -7,11 +7,12 @@ import warnings
 import pytest
 
 from corpusfit.core.errors import ModelError, StorageError, UsageError
-from corpusfit.training import lora, pfeiffer
 from corpusfit.training.adapters import (
     Base,
     add_adapter,
+    linear_layers,
     open_adapted,
+    pfeiffer_weights,
     save_adapter,
     trainable_parameters,
 )
@@ -152,7 +153,7 @@ def test_a_bottleneck_is_mdapts_formula():
     layer.output.dense.register_forward_hook(lambda _m, _a, out: seen.update(r=out))
     layer.register_forward_hook(lambda _m, _a, out: seen.update(out=out))
     states(model)
-    weights = {n: p for n, p in pfeiffer.weights(model).items() if ".1." in n}
+    weights = {n: p for n, p in pfeiffer_weights(model).items() if ".1." in n}
     d, d0, u, u0 = (
         weights[f"encoder.layer.1.output.LayerNorm.pfeiffer.{n}"]
         for n in ("down.weight", "down.bias", "up.weight", "up.bias")
@@ -357,7 +358,7 @@ def test_lora_goes_beside_every_linear_layer_of_the_base_and_no_other():
     names = {f"bert.encoder.layer.{i}.{n}" for i in (0, 1) for n in inner}
     pairs = {f"{n}.lora_{side}.default.weight" for n in names for side in "AB"}
     assert set(trainable_parameters(model)) == pairs
-    assert {f"bert.{n}" for n in lora.linear(model.base_model)} == names
+    assert {f"bert.{n}" for n in linear_layers(model.base_model)} == names
 
 
 def test_lora_is_the_papers_formula():

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpusfit.training.crossentropy import cross_entropies  # noqa: E402
+from corpusfit.training.prediction import cross_entropies  # noqa: E402
 
 ROWS, CLASSES = 23, 30_522  # three pieces, the last one shorter
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corpusfit.training.decode_plan import DecodePlan
 from corpusfit.training.decoding import beam_search
+from corpusfit.training.plan import DecodePlan
 
 pytest.importorskip("torch")
 

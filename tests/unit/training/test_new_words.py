@@ -9,8 +9,7 @@ import transformers as tf
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from corpusfit.core.errors import UsageError
-from corpusfit.training.models import open_model, save_model
-from corpusfit.training.new_words import add_words, find_new_words
+from corpusfit.training.models import add_words, find_new_words, open_model, save_model
 from corpusfit.training.plan import AdaptPlan, ModelPlan
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -11,11 +11,11 @@ import pytest
 from adapting import LENGTH, MARKS, chains, model_of, stored, training_of
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.batches import ChunkTokens, MicroBatch, lay_pairs
-from corpusfit.training.chunks import cut_chunks
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.passes import Feed, Passes, drawn_counts
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.prediction import Predictor
+from corpusfit.training.tokens import cut_chunks
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop
 
 torch = pytest.importorskip("torch")

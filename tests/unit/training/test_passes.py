@@ -5,14 +5,14 @@ import pytest
 
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.chance import value_keys
-from corpusfit.training.chunks import (
+from corpusfit.training.passes import Feed, Passes, drawn_counts
+from corpusfit.training.tokens import (
     Chunks,
     cut_chunks,
     effective_size,
     exclude_keys,
     split_heldout,
 )
-from corpusfit.training.passes import Feed, Passes, drawn_counts
 
 SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8, "seed": 3}
 

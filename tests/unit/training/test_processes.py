@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.training.processes import start_accelerator
+from corpusfit.training.trainer import start_accelerator
 
 pytestmark = pytest.mark.skipif(
     not find_spec("accelerate"), reason="the extra train is not installed"

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from corpusfit.core.errors import EmptyInputError  # noqa: E402
-from corpusfit.training.scratch_translator import SIZES, joint_tokenizer, new_translator  # noqa: E402
+from corpusfit.training.scratch import TRANSLATORS, joint_tokenizer, new_model  # noqa: E402
 
 TEXTS = ["Der Hund läuft schnell durch den Wald.", "The dog runs fast through the forest."] * 20
 
@@ -22,7 +22,7 @@ def weights(layers, width, vocabulary):
 
 def made(**words):
     given = {"vocabulary": 300, "attention": "sdpa", "seed": 0} | words
-    return new_translator(given.pop("init", "tiny"), TEXTS, **given)
+    return new_model(given.pop("init", "tiny"), "translation", TEXTS, **given)
 
 
 def test_number_of_weights_is_that_of_the_transformer():
@@ -31,7 +31,7 @@ def test_number_of_weights_is_that_of_the_transformer():
     trained = [p for p in opened.model.parameters() if p.requires_grad]
     assert sum(p.numel() for p in trained) == weights(2, 128, 300)
     assert weights(6, 512, 37_000) == pytest.approx(65e6, rel=0.05)
-    assert weights(*SIZES["base"]) == pytest.approx(
+    assert weights(*TRANSLATORS["base"]) == pytest.approx(
         60.8e6, rel=0.003
     )  # the paper's, with 32k merges
 
@@ -74,4 +74,4 @@ def test_a_text_comes_back_from_its_tokens(text):
 
 def test_without_text_there_is_no_model():
     with pytest.raises(EmptyInputError):
-        new_translator("tiny", ["  "], vocabulary=0, attention="sdpa", seed=0)
+        new_model("tiny", "translation", ["  "], vocabulary=0, attention="sdpa", seed=0)

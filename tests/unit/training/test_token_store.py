@@ -14,9 +14,9 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.minilm import minilm_folder
 from corpusfit.selection.write_job import selected_path
-from corpusfit.training import tokenise_job as tokenise
+from corpusfit.training import tokenising as tokenise
 from corpusfit.training import tokens as store
-from corpusfit.training.tokenise_job import TokeniseSelected, TokeniseShard
+from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard
 from corpusfit.training.tokens import Part, Tokens, finished, read_tally, write_part
 
 TEXTS = [

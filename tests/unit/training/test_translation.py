@@ -14,11 +14,11 @@ from adapting import Stopped, Stopping, chains, stored_pairs, translation_of, we
 from corpusfit.core.errors import UsageError
 from corpusfit.kernels.packing import cut_batches
 from corpusfit.training import trainer
-from corpusfit.training.chunks import exclude_keys, split_heldout, whole_pairs
 from corpusfit.training.objectives import Translation
 from corpusfit.training.passes import Feed, PairPasses
 from corpusfit.training.plan import TRANSLATION, AdaptPlan, TrainPlan
 from corpusfit.training.schedule import out_of_patience, rate_at
+from corpusfit.training.tokens import exclude_keys, split_heldout, whole_pairs
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 from corpusfit.training.translators import domain_tag
 

@@ -16,8 +16,8 @@ from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.resampling import Metric
 from corpusfit.evaluation.seq2seq import SETTING, open_translator
 from corpusfit.evaluation.task import Examples, Task
-from corpusfit.training.failures import naming_memory_errors
-from corpusfit.training.translating import translate
+from corpusfit.training.decoding import translate
+from corpusfit.training.memory import naming_memory_errors
 
 _ORDERS, _CHARACTERS, _WORDS = 4, 6, 2
 _BETA = 2**2

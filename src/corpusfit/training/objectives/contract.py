@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
-from corpusfit.training.crossentropy import cross_entropies
 from corpusfit.training.packing import Packing
-from corpusfit.training.prediction import Predictor
+from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

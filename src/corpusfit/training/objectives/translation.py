@@ -44,16 +44,16 @@ class Translation(Objective):
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, most: int, width: int = 0
     ) -> list[MicroBatch]:
         """A step's pairs, by length, with at most `most` times `length` tokens on either side."""
-        found: list[MicroBatch] = []
+        batches: list[MicroBatch] = []
         sizes = chunk_tokens.chunks
         for row, key in zip(rows, keys, strict=True):
             longer = np.maximum(sizes.begin[row], sizes.length[row])
             begins = cut_batches(longer, most * self.length)
-            found += [
+            batches += [
                 self.micro_batch(chunk_tokens, [some], np.array([key]))
                 for some in np.split(row, begins[1:-1])
             ]
-        return found
+        return batches
 
     def micro_batch(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0

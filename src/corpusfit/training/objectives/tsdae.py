@@ -50,8 +50,8 @@ class Tsdae(Objective):
         stays = draws[:words] >= self.delete
         if not stays.any():
             stays[int(draws[words] * words)] = True
-        found: NDArray[np.bool_] = stays[word]
-        return found
+        kept: NDArray[np.bool_] = stays[word]
+        return kept
 
     def micro_batch(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0

@@ -16,33 +16,24 @@ from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.weights import moments, relevance
 from corpusfit.text.context import RunContext
-from corpusfit.training.chunks import Chunks, exclude_keys, split_heldout
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
-from corpusfit.training.pair_data import chunks_of
 from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
 from corpusfit.training.tokenising import Tokenising
-from corpusfit.training.tokens import Tokens
+from corpusfit.training.tokens import Chunks, Tokens, chunks_of, exclude_keys, split_heldout
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingText:
-    """Chunks to train on and to measure on.
+    """Chunks to train on and to measure on."""
 
-    Attributes:
-        tokens: tokens of the data, and of general text if there is any.
-        train: the data's chunks, with their weights.
-        replay: general chunks to mix in, if any.
-        heldout: held-out tokens and chunks, by the kind of text.
-        figures: counts, by the kind of text.
-        then: the task's chunks, to train on after the data, if the plan asks for that.
-    """
-
-    tokens: tuple[Tokens, ...]
-    train: Chunks
-    replay: Chunks | None
+    tokens: tuple[Tokens, ...]  # tokens of the data, and of general text if there is any
+    train: Chunks  # the data's chunks, with their weights
+    replay: Chunks | None  # general chunks to mix in, if any
+    # held-out tokens and chunks, by the kind of text
     heldout: dict[str, tuple[Tokens, Chunks]] = field(default_factory=dict)
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)  # counts, by the kind of text
+    # the task's chunks, to train on after the data, if the plan asks for that
     then: TrainingText | None = None
 
 
@@ -50,34 +41,35 @@ def training_text(
     plan: AdaptPlan,
     texts: TrainingInputs,
     folder: AdaptFolder,
-    room: int,
+    length: int,
     end: int | None,
     context: RunContext,
     *,
     dropped: NDArray[np.uint64],
 ) -> TrainingText:
-    """Tokenise the texts, weight them, cut them into chunks, and hold some out.
-
-    No copy of a held-out text is trained on. Without `--replay`, general text is the selection's
-    sample of its corpus: texts of the sample that are trained on are left out, but longer segments
-    that contain one are not found. Both phases of `--then-task` measure the same held-out texts.
-    """
+    """Tokenise the texts, weight them, cut them into chunks, and hold some out."""
+    # No copy of a held-out text is trained on. Without `--replay`, general text is the
+    # selection's sample of its corpus: texts of the sample that are trained on are left out,
+    # but longer segments that contain one are not found. Both phases of `--then-task` measure
+    # the same held-out texts.
     cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
     tokenizer = folder.pair_tokenizer if pairs else folder.tokenizer
-    make = Tokenising(texts.read, tokenizer, cache_place, end, context, room * pairs, tagged)
+    tokenising = Tokenising(
+        texts.read, tokenizer, cache_place, end, context, length * pairs, tagged
+    )
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
-        data, figures[TASK] = make.corpus(TASK, texts.task)
+        data, figures[TASK] = tokenising.corpus(TASK, texts.task)
         share, name = plan.mix.task_heldout, TASK
         most = plan.mix.task_sequences or plan.mix.heldout
     else:
-        make_data = make.selected if texts.selection else make.corpus
-        data, figures["data"] = make_data("data", texts.data)
+        tokenise = tokenising.selected if texts.selection else tokenising.corpus
+        data, figures["data"] = tokenise("data", texts.data)
         share, name = 0.05, "data"
         most = plan.mix.heldout
-    chunks = chunks_of(data, weights_of(plan, data, texts), room)
+    chunks = chunks_of(data, length, weights_of(plan, data, texts))
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
         raise EmptyInputError(
@@ -86,29 +78,38 @@ def training_text(
         )
     train, held = split_heldout(clean, data.keys, most, plan.seed, share)
     if texts.task and not texts.on_task:
-        reading = dataclasses.replace(make, read=texts.task_read)
+        reading = dataclasses.replace(tokenising, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
-        phase, then, measured = task, *_task_chunks(task, room, plan, dropped, split=not texts.then)
+        phase, chunks, share_measured = task, chunks_of(task, length), 1.0
+        if plan.then_task.on and not texts.then:  # its texts are both trained on and measured
+            chunks = exclude_keys(chunks, task.keys, dropped)
+            share_measured = plan.mix.task_heldout
+        most = plan.mix.task_sequences or plan.mix.heldout
+        then, measured = split_heldout(chunks, task.keys, most, plan.seed, share_measured)
         if texts.then:
             phase, _ = reading.corpus("then", texts.then)
-            then = chunks_of(phase, np.ones(len(phase), np.float32), room)
-            then = exclude_keys(then, phase.keys, dropped)
+            then = exclude_keys(chunks_of(phase, length), phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
     if len(held):
         heldout[name] = data, held
     replay = None
-    general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
+    general = _general_text(texts, dataclasses.replace(tokenising, read=plan.read), folder, figures)
     if general is not None and texts.replay:
-        chunks = chunks_of(general, np.ones(len(general), np.float32), room, store=1)
+        chunks = chunks_of(general, length, store=1)
         chunks = exclude_keys(chunks, general.keys, dropped)
         replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
         replay = exclude_keys(replay, general.keys, _keys(heldout))
         heldout["general"] = general, measured
     train = exclude_keys(train, data.keys, _keys(heldout))
     if general is not None and not texts.replay:
-        heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
+        # of texts that are not trained on, if any
+        chunks = chunks_of(general, length)
+        apart = exclude_keys(chunks, general.keys, data.keys[train.text])
+        chunks = apart if len(apart) else chunks
+        measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
+        heldout["general"] = general, measured
     if plan.objective.name == SIMCSE:  # compares texts: the loss of one alone is 0
         for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
             del heldout[name]
@@ -152,19 +153,8 @@ def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
-    found = [tokens.keys[chunks.text].reshape(-1) for tokens, chunks in heldout.values()]
-    return np.concatenate([np.empty(0, np.uint64), *found])
-
-
-def _task_chunks(
-    task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
-) -> tuple[Chunks, Chunks]:
-    """The task's chunks to train on in the second phase, and to measure on: all without `split`."""
-    chunks, share = chunks_of(task, np.ones(len(task), np.float32), room), 1.0
-    if plan.then_task.on and split:
-        chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
-    most = plan.mix.task_sequences or plan.mix.heldout
-    return split_heldout(chunks, task.keys, most, plan.seed, share)
+    keys = [tokens.keys[chunks.text].reshape(-1) for tokens, chunks in heldout.values()]
+    return np.concatenate([np.empty(0, np.uint64), *keys])
 
 
 def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
@@ -191,33 +181,23 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
         )
 
 
-def _heldout_chunks(
-    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64]
-) -> Chunks:
-    """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
-    chunks = chunks_of(tokens, np.ones(len(tokens), np.float32), room)
-    apart = exclude_keys(chunks, tokens.keys, trained)
-    chunks = apart if len(apart) else chunks
-    return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
-
-
 def _general_text(
-    texts: TrainingInputs, make: Tokenising, folder: AdaptFolder, figures: dict[str, Any]
+    texts: TrainingInputs, tokenising: Tokenising, folder: AdaptFolder, figures: dict[str, Any]
 ) -> Tokens | None:
     """General text: that of --replay, or the selection's sample of its corpus."""
     if texts.replay:
-        general, figures["general"] = make.corpus("general", texts.replay)
+        general, figures["general"] = tokenising.corpus("general", texts.replay)
         return general
-    if texts.folder is None or make.pairs:
+    if texts.folder is None or tokenising.pairs:
         return None  # the sample has no translations
     sample = Sample(SelectionFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
-        make.context.progress.note(
+        tokenising.context.progress.note(
             f"General text is not measured: {texts.folder} keeps no sample of its corpus. To "
             "measure it, add <.replay> with general text."
         )
         return None
-    general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)
+    general, figures["general"] = tokenising.texts("general", sample.read_texts(), folder.general)
     return general
 
 
@@ -248,10 +228,8 @@ def require_weights(plan: AdaptPlan, texts: TrainingInputs) -> None:
 
 
 def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
-    """float32 [n]: the relevance weight of each text, 1 with --weights off.
-
-    Reference: TADPOLE, section 3.2 (lambda) and appendix E.
-    """
+    """float32 [n]: the relevance weight of each text, 1 with --weights off."""
+    # Reference: TADPOLE, section 3.2 (lambda) and appendix E.
     if plan.weights.policy == "off":
         return np.ones(len(tokens), np.float32)
     assert texts.folder is not None  # noqa: S101  checked by `require_weights`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpusfit.core.engine import Progress
-from corpusfit.training.progress import TrainingProgress
+from corpusfit.training.phases import TrainingProgress
 
 
 class Listener(Progress):

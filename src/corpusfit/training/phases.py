@@ -1,0 +1,365 @@
+"""Trains the phases of an adaptation: on the data, then perhaps on the task's own texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import ChangedInputError, bad_setting
+from corpusfit.core.manifest import source_as_dict, versions
+from corpusfit.core.room import warn_without_room
+from corpusfit.embed.contract import file_digest
+from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.sentence_folders import write_pooling
+from corpusfit.training.adapters import Base, add_adapter, save_adapter
+from corpusfit.training.batches import ChunkTokens
+from corpusfit.training.checkpoints import Checkpoints
+from corpusfit.training.data import TrainingText
+from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.heldout import Heldout, HeldoutBleu
+from corpusfit.training.inputs import TrainingInputs
+from corpusfit.training.models import LoadedModel, open_model, save_model
+from corpusfit.training.objectives import Network, Objective
+from corpusfit.training.packing import find_packing
+from corpusfit.training.passes import PairPasses, Passes
+from corpusfit.training.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan, ModelPlan
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.presets import PASSES, Size, resolve_training
+from corpusfit.training.schedule import evaluations, minimised
+from corpusfit.training.tokens import effective_size
+from corpusfit.training.trainer import TrainerCallback, Training, train
+
+ROLES = ("data", "task", "replay")
+"""Roles of the texts that a command reads."""
+
+_OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
+_CHECKPOINT_BYTES = 12  # per trained parameter: the weight and two moments
+_MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """The prepared inputs of a training."""
+
+    plan: AdaptPlan
+    texts: TrainingInputs
+    opened: LoadedModel
+    objective: Objective
+    text: TrainingText  # chunks to train on and to measure on
+    length: int  # tokens in a sequence
+    passes: int = PASSES  # passes over the text of the default number of steps
+    # the second phase, on the task's texts, if any; it trains the model of the first
+    then: Ready | None = None
+
+    def measured_on_task(self) -> Ready:
+        """The same training with the loss on the task's texts as the only held-out loss."""
+        heldout = {TASK: self.text.heldout[TASK]}
+        return dataclasses.replace(self, text=dataclasses.replace(self.text, heldout=heldout))
+
+
+def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
+    """Bytes of a training's model, and of its checkpoints while one is written."""
+    kept = _CHECKPOINT_BYTES * facts["trained"] * (checkpoints + 1)
+    return int(4 * facts["parameters"] + kept)
+
+
+def assemble_training(
+    ready: Ready,
+    folder: AdaptFolder,
+    hardware: Hardware,
+    accelerator: Any,
+    progress: Progress,
+    done: int = 0,
+) -> tuple[Training, dict[str, Any]]:
+    """The training after `done` steps of an earlier phase, and its facts for the manifest."""
+    plan, text, opened = ready.plan, ready.text, ready.opened
+    pairs = plan.objective.name == TRANSLATION
+    model = opened.model.to(accelerator.device)
+    predictor = Predictor(model)  # before an adapter changes the model
+    packing = None
+    if ready.objective.packs:
+        causal = plan.objective.name == "causal"
+        packing = find_packing(predictor, opened.special, ready.length, causal=causal)
+    if plan.adapter.kind:
+        add_adapter(model, plan.adapter, plan.seed)
+    passes = (PairPasses if pairs else Passes)(
+        text.train,
+        text.replay,
+        plan.mix.replay_share if text.replay is not None else 0.0,
+        length=plan.train.pair_tokens if pairs else ready.length,
+        overhead=ready.objective.overhead(),
+        draw=plan.weights.policy == "resample",
+        pack=packing is not None,
+        # whatever `train.micro_tokens`, which may change on resume
+        batch=max(1, _MICRO_TOKENS[hardware.device] // ready.length),
+        seed=plan.seed,
+    )
+    size = Size(
+        tokens=int(text.train.length.sum()),
+        rows=passes.count(0),
+        texts=len(passes.rows(0).order),
+        parameters=sum(p.numel() for p in model.parameters()),
+        longest=opened.longest,
+        device=hardware.device,
+    )
+    settings, summary = resolve_training(plan, size, ready.passes)
+    effective = effective_size(text.train.weight)
+    weighted = ""
+    if plan.weights.policy != "off":
+        weighted = (
+            f" With the weights, the effective number of chunks is {effective:,.0f} of "
+            f"{len(text.train):,}."
+        )
+    progress.note(summary + weighted)
+    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    whole_steps = ready.objective.whole_steps
+    rows = (settings.batch or 1) if whole_steps else max(1, micro // ready.length)
+    bleu = _bleu(ready, progress) if plan.train.best_by == "bleu" else None
+    training = Training(
+        plan=settings,
+        objective=ready.objective,
+        network=Network(predictor, model, packing, hardware.precision == "bf16"),
+        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
+        passes=passes,
+        heldout=Heldout.of(text.heldout, ready.objective, rows=rows, seed=plan.seed),
+        checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
+        best=folder.best,
+        accelerator=accelerator,
+        micro_rows=rows,
+        width=ready.length if packing else 0,
+        seed=plan.seed,
+        done=done,
+        bleu=bleu,
+    )
+    return training, {
+        "command": "adapt",
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "plan": plan.as_dict(),
+        "training": dataclasses.asdict(settings),
+        "words": summary,
+        "base": {"name": opened.name, "fingerprint": opened.fingerprint},
+        "parameters": size.parameters,
+        "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "precision": hardware.precision,
+        "device": hardware.device,
+        "processes": accelerator.num_processes,
+        "packed": bool(packing),
+        "fill": round(passes.fill(0), 4) if packing or pairs else None,
+        **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
+        "counts": text.figures,
+        "chunks": len(text.train),
+        "rows": size.rows,
+        "tokens": size.tokens,
+        "effective_chunks": round(effective, 1),
+        "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
+        "bleu_tokenizer": bleu.tokenizer if bleu else None,
+    }
+
+
+def _bleu(ready: Ready, progress: Progress) -> HeldoutBleu:
+    """The measurement of BLEU, by which the best weights go."""
+    if TASK not in ready.text.heldout:
+        cure = "No pair of <.task> can be measured. Set a larger <train.length>, or name others."
+        raise bad_setting("<train.best_by>", "loss without held-out pairs", "bleu", cure)
+    spell = partial(ready.opened.tokenizer.batch_decode, skip_special_tokens=True)
+    language = corpus.sides(ready.texts.task)[1]
+    bleu = HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length, language)
+    progress.note(f"BLEU of held-out pairs: sacreBLEU's, with its tokenizer {bleu.tokenizer}.")
+    return bleu
+
+
+class TrainingProgress(TrainerCallback):
+    """Passes a training's steps and losses on to a progress display."""
+
+    def __init__(self, progress: Progress, steps: int, measurement: float = 0.0) -> None:
+        self._progress, self._steps = progress, steps
+        self._measurement = measurement  # the work of measuring held-out losses, in steps
+        self._recent: list[float] = []  # losses since the last held-out one
+        self._before: Mapping[str, float] = {}
+
+    def step(self, steps: int, tokens: int) -> None:
+        """Move the bar."""
+        self._progress.advance(steps, tokens)
+
+    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """Note the step; later losses are compared with those before the first step."""
+        measured = [r["heldout"] for r in history if "heldout" in r]
+        self._before = next(iter(measured), {})
+        self._progress.skip(step + len(measured) * self._measurement)
+        self._progress.note(f"Resume after step {step:,} of {self._steps:,}.")
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Note the held-out losses, with their change since the first step."""
+        if "heldout" not in record:
+            self._recent.append(record["loss"])
+            return
+        self._progress.advance(self._measurement)
+        now = record["heldout"]
+        self._before = self._before or now
+        parts = [
+            f"{name} {loss:.3f}"
+            + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
+            for name, loss in now.items()
+        ]
+        mean = f"mean training loss {fmean(self._recent):.3f}; " if self._recent else ""
+        self._recent.clear()
+        text = f"Step {record['step']:,} of {self._steps:,}: {mean}held-out loss "
+        bleu = f"; BLEU {record['bleu']:.2f}" if "bleu" in record else ""
+        self._progress.note(text + ", ".join(parts) + bleu)
+
+    def warn(self, message: str) -> None:
+        """Pass the warning on."""
+        self._progress.warn(message)
+
+
+@dataclass(frozen=True)
+class PhaseRunner:
+    """Trains phases, each in a folder that resumes."""
+
+    hardware: Hardware  # resolved device and precision
+    accelerator: Any  # Accelerate's `Accelerator`
+    progress: Progress
+    track: str  # experiment tracker, or ""
+    trial: TrainerCallback | None = None  # of a training that only measures the loss on the task
+
+    def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
+        """Train all phases; returns the facts for the manifest."""
+        # The second phase trains the model that the first leaves in `folder.first`, so it
+        # is what `adapt --data task` makes of that model, and a run that was killed in it
+        # resumes in it.
+        if ready.then is None:
+            return self._phase(ready, folder, [])
+        main, inner = self.accelerator.is_main_process, AdaptFolder(folder.first)
+        before = inner.finished()
+        resumed = before is not None
+        if before is None:
+            before = self._phase(ready, inner, [])
+            if main:
+                inner.finish(before)
+            self.accelerator.wait_for_everyone()
+            self.accelerator.free_memory()
+        ready.opened.model.to("meta")  # frees its memory
+        opened = open_model(
+            ModelPlan(str(inner.path)),
+            ready.plan.objective.name,
+            attention=self.hardware.attention,
+            seed=ready.plan.seed,
+            on_warn=self.progress.warn,
+        )
+        lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
+        earlier = [{"phase": "data", **json.loads(line)} for line in lines]
+        if self.trial is not None and resumed:
+            self.trial.resume(earlier[-1]["step"], earlier)
+        after = self._phase(dataclasses.replace(ready.then, opened=opened), folder, earlier)
+        # the facts of the first phase, the model of the second, and those of each phase
+        phases = [
+            {"phase": name, **{key: facts.get(key) for key in _OF_A_PHASE}}
+            for name, facts in (("data", before), (TASK, after))
+        ]
+        return {
+            **before,
+            "plan": ready.plan.as_dict(),
+            "base": {"name": ready.opened.name, "fingerprint": ready.opened.fingerprint},
+            "words": f"{before['words']} Then, on the task's text: {after['words']}",
+            "losses": {"before": before["losses"]["before"], "after": after["losses"]["after"]},
+            "weights": after.get("weights"),
+            "phases": phases,
+        }
+
+    def _phase(
+        self, ready: Ready, folder: AdaptFolder, earlier: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Train a phase and write its model, and the losses after those of an earlier phase."""
+        done = earlier[-1]["step"] if earlier else 0
+        if self.trial is not None:
+            ready = ready.measured_on_task()
+        training, facts = assemble_training(
+            ready, folder, self.hardware, self.accelerator, self.progress, done
+        )
+        if self.trial is None:
+            needed = model_bytes(facts, training.plan.checkpoints)
+            warn_without_room(folder, needed, self.progress)
+        main = self.accelerator.is_main_process
+        _check_settled(folder, facts, main=main)
+        if self.track and not self.accelerator.trackers:
+            self.accelerator.init_trackers("corpusfit", config=_flat(facts))
+        steps, measurement = training.plan.steps or 0, training.measurement
+        work = steps + measurement * (1 + len(evaluations(training.plan)))
+        with self.progress.showing("adapt", work, "tokens"):
+            shown = TrainingProgress(self.progress, steps, measurement)
+            history = train(training, self.trial or shown)
+        # before the first step and of the kept weights; empty without held-out text
+        measured = [r for r in history if "heldout" in r] or [{"heldout": {}}]
+        best = training.plan.keep == "best"
+        kept = min(measured, key=minimised) if best else measured[-1]
+        facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
+        self._warn_of_worse(measured[0]["heldout"], kept["heldout"])
+        if earlier:
+            history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
+        if main and (self.trial is None or ready.then is not None):  # a second phase needs it
+            _save_model(ready, folder, [*earlier, *history])
+            files = sorted(folder.path.glob("*.safetensors"))
+            facts["weights"] = {file.name: file_digest(file) for file in files}
+        return facts
+
+    def _warn_of_worse(self, before: Mapping[str, float], after: Mapping[str, float]) -> None:
+        """Warn if the model fits the task, or without a task the data, less well than before."""
+        name = TASK if TASK in after else "data"
+        if after.get(name, 0.0) > before.get(name, 0.0):
+            self.progress.warn(
+                f"The held-out loss on {name} rose from {before[name]:.3f} to {after[name]:.3f}: "
+                "the model fits it less well than before. Set a lower <train.rate>, or on a small "
+                "selection fewer <train.steps>."
+            )
+
+
+def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
+    """Store the resolved settings; raise `ChangedInputError` if a resumed training had others."""
+    now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
+    now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
+    if folder.checkpoints.is_dir() and folder.settled.exists():
+        before = json.loads(folder.settled.read_text("utf-8"))
+        changed = [f"{n} was {before.get(n)}, is {v}" for n, v in now.items() if before.get(n) != v]
+        if changed:
+            raise ChangedInputError(
+                f"{folder.path} holds a training with other settings: {'; '.join(changed)}. Resume "
+                "on the machine where it began, or set these settings; or choose another <.out>, "
+                "or pass <.overwrite=true>."
+            )
+    if main:
+        write_bytes(folder.settled, json.dumps(now).encode())
+
+
+def _save_model(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
+    opened, plan = ready.opened, ready.plan
+    lines = "".join(json.dumps(record) + "\n" for record in history)
+    write_bytes(folder.path / "losses.jsonl", lines.encode())
+    if plan.adapter.kind:
+        base = Base(opened.name, opened.fingerprint)
+        save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
+        return
+    model = opened.model
+    if plan.objective.name in EMBEDDINGS:
+        write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
+        model = model.encoder
+    save_model(model, opened.tokenizer, folder.path)
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Plain values by path, for trackers."""
+    flat: dict[str, Any] = {}
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float | str | bool):
+            flat[f"{prefix}{key}"] = value
+    return flat
