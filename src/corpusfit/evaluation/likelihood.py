@@ -33,42 +33,31 @@ from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, 
 
 _SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
-
 _UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
-
+# Token ids, of which a number at the end is predicted from all before them.
 TokenSequence = tuple[list[int], int]
-"""Token ids, of which a number at the end is predicted from all before them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """A causal model that is ready to be asked.
+    """A causal model that is ready to be asked."""
 
-    Attributes:
-        network: the model; each sequence has its own row.
-        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
-        special: its special tokens.
-        start: the tokens before a text: those of the tokenizer, or else the one that begins texts,
-            or else the one that ends them.
-        context: most tokens that the model reads at once.
-    """
-
-    network: Network
-    tokenizer: Any
-    special: SpecialTokens
+    network: Network  # the model; each sequence has its own row
+    tokenizer: Any  # backend tokenizer made by `special_tokens.backend_tokenizer`
+    special: SpecialTokens  # its special tokens
+    # the tokens before a text: those of the tokenizer, or else the one that begins texts, or else
+    # the one that ends them
     start: tuple[int, ...]
-    context: int
+    context: int  # most tokens that the model reads at once
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, without special tokens."""
         return [e.ids for e in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def windows(self, tokens: list[int]) -> Iterator[TokenSequence]:
-        """The sequences that predict each token of a text once.
-
-        Windows follow on each other; the last one reaches back to be full, and predicts only what
-        is new. The first predicts the first token from `start`.
-        """
+        """The sequences that predict each token of a text once."""
+        # Windows follow on each other; the last one reaches back to be full, and predicts only what
+        # is new. The first predicts the first token from `start`.
         whole = [*self.start, *tokens]
         first = min(len(whole), self.context + 1)
         if tokens:
@@ -88,7 +77,7 @@ class Decoder:
         network, model = self.network, self.network.predictor.model
         lengths = np.array([len(ids) - 1 for ids, _ in sequences], np.int64)
         budget = min(_AT_ONCE, BATCH_TOKENS[model.device.type])
-        found = np.zeros(len(sequences))
+        sums = np.zeros(len(sequences))
         out_of_memory = TrainingError(
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
             "<likelihood.context>."
@@ -112,11 +101,11 @@ class Decoder:
                 inputs = network.inputs(*tensors)
                 logits = network.predictor.logits(network.call, inputs, places)
                 losses = cross_entropies(logits, labels).double().cpu().numpy()
-            counts = [len(own) for own in wanted]
-            found[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
+            counts = [len(tokens) for tokens in wanted]
+            sums[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
             if on_done is not None:
                 on_done(numbers)
-        return found
+        return sums
 
 
 def open_decoder(name: str, hardware: Hardware, context: int | None, most: int = 0) -> Decoder:
@@ -176,7 +165,7 @@ class _Causal:
         model.eval()
         if reads_ahead(model):
             raise self._unfit("its attention is not causal")
-        lacking = [n for own in missing_weights(model, info["missing_keys"]) for n in own]
+        lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]
         if lacking:
             raise ModelError(
                 f"<model.name>: {self.name} lacks weights of a {type(model).__name__}: "

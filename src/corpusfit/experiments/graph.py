@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from corpusfit.evaluation.outcome import Outcome
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments import fingerprints
 from corpusfit.experiments.config import COMPOSE, GENERAL, ORACLE, RANDOM, Selector
 from corpusfit.experiments.entries import BASE, RecipeTask
