@@ -218,6 +218,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
         long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
         texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
         keys, row = keys[long], row[long]
+        # of copies the one with the smallest key, so that no shard order matters
         first: dict[str, int] = {}
         for i in np.argsort(keys, kind="stable").tolist():
             first.setdefault(texts[i], i)
@@ -262,6 +263,7 @@ def _draw_units(
                     group[:] = merge(group, job.k)
         return {group: merge(parts, job.k) for group, parts in groups.items()}, rejected
 
+    # keys are uniform, so a bound by size draws about as many units as wanted
     sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
     bounds = {i: first_bound(size, job.k, plan.cut) for i, size in sizes.items()}
     by_group, rejected = drawn(bounds)
@@ -320,6 +322,7 @@ def _fit(
         numbers = (min(first, key=_criterion).k,)
     fitted = list(run.over("fit", job, [(k, seed) for k in numbers for seed in seeds]))
     by_k = {k: sorted((f for f in fitted if f.k == k), key=lambda f: f.seed) for k in numbers}
+    # EM ends in a local optimum, so the likeliest of several fits counts
     likeliest = [max(fits, key=lambda f: f.likelihood or 0.0) for fits in by_k.values()]
     best = min(likeliest, key=_criterion)
     slow = sum(not f.converged for f in fitted)
@@ -362,6 +365,7 @@ def _baselines(
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
     done = list(run.over("baselines", Baseline(job.sample, job.domains, job.t), pieces))
+    # word vectors are clustered like embeddings
     words = Sample(folder.drawn, "words")
     if not words.vectors.exists():
         with run.stage("word2vec"):

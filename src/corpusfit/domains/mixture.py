@@ -86,6 +86,7 @@ def fit_mixture(
     runs = [_k_means(subsample, _k_means_plus_plus(subsample, k, rng)) for _ in range(_STARTS)]
     assignments = _k_means(rescaled, min(runs, key=lambda end: end[2])[1])[0]
     current = _from_assignments(sample, assignments, k, ridge)
+    # few steps over all rows remain if the start is good
     if n > SAMPLE:
         current = _expectation_maximisation(sample, current, steps, tolerance, ridge)[0]
     fitted, likelihood, steps_taken, converged = _expectation_maximisation(
@@ -181,6 +182,7 @@ def principal(vectors: NDArray[np.floating], components: int) -> Projection:
     centred = vectors - mean
     _, axes = np.linalg.eigh(centred.T @ centred)
     first = axes.T[::-1][:components]
+    # eigenvectors have no sign of their own: the largest entry is made positive
     signs = np.sign(first[np.arange(len(first)), np.abs(first).argmax(axis=1)])
     return Projection(mean, first * signs[:, None])
 

@@ -124,6 +124,7 @@ def replace_words(
             for i, word in zip(replaced.tolist(), draws.tolist(), strict=True):
                 replacements[i] = model.words[word]
         new.append(replacements)
+    # labels and the text between words stay
     pieces, begin = [], 0
     for example in fragments:
         end = begin + sum(len(parts) // 2 for parts in example)

@@ -135,6 +135,7 @@ class _Translator:
         if not text:
             return []
         one = Documents(np.zeros(1, np.int64), text_array([text]))
+        # models are trained on sentences, and drop text from longer inputs
         cut = cut_units(one, CutPlan(unit="sentence", pieces=self.longest))[1].to_pylist()
         return [part for sentence in cut for part in self._fitting(sentence)]
 
@@ -166,6 +167,7 @@ class _Translator:
             rows = [ids[i] for i in batch]
             of = [places[i] for i in batch]
             for i, new in zip(of, self._batch(rows, keys[of]), strict=True):
+                # white space around a sentence is kept as it was
                 bare = texts[i].strip()
                 translated[i] = texts[i].replace(bare, new.strip() or bare, 1)
             progress.advance(len(batch), len(batch))

@@ -97,6 +97,7 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
         width = max(int(lengths[row].sum()) for row in rows)
         return len(rows) * width * (1 + width / _DOUBLE)
 
+    # widths between the longest example and twice its length, a few of them
     widths = range(longest, most + 1, max(1, longest // _TRIES))
     return min((_first_fit(lengths, width) for width in widths), key=cost)
 

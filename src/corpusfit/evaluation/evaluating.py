@@ -118,6 +118,7 @@ def evaluate(
         if base:
             models[BASE] = Side.of(plan, labelled.kind, base, seeds)
         folder.begin(_identity(plan, labelled), overwrite=overwrite)
+        # copies of test texts in train raise every score, so they are counted and told
         common = split_overlaps(labelled)
         for note in (*labelled.notes, *common.notes()):
             machine.progress.warn(note)
@@ -236,6 +237,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
         named = settings["augment"][name]
         settings["augment"][name] = head_fingerprint(named, f"<augment.{name}>")
     known = versions()
+    # another minor version of a library may change the last bits, not the meaning
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
     return {
         "command": "evaluate",
@@ -267,6 +269,7 @@ class _Evaluation:
                     pieces[out] = FineTuning(folder.task, named, size, plan.seed + seed, extra, out)
         if not pieces:
             return
+        # a model that cannot be opened is told of before the others are fine-tuned
         pending = {piece.plan.model for piece in pieces.values()}
         if len(pending) > 1 or plan.augment.kind:  # else the first piece opens the only one
             for role, side in self.models.items():
@@ -274,6 +277,7 @@ class _Evaluation:
                 plans = (dataclasses.replace(plan, model=model) for model in opened)
                 require_models(self.task, plans, SETTINGS[role])
         store_task(self.task, folder.task)
+        # all models train on the same augmented examples
         for size in self.sizes if plan.augment.kind else ():
             if folder.companions(size).exists():
                 continue
@@ -356,6 +360,7 @@ class _Evaluation:
             alike = all(outcome.one_answer for outcome in (*ours, *base))
             compared.append((size, comparison, tests, alike))
         rows = []
+        # several training sizes are several tests
         adjusted = holm([comparison.p for _, comparison, _, _ in compared])
         for (size, comparison, tests, alike), p in zip(compared, adjusted, strict=True):
             text = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)

@@ -115,6 +115,7 @@ class _FineTuning:
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)
         train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
+        # only the tokens of train are trained: the rest of the matrix just decays
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         parameters = trainable_parameters(self.model)
         self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
@@ -140,6 +141,7 @@ class _FineTuning:
                 weights = {name: p.detach().clone() for name, p in parameters.items()}
             elif settings.patience and epoch - self.best >= settings.patience:
                 break
+        # test is answered once, by the weights that were best on dev
         self.words.decay_factor = decay_factor
         for name, parameter in parameters.items():
             parameter.data.copy_(weights[name])
@@ -174,6 +176,7 @@ class _FineTuning:
             self._report(_TRAINING * len(numbers))
             if not len(rows.targets):
                 continue  # no word of the batch has a token
+            # dropout depends on seed and step alone, whatever came before
             key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
             loss = updates.make(step, key, partial(self._gradient, rows), self._diverged)
             total += loss * len(rows.targets)

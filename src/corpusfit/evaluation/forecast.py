@@ -185,6 +185,7 @@ def reduction(
     """
     # Counts words, not meaning. KL depends on the amount of text and the length of texts, so
     # samples of equal size are compared: whole texts first, then n-grams of these.
+    # a longer text has more n-grams by chance alone
     parts = _thinned(sample, size)
     n, whole = len(parts), np.sum(parts, axis=0)
     raw, chosen = divergence(target, whole), divergence(target, _thinned(selected[None], size)[0])

@@ -22,6 +22,7 @@ from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit
+from corpusfit.evaluation.network import with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
 from corpusfit.training.crossentropy import cross_entropies
@@ -82,6 +83,7 @@ class Decoder:
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
             "<likelihood.context>."
         )
+        # sequences of similar length share a batch, so little is padding
         for numbers in token_batches(lengths, budget):
             width = int(lengths[numbers[0]])
             ids = np.full((len(numbers), width), self.special.pad, np.int64)
@@ -102,6 +104,7 @@ class Decoder:
                 logits = network.predictor.logits(network.call, inputs, places)
                 losses = cross_entropies(logits, labels).double().cpu().numpy()
             counts = [len(tokens) for tokens in wanted]
+            # the losses of a sequence stand side by side: their sum is its log-likelihood
             sums[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
             if on_done is not None:
                 on_done(numbers)
@@ -152,16 +155,10 @@ class _Causal:
         config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
         if config.is_encoder_decoder:
             raise self._unfit("it is an encoder-decoder")
-        opening = transformers.AutoModelForCausalLM.from_pretrained
+        unfit = self._unfit("its architecture predicts no next token")
         options["output_loading_info"] = True
-        try:
-            model, info = opening(folder, attn_implementation=self.attention, **options)
-        except ValueError as e:
-            if "Unrecognized configuration class" in str(e):
-                raise self._unfit("its architecture predicts no next token") from e
-            if "scaled_dot_product_attention" not in str(e):
-                raise
-            model, info = opening(folder, attn_implementation="eager", **options)
+        auto = transformers.AutoModelForCausalLM
+        model, info = with_attention(auto, folder, self.attention, unfit, options)
         model.eval()
         if reads_ahead(model):
             raise self._unfit("its attention is not causal")

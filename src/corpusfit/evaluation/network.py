@@ -70,23 +70,18 @@ class _WithHead:
 
         options |= {"num_labels": self.outputs, "output_loading_info": True}
         options |= {"ignore_mismatched_sizes": True}  # a head for another task
-        opening = getattr(transformers, self.task.head).from_pretrained
-        try:
-            model, info = opening(folder, attn_implementation=self.attention, **options)
-        except ValueError as e:
-            if "Unrecognized configuration class" in str(e):
-                raise ModelError(
-                    f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. "
-                    "Name an encoder, such as BERT, or a decoder."
-                ) from e
-            if "scaled_dot_product_attention" not in str(e):
-                raise
-            model, info = opening(folder, attn_implementation="eager", **options)
+        unfit = ModelError(
+            f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. Name an "
+            "encoder, such as BERT, or a decoder."
+        )
+        auto = getattr(transformers, self.task.head)
+        model, info = with_attention(auto, folder, self.attention, unfit, options)
         if model.config.is_encoder_decoder:
             raise ModelError(
                 f"<model.name>: {folder} is an encoder-decoder; only encoders and decoders can be "
                 "evaluated. Name one of those."
             )
+        # a head of another size is replaced; any other mismatch is damage
         other = [key for key, *_ in info["mismatched_keys"]]
         lacking = missing_weights(model, info["missing_keys"])[1] + [
             key for key in other if key not in _head(model)
@@ -97,6 +92,21 @@ class _WithHead:
                 "is missing or has another size. Name a folder with the complete model."
             )
         return model
+
+
+def with_attention(
+    auto: Any, folder: Any, attention: str, unfit: ModelError, options: dict[str, Any]
+) -> Any:
+    """A model and what its folder lacks; `unfit` is raised for another architecture."""
+    opening = auto.from_pretrained
+    try:
+        return opening(folder, attn_implementation=attention, **options)
+    except ValueError as e:
+        if "Unrecognized configuration class" in str(e):
+            raise unfit from e
+        if "scaled_dot_product_attention" not in str(e):
+            raise
+    return opening(folder, attn_implementation="eager", **options)
 
 
 def open_with_head(
@@ -126,11 +136,13 @@ def open_with_head(
         )
         if model.config.pad_token_id is None:
             model.config.pad_token_id = special.pad  # decoders find the last token by it
+        # a head of the folder was trained on another task
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = task.predictor(model)
         longest, packing = position_limit(model), None
         widest = min(longest, _WIDEST)
+        # texts share rows where logits can be read anywhere in a row, and attention kept apart
         if predictor.hooked:
             packing = find_packing(predictor, special, widest, causal=False)
         else:

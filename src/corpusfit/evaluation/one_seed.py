@@ -185,6 +185,7 @@ def classify_frozen(
     embedded = time.perf_counter() - opened
     metric, history = metric_of(plan.task, task.kind), list[dict[str, Any]]()
     answers: list[dict[str, NDArray[np.int32]]] = []
+    # embeddings of models differ in scale, so no single strength suits all
     for strength in _STRENGTHS:
         model = LogisticRegression(C=strength, max_iter=_ITERATIONS)
         if len(np.unique(train.flat)) == 1:  # of a few training examples

@@ -137,11 +137,16 @@ class _Search:
         return TaskFiles(name, form, places)
 
     def local(self, path: Path) -> TaskFiles:
+        """The splits of a folder; all of a single file is the needed split."""
         try:
-            if path.is_file():
-                return self.single(path)
             if path.is_dir():
                 return self.folder(path)
+            if path.is_file():
+                files = [path]
+                if path.suffix in _PAIR:
+                    files = [p for p in map(path.with_suffix, sorted(_PAIR)) if p.is_file()]
+                form = self.form(path, files)
+                return TaskFiles(_stem(path.absolute()), form, {self.needed: list(map(str, files))})
         except OSError as e:
             raise_machine_fault(e)
             raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
@@ -150,22 +155,15 @@ class _Search:
             f"(OWNER/NAME or hub:NAME); {path} does not exist."
         )
 
-    def single(self, path: Path) -> TaskFiles:
-        """A single file: all of it is the needed split."""
-        files = [path]
-        if path.suffix in _PAIR:
-            files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
-        name = _stem(path.absolute())
-        return TaskFiles(name, self.form(path, files), {self.needed: list(map(str, files))})
-
     def folder(self, folder: Path) -> TaskFiles:
+        """The splits of a folder by the names of its files and folders."""
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
             split = split_of(entry)
             if split and (entry.is_dir() or form_of_name(entry.name, self.forms)):
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
-            entries["train"] = [folder]
+            entries["train"] = [folder]  # a brat collection without splits
         if self.needed not in entries:
             names_of_entries = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
             raise InputError(
@@ -213,8 +211,11 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
-        if form == "conll" and _begins(path, ABSTRACT):
-            return "rct"
+        if form == "conll":  # PubMed RCT has no suffix that says so, but begins with an abstract
+            source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
+            first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
+            if first.startswith(ABSTRACT.encode()):
+                return "rct"
         if not form:
             raise InputError(
                 f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
@@ -259,12 +260,6 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
     return "rows" if format_of(name) else ""
 
 
-def _begins(path: Path, mark: str) -> bool:
-    """Whether the text of a file begins with a mark."""
-    source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
-    return next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM).startswith(mark.encode())
-
-
 def _in_words(form: str) -> str:
     """A format of a task with its suffixes, for messages."""
     words = {
@@ -305,6 +300,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     # A task that uses no train (translation, plain text) needs only test; its other splits may be
     # empty.
     plan.check()
+    # lm-eval reads its tasks itself
     elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)
     if elsewhere is not None:
         return elsewhere
@@ -315,6 +311,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     splits, converted = task_type.prepare(splits, given_names(plan))
     notes = [*left_out, *converted]
     if task_type.uses_train:
+        # missing splits are drawn after labels are in one form, so that notes count what is used
         splits, made = _with_all(splits, plan, seed)
         notes += made
         try:

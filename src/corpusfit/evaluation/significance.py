@@ -183,11 +183,13 @@ def compare(
     scores = metric(both.sum(0, dtype=np.float64))
     differences = scores[:seeds] - scores[seeds:]
     mean, sd = spread(differences.tolist())
+    # the bootstrap and the randomisation draw from streams of their own
     draws, sides = np.random.default_rng(seed).spawn(2)
     drawn = bootstrap_scores(both, metric, draws, rounds)
     low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
     p_seeds = _p_seeds(differences)
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
+    # a gain must hold over seeds and over examples
     p = of_items if p_seeds is None else max(p_seeds, of_items)
     return Comparison(mean, sd, low, high, p_seeds, of_items, p, seeds, len(both))
 

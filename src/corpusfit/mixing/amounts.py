@@ -60,6 +60,7 @@ def allocate(
             low = middle
         else:
             high = middle
+    # the factor that fills the budget within all bounds was found by bisection
     exact = np.clip(high * weights, lower, upper)
     shares = np.maximum(np.floor(exact).astype(np.int64), lower)
     left = budget - int(shares.sum())
@@ -192,6 +193,7 @@ def _without_duplicates(
     """Documents that are no duplicates, bool [n], and the number that another language takes."""
     # Documents that are not usable are duplicates of those that are, never the other way round.
     supply = np.bincount(pool.language[usable], pool.size[usable], n)
+    # a text in two languages goes to the one with less
     rank = np.argsort(np.argsort(supply, kind="stable"), kind="stable")
     order = np.lexsort((np.arange(len(pool.size)), rank[pool.language], ~is_specific, ~usable))
     _, first, which = np.unique(pool.text[order], return_index=True, return_inverse=True)
@@ -199,6 +201,7 @@ def _without_duplicates(
     kept[order[first]] = True
     owner = pool.language[order[first]][which]
     elsewhere = int((owner != pool.language[order]).sum())
+    # one page in two languages is one text, and the language with less text keeps it
     paged = order[kept[order] & (pool.page[order] != NO_PAGE)]
     _, first, which = np.unique(pool.page[paged], return_index=True, return_inverse=True)
     dropped = paged[pool.language[paged[first]][which] != pool.language[paged]]

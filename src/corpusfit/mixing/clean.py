@@ -122,6 +122,7 @@ def without_markup(text: str) -> str:
             or tag.endswith("/>")
             or (not slash, name) in names
         }
+        # `<s>` alone is a token of a language model, not struck-out text
         if all(tags[tag][1] == "s" for tag in markup):
             return unescaped(text)
         shown = {tag: "\n\n" if _BLOCKS.fullmatch(tags[tag][1]) else "" for tag in markup}

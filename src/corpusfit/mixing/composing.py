@@ -222,6 +222,7 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
     for path in (folder.composed, folder.written):
         if is_local(path):
             path.mkdir(parents=True, exist_ok=True)
+    # a mark is written after the text, so a shard without one is written again
     done = listed(folder.written)
     missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
     pieces = (
@@ -305,6 +306,7 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
         wanted = np.flatnonzero(amounts)
         documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
         file = self.names[number][shard.source]
+        # the text must be what was surveyed, or the amounts do not fit
         changed = changed_input(file, "<.overwrite=true>")
         picked = survey["row"][wanted].tolist()
         if any(row not in documents for row in picked):

@@ -246,6 +246,7 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
     if folder.counted.exists():
         shards = json.loads(folder.counted.read_bytes())
         return {"shards": shards, "counts": _counted(context, shards)}
+    # a killed survey goes on with the shards that it lacks
     done, shards = listed(folder.surveyed), [0] * len(context.sources)
     if is_local(folder.surveyed):
         folder.surveyed.mkdir(parents=True, exist_ok=True)

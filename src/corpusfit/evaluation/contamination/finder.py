@@ -144,6 +144,7 @@ class ContaminationFinder:
         self._index = index
         self._bits = bitmap(index.grams)
         self._table = table_of(index.grams)
+        # short texts have too few n-grams to be told by a share of them: only copies count
         need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
         self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
 

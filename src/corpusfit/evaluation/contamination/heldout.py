@@ -48,6 +48,7 @@ def held_out(
             plain.append(place)  # read like a corpus, after all others
             continue
         files = find_splits(place, "auto", f"<.{setting}>")
+        # a single split is named as it was given, and held out whole
         if len(files.places) == 1:
             (places,) = files.places.values()
             parts = {path.name if is_file else files.name: places}

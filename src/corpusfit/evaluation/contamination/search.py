@@ -75,6 +75,7 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
         def work(shard: Shard) -> tuple[int, Tally, Leaks]:
             documents, tally = read_shard(shard, self.read, self.names)
             matches = finder.find(documents.texts)
+            # a text that contains several held-out ones is hashed once
             texts, nth = np.unique(matches.text, return_inverse=True)
             keys = text_keys([documents.texts[i].as_py() for i in texts.tolist()])
             holders = documents.row[matches.text]

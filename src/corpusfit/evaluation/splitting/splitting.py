@@ -145,6 +145,7 @@ def split(
         rows, codes = drawing.codes()
         form = form_of(sources, plan.read)
         written = _write_split(folder, sources, plan.read, rows, codes, names, form, context)
+        # the corpus was read three times, and must be the same each time
         for source in sources:
             if corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name)
@@ -209,6 +210,7 @@ class _Drawing:
         drawn, holders = self._drawn(rows, groups, *self.plan.split.wanted(int(kept.sum())))
         for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
             codes[np.isin(groups.of, list(chosen))] = code
+        # what contains a text of test is worse in train than what contains one of dev
         for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
             holding = sorted({row for group in chosen for row in holders.get(group, ())})
             at = np.array(holding, np.int64)
@@ -308,6 +310,7 @@ def _write_split(
                     written.rejected.add([(row.row, row.byte, row.reason)])
                     _reject(rejects, sources[shard.source], row, row.reason)
                     continue
+                # rows come in the order in which they were hashed
                 if at >= len(rows) or (rows.source[at], rows.row[at]) != (shard.source, row.row):
                     raise changed_input(sources[shard.source].name)
                 code = int(codes[at])

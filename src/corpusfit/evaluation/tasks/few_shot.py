@@ -60,6 +60,7 @@ class FewShot(Classification):
                 [sequence for of_prompt, _ in asked for sequence in of_prompt],
                 lambda numbers: on_done(len(numbers) / len(labels)),
             )
+            # longer labels are less likely, so a label counts by its bytes
             answers = (nats.reshape(-1, len(labels)) / sizes).argmax(1)
             return answers.tolist(), sum(cut for _, cut in asked)
 

@@ -66,6 +66,7 @@ class Multilabel(TaskType):
         # classes.
         train = splits["train"].labels
         length = len(train[0]) if train else 0
+        # one row of other values or another length means that the lists name classes
         hot = length > 1 and all(len(row) == length and _SWITCH.keys() >= {*row} for row in train)
         if hot and names and len(names) != length:
             allowed = f"{length} names, as the labels are lists of {length}"

@@ -102,6 +102,7 @@ class Regression(TaskType):
         if name == "neg_mse":
             return np.asarray(-summed[..., 0, 4] / n, np.float64)
         spread = [n * s - v * v for s, v in zip(squares, (answer, gold), strict=True)]
+        # rounding leaves a spread above 0 for constant numbers
         spread = [np.where(v > 1e-12 * n * s, v, 0) for v, s in zip(spread, squares, strict=True)]
         product = np.sqrt(spread[0] * spread[1])
         correlation = (n * both - answer * gold) / np.where(product > 0, product, 1)

@@ -136,6 +136,7 @@ class Tagging(TaskType):
         gold, owner = examples.flat, np.repeat(np.arange(len(examples)), examples.lengths)
         rules = _Rules(labels)
         true, answered = (rules.spans(numbers, owner) for numbers in (gold, answers))
+        # a span is right if its type and both borders are
         right = true[np.isin(true @ rules.key(len(gold)), answered @ rules.key(len(gold)))]
         counted = [(owner[s[:, 1]], s[:, 0]) for s in (right, answered, true)]
         return tallies(gold == answers, examples.lengths, counted, rules.types)
