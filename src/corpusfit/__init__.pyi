@@ -18,13 +18,13 @@ from .domains.clustering import Clustered
 from .domains.plan import ClustersPlan
 from .evaluation.contamination.report import Contamination
 from .evaluation.evaluating import Evaluated
-from .evaluation.forecasting import Forecast
+from .evaluation.forecast import Forecast
 from .evaluation.plan import EvaluatePlan
-from .evaluation.retrieving import Retrieval
+from .evaluation.retrieval import Retrieval
 from .evaluation.splitting.overlap import SplitOverlap
 from .evaluation.splitting.plan import SplitPlan
 from .evaluation.splitting.splitting import Split
-from .evaluation.tokenizer_gap import Tokenized
+from .evaluation.tokenizers import Tokenized
 from .mixing.composing import Composition
 from .selection.auditing import Audit
 from .selection.explaining import Explanation

@@ -19,7 +19,6 @@ from corpusfit.evaluation import registry
 from corpusfit.evaluation.augment import replace_words
 from corpusfit.evaluation.finetune import finetune
 from corpusfit.evaluation.metrics import BINARY
-from corpusfit.evaluation.outcome import Outcome
 from corpusfit.evaluation.plan import (
     AugmentPlan,
     EvaluatePlan,
@@ -28,11 +27,9 @@ from corpusfit.evaluation.plan import (
     metric_of,
     settled,
 )
-from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.resampling import p_items, stack_tallies
-from corpusfit.evaluation.significance import compare, interval
-from corpusfit.evaluation.splits import FORMS
-from corpusfit.evaluation.task import Examples, load_task, store_task, task_digest
+from corpusfit.evaluation.reading import FORMS, read_task
+from corpusfit.evaluation.significance import compare, interval, p_items, stack_tallies
+from corpusfit.evaluation.task import Examples, Outcome, load_task, store_task, task_digest
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 pytest.importorskip("accelerate", reason="the extra train is not installed")

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from corpusfit import api
-from corpusfit.training.decode_plan import DecodePlan
-from corpusfit.training.translating import translate
+from corpusfit.training.decoding import translate
+from corpusfit.training.plan import DecodePlan
 from translating import WORDS, taught
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")

@@ -14,7 +14,7 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, TrainingError, UsageError
-from corpusfit.evaluation.contamination.filter import find_contaminated
+from corpusfit.evaluation.contamination.search import find_contaminated
 from corpusfit.training import adapting
 from corpusfit.training.phases import PhaseRunner
 from corpusfit.tuning import search

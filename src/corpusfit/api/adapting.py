@@ -10,10 +10,10 @@ from corpusfit.api.inputs import Inputs, inputs
 from corpusfit.api.offers import ADAPT, CONTAMINATION, FORECAST, offers
 from corpusfit.api.plans import build_adapt_plan, build_plan, local_place
 from corpusfit.api.typed_options import AdaptOptions, ContaminationOptions, ForecastOptions
-from corpusfit.evaluation import forecasting
+from corpusfit.evaluation import forecast as forecasting
 from corpusfit.evaluation.contamination import report
 from corpusfit.evaluation.contamination.report import Contamination
-from corpusfit.evaluation.forecasting import Forecast
+from corpusfit.evaluation.forecast import Forecast
 from corpusfit.text.context import Machine
 from corpusfit.training import adapting, dry_run
 from corpusfit.training.adapting import Adapted

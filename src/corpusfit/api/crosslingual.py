@@ -13,9 +13,10 @@ from corpusfit.api.plans import build_plan
 from corpusfit.api.typed_options import RetrievalOptions, TokenizersOptions
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
-from corpusfit.evaluation import retrieving, tokenizer_gap
-from corpusfit.evaluation.retrieving import Retrieval
-from corpusfit.evaluation.tokenizer_gap import Tokenized
+from corpusfit.evaluation import retrieval as retrieving
+from corpusfit.evaluation import tokenizers as tokenizing
+from corpusfit.evaluation.retrieval import Retrieval
+from corpusfit.evaluation.tokenizers import Tokenized
 from corpusfit.text.context import Machine
 
 
@@ -89,7 +90,7 @@ def tokenizers(
     fit = FitPlan(background=built.fit.background)
     allowed = Plan(read=built.read, cut=built.cut, fit=fit, seed=built.seed)
     _require(built, allowed, "read, of cut, or fit.background")
-    return tokenizer_gap.tokenizers(
+    return tokenizing.tokenizers(
         listed(tokenizer),
         inputs(specific, "specific", machine, built.read.text_field),
         inputs(general, "general", machine, built.read.text_field),

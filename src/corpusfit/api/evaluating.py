@@ -12,7 +12,7 @@ from corpusfit.api.offers import EVALUATE, offers
 from corpusfit.api.plans import build_evaluate_plan, local_place
 from corpusfit.api.typed_options import EvaluateOptions
 from corpusfit.core.artifacts import place
-from corpusfit.evaluation import dry_run, evaluating
+from corpusfit.evaluation import evaluating
 from corpusfit.evaluation.evaluating import Evaluated
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.experiments import running, status
@@ -95,7 +95,7 @@ def estimate_evaluation(
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
     built = build_evaluate_plan(plan, settings, **options)
-    return dry_run.estimate_evaluation(
+    return evaluating.estimate_evaluation(
         built,
         inputs(task, "task", machine, built.task.text_field)[0],
         base=str(base),

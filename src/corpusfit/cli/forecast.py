@@ -10,7 +10,7 @@ from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, say_result, table
-from corpusfit.evaluation import forecasting
+from corpusfit.evaluation import forecast as forecasting
 from corpusfit.text import context
 
 

@@ -10,7 +10,7 @@ from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, short_names, table
-from corpusfit.evaluation import retrieving
+from corpusfit.evaluation import retrieval as retrieving
 from corpusfit.text import context
 
 

@@ -10,7 +10,7 @@ from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, short_names, table
-from corpusfit.evaluation import tokenizer_gap
+from corpusfit.evaluation import tokenizers as tokenizing
 from corpusfit.text import context
 
 
@@ -58,7 +58,7 @@ def tokenizers(
     answer(json, dataclasses.asdict(found), _show, found)
 
 
-def _show(found: tokenizer_gap.Tokenized) -> None:
+def _show(found: tokenizing.Tokenized) -> None:
     names = short_names(found.tokenizers)
     rows = [
         [
@@ -93,7 +93,7 @@ def _show(found: tokenizer_gap.Tokenized) -> None:
         table(title, columns, gaps, words=["figure"], keys=2)
 
 
-def _difference(found: tokenizer_gap.Figure, figure: str) -> str:
+def _difference(found: tokenizing.Figure, figure: str) -> str:
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"

@@ -4,45 +4,55 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import read_arrays
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.artifacts import read_arrays, write_bytes
+from corpusfit.core.engine import PlainJob
+from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.languages import count_words
 from corpusfit.core.lock import locked
 from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
-from corpusfit.core.plan import AUTO
-from corpusfit.domains.cluster_contents import described, outliers, write_sample
-from corpusfit.domains.cluster_sample import draw_units
-from corpusfit.domains.clusters_job import Baseline, FitDomains, Fitted, Known, TrainWords
-from corpusfit.domains.domains import read_domains, write_domains
-from corpusfit.domains.folder import ClustersFolder
+from corpusfit.core.plan import AUTO, CutPlan, ReadPlan
+from corpusfit.core.types import Shard, file_of, in_file
+from corpusfit.domains.assign import ClustersFolder
+from corpusfit.domains.describe import (
+    Known,
+    confusion,
+    described,
+    outliers,
+    proximity,
+    purity,
+    write_sample,
+)
+from corpusfit.domains.fitting import Baseline, FitDomains, Fitted, TrainWords
+from corpusfit.domains.mixture import read_domains, write_domains
 from corpusfit.domains.plan import ClustersPlan
-from corpusfit.domains.proximity import proximity
-from corpusfit.domains.purity import confusion, purity
 from corpusfit.embed.minilm import default_embedder
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.corpus_embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.labels_job import NONE
+from corpusfit.selection.labels_job import NONE, labels_at
+from corpusfit.selection.sample_job import ALL, Drawn, below, first_bound, lowest, merge, strings
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.pair_languages import sampled, warn_english_only, with_side
+from corpusfit.text.reading import Reasons, Tally
 from corpusfit.text.reproduce import absolute, command_words
 
-TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
-"""Numbers of clusters that BIC chooses from."""
-
+TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # numbers of clusters for BIC
+# Least units per dimension of a cluster: with fewer, its covariance is singular, its likelihood
+# unbounded, and BIC meaningless.
 _UNITS_PER_DIMENSION = 2
-"""Least number of units per dimension of each cluster: with fewer, a cluster's covariance is
-singular, its likelihood unbounded, and BIC meaningless."""
-
-_NUMBERS = 2**26
-"""Most numbers in the covariances of all clusters: half a GB, and several copies are in memory."""
+_NUMBERS = 2**26  # most in the covariances of all clusters: half a GB, and several copies
+_DOMAINS = 200  # most known domains that clusters are compared with
+_SPARE = 2  # units drawn per unit wanted, so that copies can be left out
+_LABEL = 200  # characters of a domain's name
 
 
 class Clustered(Finished):
@@ -67,6 +77,7 @@ def clusters(
     plan = plan.check()
     if plan.embed.embedder == AUTO:
         plan = plan.with_value("embed.embedder", default_embedder())
+    id_field = plan.read.id_field
     if plan.draw.truth != SOURCE:
         read = dataclasses.replace(plan.read, id_field=plan.draw.truth)
         plan = dataclasses.replace(plan, read=read)
@@ -82,7 +93,17 @@ def clusters(
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), plan.embed)
-        folder.begin(_identity(plan, run), overwrite=overwrite)
+        settings = {**plan.as_dict(), "read": plan.read.stated()}
+        del settings["read"]["strict"]
+        identity = {
+            "command": "clusters",
+            **settings,
+            "corpus": source_identity(run.sources),
+            **corpus.layout(run.sources, run.plan.read),
+            "encoder": run.encoder,
+            "versions": {"corpusfit": versions()["corpusfit"]},
+        }
+        folder.begin(identity, overwrite=overwrite)
         run.engine.require_shared(folder.work, "<.out>")
         manifest = folder.finished()
         if manifest is None:
@@ -96,48 +117,49 @@ def clusters(
                 run, folder.domains, folder.assigned, plan.cut.gamma, plan.embed, run.encoder
             )
         run.require_unchanged()
+        if plan.draw.truth != SOURCE:  # the id field that `--truth` set is not repeated
+            id_field = ClustersPlan().read.id_field
+        stated = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=id_field))
         inputs = {"corpus": manifest["given"]}
-        repeat = command_words("clusters", inputs, {}, _overrides(plan))
+        repeat = command_words("clusters", inputs, {}, stated.overrides())
         repeat += ["--assign"] if manifest["assigned"] else []
-        seconds = {**manifest["seconds"], **run.seconds}
-        folder.finish({**manifest, "repeat": repeat, "seconds": seconds})
-    return Clustered(out, {**manifest, "repeat": repeat, "seconds": seconds})
-
-
-def _identity(plan: ClustersPlan, run: Run) -> dict[str, Any]:
-    """What must be the same for a run to be resumed."""
-    settings = {**plan.as_dict(), "read": plan.read.stated()}
-    del settings["read"]["strict"]
-    return {
-        "command": "clusters",
-        **settings,
-        "corpus": source_identity(run.sources),
-        **corpus.layout(run.sources, run.plan.read),
-        "encoder": run.encoder,
-        "versions": {"corpusfit": versions()["corpusfit"]},
-    }
-
-
-def _overrides(plan: ClustersPlan) -> list[str]:
-    """The settings as the user gave them, without the id field that `--truth` sets."""
-    if plan.draw.truth == SOURCE:
-        return plan.overrides()
-    plain = dataclasses.replace(plan.read, id_field=ClustersPlan().read.id_field)
-    return dataclasses.replace(plan, read=plain).overrides()
+        manifest |= {"repeat": repeat, "seconds": {**manifest["seconds"], **run.seconds}}
+        folder.finish(manifest)
+    return Clustered(out, manifest)
 
 
 def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
     """Draw, fit and describe; returns the manifest."""
     warn_english_only(plan.embed.embedder, run.sources, plan.read, "the corpus", run.warn)
     sample = Sample(folder.drawn, "sample")
-    units = draw_units(plan, run, folder, sample)
+    units = _draw_units(plan, run, folder, sample)
     if not sample.vectors.exists():
         add_vectors(run, sample)
-    names = _domains(run, plan, units)
+    names = sorted({unit.domain for unit in units})
+    if plan.draw.truth != SOURCE and names == [NONE]:
+        run.warn(
+            f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
+            "compared with domains. Name another field with <draw.truth>."
+        )
+    if len(names) > _DOMAINS:
+        run.warn(
+            f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
+            f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
+            "<draw.truth>."
+        )
+        names = ["all"]
     number = {name: i for i, name in enumerate(names)}
     known = np.array([number.get(unit.domain, 0) for unit in units], np.int64)
     vectors = read_arrays(sample.vectors)[0]["vectors"]
-    tried, best = _fit(plan, run, sample, vectors.shape[1], known, len(names), folder)
+    job = FitDomains(
+        sample,
+        tuple(known.tolist()),
+        len(names),
+        plan.mixture.components,
+        plan.mixture.steps,
+        folder.fits,
+    )
+    tried, best = _fit(plan, run, job, len(units), vectors.shape[1])
     domains = read_domains(best)
     write_domains(folder.domains, domains)
     shares = domains.shares(vectors)
@@ -154,7 +176,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
             if different < domains.k
             else f"{empty} of {domains.k} clusters have no unit. Lower <mixture.k>."
         )
-    baselines = _baselines(plan, run, sample, known, len(names), domains.k, folder)
+    baselines = _baselines(plan, run, job, domains.k, folder)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -163,9 +185,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "corpus": [source_as_dict(s) for s in run.sources],
         "encoder": run.encoder,
         "units": len(units),
-        "domains": {
-            name: int(n) for name, n in zip(names, counts.sum(axis=0).tolist(), strict=True)
-        },
+        "domains": dict(zip(names, counts.sum(axis=0).tolist(), strict=True)),
         "k": domains.k,
         "tried": tried,
         "baselines": baselines,
@@ -179,39 +199,104 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     }
 
 
-def _domains(run: Run, plan: ClustersPlan, units: Sequence[Known]) -> list[str]:
-    """The names of the known domains; one for all if there are too many."""
-    names = sorted({unit.domain for unit in units})
-    if plan.draw.truth != SOURCE and names == [NONE]:
-        run.warn(
-            f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
-            "compared with domains. Name another field with <draw.truth>."
-        )
-    if len(names) <= _DOMAINS:
-        return names
-    run.warn(
-        f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
-        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
-        "<draw.truth>."
+@dataclass(frozen=True)
+class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
+    """Draw the different units of a shard with the k smallest keys below a bound."""
+
+    read: ReadPlan  # its `id_field` is the domain's field unless `truth` is source
+    cut: CutPlan
+    names: tuple[str, ...]
+    k: int  # most units to draw
+    seed: int
+    words: int  # least number of words of a unit
+    truth: str  # `source`, or the name of the domain's field
+
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Known], Tally]:
+        shard, bound = piece
+        keys, row, drawn, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
+        texts = strings(drawn, np.arange(len(drawn)))
+        long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
+        texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
+        keys, row = keys[long], row[long]
+        # of copies the one with the smallest key, so that no shard order matters
+        first: dict[str, int] = {}
+        for i in np.argsort(keys, kind="stable").tolist():
+            first.setdefault(texts[i], i)
+        chosen = np.sort(np.fromiter(first.values(), np.int64, len(first)))
+        chosen = chosen[lowest(keys[chosen], self.k)]
+        files = [self.names[shard.source + i] for i in file_of(row[chosen]).tolist()]
+        domains = files
+        if self.truth != SOURCE and len(chosen):
+            domains = labels_at(shard, self.read, row[chosen])
+        units = [
+            Known(texts[i], file, int(in_file(row[i])), domain[:_LABEL])
+            for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
+        ]
+        return Drawn(shard.index, keys[chosen], units), tally
+
+
+def _draw_units(
+    plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample
+) -> list[Known]:
+    """The sampled units in the order of their shards, stored for a resumed command."""
+    path = folder.drawn / "known.json"
+    if path.exists():
+        return [Known(*fields) for fields in json.loads(path.read_bytes())]
+    wanted = plan.draw.per_source or plan.draw.sample
+    by_source = plan.draw.per_source is not None
+    job = DrawKnown(
+        plan.read, plan.cut, run.names, _SPARE * wanted, plan.seed, plan.draw.words, plan.draw.truth
     )
-    return ["all"]
+
+    def drawn(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[Known]]], Reasons]:
+        """The units with the smallest keys: of each source, or of all (as source 0)."""
+        groups: dict[int, list[Drawn[Known]]] = {}
+        rejected = Reasons()
+        with run.stage("draw", run.size):
+            shards = run.shards_of(run.sources, run.plan.read) if by_source else run.shards()
+            pieces = ((shard, bounds[shard.source]) for shard in shards)
+            for part, tally in run.map(job, pieces):
+                rejected.add(tally.rejects)
+                group = groups.setdefault(tally.source if by_source else 0, [])
+                group.append(part)
+                if sum(len(drawn.texts) for drawn in group) > 2 * job.k:
+                    group[:] = merge(group, job.k)
+        return {group: merge(parts, job.k) for group, parts in groups.items()}, rejected
+
+    # keys are uniform, so a bound by size draws about as many units as wanted
+    sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
+    bounds = {i: first_bound(size, job.k, plan.cut) for i, size in sizes.items()}
+    by_group, rejected = drawn(bounds)
+    groups = {i: by_group.get(i if by_source else 0, []) for i in bounds}
+    short = {i for i, group in groups.items() if len(_different(group, wanted)) < wanted}
+    if any(bounds[i] < ALL for i in short):  # fewer than could be expected
+        by_group, rejected = drawn({i: ALL if i in short else b for i, b in bounds.items()})
+    units = [unit for group in sorted(by_group) for unit in _different(by_group[group], wanted)]
+    if not units:
+        raise EmptyInputError(
+            f"<.corpus> has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
+            "field with <read.text_field>, or give other files to <.corpus>."
+        )
+    sample.write_texts([unit.text for unit in units])
+    write_bytes(path, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())
+    return units
 
 
-_DOMAINS = 200
-"""Most known domains that clusters are compared with."""
+def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:
+    """The units with the smallest keys, one per text, in the order of their shards."""
+    units = [unit for part in parts for unit in part.texts]
+    keys = np.concatenate([part.keys for part in parts]) if parts else np.empty(0, np.uint64)
+    first: dict[str, int] = {}
+    for i in np.argsort(keys, kind="stable").tolist():
+        first.setdefault(units[i].text, i)
+    return [units[i] for i in sorted(list(first.values())[:wanted])]
 
 
 def _fit(
-    plan: ClustersPlan,
-    run: Run,
-    sample: Sample,
-    width: int,
-    known: NDArray[np.int64],
-    t: int,
-    folder: ClustersFolder,
+    plan: ClustersPlan, run: Run, job: FitDomains, n: int, width: int
 ) -> tuple[list[dict[str, Any]], Path]:
     """Fit every k; returns the figures of each k, and the path of the best fit."""
-    n, asked = len(known), plan.mixture.numbers()
+    asked = plan.mixture.numbers()
     dimensions = min(plan.mixture.components or width, width)
     if asked and asked[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
@@ -228,27 +313,26 @@ def _fit(
             asked[-1],
             "Lower <mixture.k>, or raise <draw.sample>.",
         )
-    job = FitDomains(
-        sample, tuple(known.tolist()), t, plan.mixture.components, plan.mixture.steps, folder.fits
-    )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
-    numbers = asked or tuple(k for k in TRIED if k <= largest)
-    first = list(run.over("choose k", job, [(k, seeds[0]) for k in numbers])) if not asked else []
-    if not asked:
+    numbers, first = asked, list[Fitted]()
+    if not asked:  # one fit of each k chooses the k that is fitted with all seeds
+        largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
+        pieces = [(k, seeds[0]) for k in TRIED if k <= largest]
+        first = list(run.over("choose k", job, pieces))
         numbers = (min(first, key=_criterion).k,)
     fitted = list(run.over("fit", job, [(k, seed) for k in numbers for seed in seeds]))
     by_k = {k: sorted((f for f in fitted if f.k == k), key=lambda f: f.seed) for k in numbers}
-    likeliest = {k: max(fits, key=lambda f: f.likelihood or 0.0) for k, fits in by_k.items()}
-    best = min(likeliest.values(), key=_criterion)
+    # EM ends in a local optimum, so the likeliest of several fits counts
+    likeliest = [max(fits, key=lambda f: f.likelihood or 0.0) for fits in by_k.values()]
+    best = min(likeliest, key=_criterion)
     slow = sum(not f.converged for f in fitted)
     if slow:
         run.warn(
             f"{slow} of {len(fitted)} fits did not converge in {plan.mixture.steps} steps. Allow "
             f"more with <mixture.steps={2 * plan.mixture.steps}>."
         )
-    others = [_figures([f], t) for f in first if f.k not in numbers]
-    tried = [*others, *(_figures(fits, t) for fits in by_k.values())]
+    others = [_figures([f], job.t) for f in first if f.k not in numbers]
+    tried = [*others, *(_figures(fits, job.t) for fits in by_k.values())]
     return sorted(tried, key=lambda row: row["k"]), job.path(best.k, best.seed)
 
 
@@ -272,33 +356,25 @@ def _figures(fits: Sequence[Fitted], t: int) -> dict[str, Any]:
 
 
 def _baselines(
-    plan: ClustersPlan,
-    run: Run,
-    sample: Sample,
-    known: NDArray[np.int64],
-    t: int,
-    k: int,
-    folder: ClustersFolder,
+    plan: ClustersPlan, run: Run, job: FitDomains, k: int, folder: ClustersFolder
 ) -> list[dict[str, Any]]:
     """Purity of the baselines (random, LDA, word2vec) for each k."""
-    if not plan.mixture.baselines or t < 2:
+    if not plan.mixture.baselines or job.t < 2:
         return []
     numbers = plan.mixture.numbers() or (k,)
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    domains = tuple(known.tolist())
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
-    done = list(run.over("baselines", Baseline(sample, domains, t), pieces))
+    done = list(run.over("baselines", Baseline(job.sample, job.domains, job.t), pieces))
+    # word vectors are clustered like embeddings
     words = Sample(folder.drawn, "words")
     if not words.vectors.exists():
         with run.stage("word2vec"):
-            run.one(TrainWords(sample), (words, plan.seed))
-    job = FitDomains(
-        words, domains, t, plan.mixture.components, plan.mixture.steps, folder.fits / "words"
-    )
-    of_words = run.over("word2vec", job, [(k, seed) for k in numbers for seed in seeds])
-    done += [("word2vec", fit) for fit in of_words]
+            run.one(TrainWords(job.sample), (words, plan.seed))
+    of_words = dataclasses.replace(job, sample=words, out=folder.fits / "words")
+    fits = run.over("word2vec", of_words, [(k, seed) for k in numbers for seed in seeds])
+    done += [("word2vec", fit) for fit in fits]
     return [
-        {"of": which, **_figures([f for name, f in done if name == which and f.k == number], t)}
+        {"of": which, **_figures([f for name, f in done if name == which and f.k == number], job.t)}
         for which in ("random", "lda", "word2vec")
         for number in numbers
     ]

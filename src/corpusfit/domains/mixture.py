@@ -1,13 +1,14 @@
-"""Mixtures of Gaussians with full covariance, for millions of rows."""
+"""Domains of a corpus: a mixture of Gaussians in principal components, for millions of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.kernels.gaussians import (
     Gaussians,
     Sums,
@@ -18,36 +19,23 @@ from corpusfit.kernels.gaussians import (
 )
 
 _BLOCK = 1_024
-SAMPLE = 20_000
-"""Rows of the sample that the initial parameters come from."""
-
+SAMPLE = 20_000  # Rows of the sample that the initial parameters come from
+# Runs of k-means, maximum steps of each, and rows that the runs are compared on.
 _STARTS, _K_MEANS_STEPS, _START_SAMPLE = 5, 30, 4_000
-"""Runs of k-means, maximum steps of each, and rows that the runs are compared on."""
-
 F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A fitted mixture of k Gaussians in d dimensions.
+    """A fitted mixture of k Gaussians in d dimensions."""
 
-    Attributes:
-        gaussians: the components, of standardised rows.
-        centre: float64 [d], subtracted from a row.
-        scale: float64 [d], divides a row after that.
-        likelihood: mean log-likelihood of a row before standardisation, in nats.
-        rows: number of rows that it was fitted to.
-        steps: EM steps over all rows.
-        converged: whether the log-likelihood converged.
-    """
-
-    gaussians: Gaussians
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    likelihood: float
-    rows: int
-    steps: int
-    converged: bool
+    gaussians: Gaussians  # the components, of standardised rows
+    centre: NDArray[np.float64]  # float64 [d], subtracted from a row
+    scale: NDArray[np.float64]  # float64 [d], divides a row after that
+    likelihood: float  # mean log-likelihood of a row before standardisation, in nats
+    rows: int  # number of rows that it was fitted to
+    steps: int  # EM steps over all rows
+    converged: bool  # whether the log-likelihood converged
 
     def shares(self, x: NDArray[np.floating]) -> F32:
         """Posterior probability of each component for each row: float32 [n, k]."""
@@ -76,12 +64,11 @@ def fit_mixture(
 ) -> Mixture:
     """Fit k Gaussians, in descending order of weight.
 
-    k-means and the first EM steps use a sample, so that few steps over all rows remain. The optimum
-    depends on the start: fit several mixtures and keep the one of the highest likelihood.
-
     Reference: Aharoni and Goldberg (2020), sections 2.2 and 2.3, appendix A.3: full covariances, at
     most 150 steps; Arthur and Vassilvitskii (2007), k-means++.
     """
+    # k-means and the first EM steps use a sample, so that few steps over all rows remain. The
+    # optimum depends on the start: fit several mixtures and keep the one of the highest likelihood.
     n = len(x)
     if n < k:
         raise ValueError(f"{n} rows are too few for {k} components")
@@ -93,17 +80,22 @@ def fit_mixture(
     sample = (
         standardised if n <= SAMPLE else standardised[np.sort(rng.choice(n, SAMPLE, replace=False))]
     )
-    own = np.asarray(scale, np.float32)
-    current = _from_assignments(sample, _k_means_assignments(sample * own, k, rng), k, ridge)
+    # k-means on the rows as they were, whose dimensions differ in variance
+    rescaled = sample * np.asarray(scale, np.float32)
+    subsample = rescaled[:: max(1, min(len(sample) // k, len(sample) // _START_SAMPLE))]
+    runs = [_k_means(subsample, _k_means_plus_plus(subsample, k, rng)) for _ in range(_STARTS)]
+    assignments = _k_means(rescaled, min(runs, key=lambda end: end[2])[1])[0]
+    current = _from_assignments(sample, assignments, k, ridge)
+    # few steps over all rows remain if the start is good
     if n > SAMPLE:
         current = _expectation_maximisation(sample, current, steps, tolerance, ridge)[0]
-    found, likelihood, steps_taken, converged = _expectation_maximisation(
+    fitted, likelihood, steps_taken, converged = _expectation_maximisation(
         standardised, current, steps, tolerance, ridge
     )
-    order = np.argsort(-found.weights, kind="stable")
-    found = Gaussians(found.weights[order], found.means[order], found.factors[order])
+    order = np.argsort(-fitted.weights, kind="stable")
+    fitted = Gaussians(fitted.weights[order], fitted.means[order], fitted.factors[order])
     raw_likelihood = likelihood - float(np.log(scale).sum())
-    return Mixture(found, centre, scale, raw_likelihood, n, steps_taken, converged)
+    return Mixture(fitted, centre, scale, raw_likelihood, n, steps_taken, converged)
 
 
 def _standardise(
@@ -116,21 +108,15 @@ def _standardise(
     return standardised
 
 
-def _blocks(x: F32) -> Iterator[F32]:
-    """Blocks of rows that fit in the processor's cache."""
-    return (x[begin : begin + _BLOCK] for begin in range(0, len(x), _BLOCK))
-
-
 def _expectation_maximisation(
     x: F32, current: Gaussians, steps: int, tolerance: float, ridge: float
 ) -> tuple[Gaussians, float, int, bool]:
     """EM: parameters, their mean log-likelihood, steps, and whether it converged."""
     previous, step = -np.inf, 0
     while True:
-        blocks = _blocks(x)
-        sums = gathered(next(blocks), current)
-        for block in blocks:
-            sums.add(gathered(block, current))
+        sums = gathered(x[:_BLOCK], current)  # blocks of rows fit in the processor's cache
+        for begin in range(_BLOCK, len(x), _BLOCK):
+            sums.add(gathered(x[begin : begin + _BLOCK], current))
         mean = sums.likelihood / sums.rows
         if mean - previous < tolerance or step == steps:
             return current, mean, step, mean - previous < tolerance
@@ -143,16 +129,9 @@ def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: flo
         len(x), 0.0, np.zeros(k), np.zeros((k, x.shape[1])), np.zeros((k, *2 * x.shape[1:]))
     )
     for j in range(k):
-        own = x[assignments == j] if np.any(assignments == j) else x
-        own = own.astype(np.float64)
-        sums.weights[j], sums.first[j], sums.second[j] = len(own), own.sum(axis=0), own.T @ own
+        rows = (x[assignments == j] if np.any(assignments == j) else x).astype(np.float64)
+        sums.weights[j], sums.first[j], sums.second[j] = len(rows), rows.sum(axis=0), rows.T @ rows
     return maximised(sums, ridge)
-
-
-def _k_means_assignments(x: F32, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    sample = x[:: max(1, min(len(x) // k, len(x) // _START_SAMPLE))]
-    runs = [_k_means(sample, _k_means_plus_plus(sample, k, rng)) for _ in range(_STARTS)]
-    return _k_means(x, min(runs, key=lambda end: end[2])[1])[0]
 
 
 def _k_means_plus_plus(x: F32, k: int, rng: np.random.Generator) -> F32:
@@ -180,3 +159,104 @@ def _k_means(x: F32, means: F32) -> tuple[NDArray[np.int64], F32, float]:
         sums = np.eye(k, dtype=np.float32)[assignments].T @ x
         means = np.where(counts > 0, sums / np.maximum(counts, 1), means).astype(np.float32)
     return assignments, means, float(distances.min(axis=1).sum(dtype=np.float64))
+
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Principal components."""
+
+    mean: F64  # float64 [d], mean of the fitted vectors
+    axes: F64  # float64 [c, d], by descending variance; the largest entry of each is positive
+
+    def place(self, vectors: NDArray[np.floating]) -> F32:
+        """Project vectors [n, d] on the components: float32 [n, c]."""
+        return np.asarray((vectors - self.mean) @ self.axes.T, np.float32)
+
+
+def principal(vectors: NDArray[np.floating], components: int) -> Projection:
+    """The first principal components of vectors [n, d] (Pearson, 1901)."""
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    centred = vectors - mean
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    first = axes.T[::-1][:components]
+    # eigenvectors have no sign of their own: the largest entry is made positive
+    signs = np.sign(first[np.arange(len(first)), np.abs(first).argmax(axis=1)])
+    return Projection(mean, first * signs[:, None])
+
+
+@dataclass(frozen=True)
+class Domains:
+    """A mixture of Gaussians in principal components (Aharoni and Goldberg, 2020, section 2.2)."""
+
+    projection: Projection
+    mixture: Mixture
+
+    @property
+    def k(self) -> int:
+        """Number of domains."""
+        return len(self.mixture.gaussians.weights)
+
+    def shares(self, vectors: NDArray[np.floating]) -> F32:
+        """Posterior probability of each domain for vectors [n, d]: float32 [n, k]."""
+        return self.mixture.shares(self.projection.place(vectors))
+
+    def ellipses(self, points: int = 48) -> list[F64]:
+        """The ellipse [points, 2] of each domain, two standard deviations from its mean.
+
+        Reference: Aharoni and Goldberg (2020), Figure 3.
+        """
+        # The axes are the first two components; with a single one, all points are on a line.
+        m = self.mixture
+        factors = np.linalg.inv(m.gaussians.factors)  # covariance = factor.T^-1 factor^-1
+        angles = np.linspace(0.0, 2.0 * np.pi, points)
+        circle = np.stack([np.cos(angles), np.sin(angles)])
+        ellipses = []
+        for mean, factor in zip(m.gaussians.means, factors, strict=True):
+            spread = (factor.T @ factor)[:2, :2] * np.outer(m.scale[:2], m.scale[:2])
+            values, vectors = np.linalg.eigh(spread)
+            radii = 2.0 * (vectors * np.sqrt(np.maximum(values, 0.0)))
+            centre = mean[:2] * m.scale[:2] + m.centre[:2]
+            outline = (centre[:, None] + radii @ circle[: len(values)]).T
+            ellipses.append(np.pad(outline, ((0, 0), (0, 2 - outline.shape[1]))))
+        return ellipses
+
+
+def fit_domains(
+    vectors: NDArray[np.floating], k: int, *, components: int, steps: int, seed: int
+) -> Domains:
+    """Fit k domains to vectors [n, d], in descending order of weight; raises as `fit_mixture`."""
+    n, d = vectors.shape
+    projection = principal(vectors, max(1, min(components or d, d, n - 1)))
+    projected = projection.place(vectors)
+    return Domains(projection, fit_mixture(projected, k, seed=seed, steps=steps, ridge=_RIDGE))
+
+
+# Ridge in units of a dimension's variance; near-duplicates would make a degenerate cluster.
+_RIDGE = 1e-4
+
+
+def write_domains(path: Path, domains: Domains) -> None:
+    """Write domains to one safetensors file."""
+    mixture, gaussians = domains.mixture, domains.mixture.gaussians
+    arrays = {
+        **vars(domains.projection),
+        **vars(gaussians),
+        "centre": mixture.centre,
+        "scale": mixture.scale,
+    }
+    plain = {name: getattr(mixture, name) for name in _PLAIN}
+    write_arrays(path, arrays, plain)
+
+
+_PLAIN = ("likelihood", "rows", "steps", "converged")
+
+
+def read_domains(path: Path) -> Domains:
+    """Read what `write_domains` wrote."""
+    arrays, plain = read_arrays(path)
+    gaussians = Gaussians(arrays["weights"], arrays["means"], arrays["factors"])
+    mixture = Mixture(gaussians, arrays["centre"], arrays["scale"], **plain)
+    return Domains(Projection(arrays["mean"], arrays["axes"]), mixture)

@@ -34,10 +34,7 @@ class DrawPlan(Group, group="draw"):
     ] = None
     words: Annotated[
         int,
-        Option(
-            "Fewest words of a unit to draw; shorter fragments have no clear domain",
-            above=0,
-        ),
+        Option("Fewest words of a unit to draw; shorter fragments have no clear domain", above=0),
     ] = 1
     truth: Annotated[
         str,

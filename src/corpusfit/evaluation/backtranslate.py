@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.engine import Progress
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.engine import Job, Progress
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import Setting
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.embed.transformer import position_limit, quiet
-from corpusfit.evaluation.seq2seq import open_translator
+from corpusfit.evaluation.network import open_translator
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
 from corpusfit.text.units import cut_units
 
 if TYPE_CHECKING:
     import torch
 
-TEMPERATURE = 0.9
-"""Sampling temperature (Xie et al. 2019); 0 takes the most likely token."""
-
+TEMPERATURE = 0.9  # Sampling temperature (Xie et al. 2019); 0 takes the most likely token
 _THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
 _BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens per batch
 _LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _MORE
@@ -35,23 +36,19 @@ _LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _M
 class BackTranslator:
     """Two sequence-to-sequence models: one translates into another language, one back.
 
-    Tokens are sampled, because beam search gives one cautious translation. A token's random number
-    depends on the seed, its text, its copy and its position alone, so a translation does not depend
-    on the batch, except for rounding. Safetensors only, no code from the model's folder. A
-    multilingual model takes its languages from its folder (`forced_bos_token_id` in
-    generation_config.json, `src_lang` in tokenizer_config.json, `prefix` in config.json). Markers
-    in a text may get lost.
-
     Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix
     (back-translation; random sampling at temperature 0.9); TADPOLE, section 4.1.
-
-    Attributes:
-        there: model that translates into the other language.
-        back: model that translates back.
     """
 
-    there: _Translator
-    back: _Translator
+    # Tokens are sampled, because beam search gives one cautious translation. A token's random
+    # number depends on the seed, its text, its copy and its position alone, so a translation does
+    # not depend on the batch, except for rounding. Safetensors only, no code from the model's
+    # folder. A multilingual model takes its languages from its folder (`forced_bos_token_id` in
+    # generation_config.json, `src_lang` in tokenizer_config.json, `prefix` in config.json). Markers
+    # in a text may get lost.
+
+    there: _Translator  # model that translates into the other language
+    back: _Translator  # model that translates back
 
     @classmethod
     def load(
@@ -73,12 +70,12 @@ class BackTranslator:
         self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
     ) -> list[str]:
         """Back-translate texts."""
-        found = [text for text in texts for _ in range(copies)]
-        before, n = first * copies, len(found)
+        translated = [text for text in texts for _ in range(copies)]
+        before, n = first * copies, len(translated)
         for translator, stream in ((self.there, _THERE), (self.back, _BACK)):
             keys = place_keys(seed, stream, before + n)[before:]
-            found = translator.translate(found, keys, progress)
-        return found
+            translated = translator.translate(translated, keys, progress)
+        return translated
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +117,17 @@ class _Translator:
     ) -> list[str]:
         """Translate n texts, sentence by sentence, with their random keys, uint64 [n]."""
         sentences = [self._sentences(text) for text in texts]
-        flat = [sentence for own in sentences for sentence in own]
+        flat = [sentence for of_text in sentences for sentence in of_text]
         sentence_keys = [
-            place_keys(int(key), 0, len(own)) for key, own in zip(keys, sentences, strict=True)
+            place_keys(int(key), 0, len(of_text))
+            for key, of_text in zip(keys, sentences, strict=True)
         ]
         each = np.concatenate([np.empty(0, np.uint64), *sentence_keys])
         translated = self._all(flat, each, progress)
         joined, at = [], 0
-        for own in sentences:
-            joined.append("".join(translated[at : at + len(own)]))
-            at += len(own)
+        for of_text in sentences:
+            joined.append("".join(translated[at : at + len(of_text)]))
+            at += len(of_text)
         return joined
 
     def _sentences(self, text: str) -> list[str]:
@@ -137,6 +135,7 @@ class _Translator:
         if not text:
             return []
         one = Documents(np.zeros(1, np.int64), text_array([text]))
+        # models are trained on sentences, and drop text from longer inputs
         cut = cut_units(one, CutPlan(unit="sentence", pieces=self.longest))[1].to_pylist()
         return [part for sentence in cut for part in self._fitting(sentence)]
 
@@ -168,6 +167,7 @@ class _Translator:
             rows = [ids[i] for i in batch]
             of = [places[i] for i in batch]
             for i, new in zip(of, self._batch(rows, keys[of]), strict=True):
+                # white space around a sentence is kept as it was
                 bare = texts[i].strip()
                 translated[i] = texts[i].replace(bare, new.strip() or bare, 1)
             progress.advance(len(batch), len(batch))
@@ -207,15 +207,10 @@ class _Translator:
 
 @dataclass(frozen=True, eq=False)
 class TokenSampler:
-    """Logits processor that samples a token with each row's own random number.
+    """Logits processor that samples a token with each row's own random number."""
 
-    Attributes:
-        keys: uint64 [rows], random key of each row.
-        temperature: sampling temperature, above 0.
-    """
-
-    keys: NDArray[np.uint64]
-    temperature: float
+    keys: NDArray[np.uint64]  # uint64 [rows], random key of each row
+    temperature: float  # sampling temperature, above 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Scores [rows, vocabulary] given tokens [rows, n]: 0 for the sampled token, else -inf."""
@@ -226,3 +221,40 @@ class TokenSampler:
         drawn = torch.from_numpy(number).to(scores.device)[:, None] * through[:, -1:]
         token = torch.searchsorted(through, drawn, right=True)
         return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Texts that are translated together."""
+
+    texts: tuple[str, ...]  # n texts
+    first: int  # number of the first text in the task
+    out: Path  # file of the translations: a JSON list of n * copies texts
+
+
+@dataclass(frozen=True)
+class Backtranslate(Job[Passage, int]):
+    """Translate a passage to another language and back; returns the number of texts."""
+
+    # Each worker loads two models and computes on one thread, so that rounding does not depend on
+    # the number of workers.
+
+    mt: str  # folder or hub id of the model that translates from the source language
+    mt_back: str  # folder or hub id of the model that translates back to it
+    copies: int  # number of translations of each text
+    seed: int
+    device: str  # `auto`, `cpu` or `cuda`
+
+    encodes = True  # two networks are loaded
+
+    def start(self) -> Callable[[Passage], int]:
+        """Load the models; raises `ModelError`."""
+        models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
+
+        def work(piece: Passage) -> int:
+            how = {"copies": self.copies, "seed": self.seed, "first": piece.first}
+            translated = models.translate(piece.texts, **how, progress=Progress())
+            write_bytes(piece.out, json.dumps(translated).encode())
+            return len(piece.texts)
+
+        return work

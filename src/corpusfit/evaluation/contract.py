@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation.augment import split_words
-from corpusfit.evaluation.first_token import FirstToken
 from corpusfit.evaluation.formats.labelled import Labelled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
@@ -25,13 +24,45 @@ from corpusfit.training.special_tokens import SpecialTokens
 if TYPE_CHECKING:
     import torch
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
+class FirstToken(Predictor):
+    """The logits of texts from their first tokens, anywhere in a row.
+
+    transformers' heads for texts read the first token of a row. A hook gives them the selected
+    tokens as rows of their own, so texts can share a row. If the logits differ from the model's own
+    (`hooked` is false; a head that averages, a decoder that reads the last token), a row holds one
+    text.
+    """
+
+    pools: ClassVar[bool] = True  # each selected state is the first of a row
+
+    def _parts(self) -> Iterator[Any]:
+        base = self.model.base_model
+        yield getattr(base, "encoder", None)  # BERT's pooler follows in its base model
+        yield base
+
+    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
+        expected = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
+        at = torch.tensor([4, 0], device=self.model.device)
+        return expected, self.logits(self.model, inputs, at)
+
+    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
+        return states[:, None]  # each state is a row of its own
+
+    def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
+        """Logits of texts, from their first tokens."""
+        logits: torch.Tensor = self._asked(call, inputs, at).logits
+        return logits
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+# A model that answers n examples: their answers, and the number of truncated examples; it calls the
+# second argument with the number of examples answered since the last call, perhaps a fraction.
 Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
-"""A model that answers n examples: their answers, and the number of truncated examples; it calls
-the second argument with the number of examples answered since the last call, perhaps a fraction."""
+# The examples of `train`, `dev` and `test`, or of those that a task has.
 Splits = dict[str, Labelled]
-"""The examples of `train`, `dev` and `test`, or of those that a task has."""
 
 
 class TaskType(ABC):

@@ -1,47 +1,42 @@
-"""Tokenise examples, and pack batches of them into rows."""
+"""Tokenise examples, pack batches of them into rows, and reduce the vocabulary that is trained."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.transformer import position_limit
 from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples
-from corpusfit.evaluation.vocabulary import TaskVocabulary
+from corpusfit.training.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
     import torch
 
-NOWHERE = -1
-"""Position of a piece that was truncated or has no token."""
-
+NOWHERE = -1  # Position of a piece that was truncated or has no token
 _AT_ONCE = 1_000
 _TRIES = 16  # row widths to try between the longest example and twice its length
+# Row width at which a token takes twice the time of one in a short row, because of attention: 440
+# to 1,600 on a CPU at hidden size 384, more for larger models. The choice of rows hardly depends on
+# it.
 _DOUBLE = 1_000
-"""Row width at which a token takes twice the time of one in a short row, because of attention:
-440 to 1,600 on a CPU at hidden size 384, more for larger models. The choice of rows hardly depends
-on it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """n tokenised examples.
+    """n tokenised examples."""
 
-    Attributes:
-        ids: token ids of each, int32 [l], special tokens included.
-        places: of each, int64 [pieces], the token that predicts a piece's label, or `NOWHERE`.
-        targets: of each, [pieces, …], the labels in the form of the loss.
-        truncated: bool [n], which examples were truncated.
-    """
-
-    ids: list[NDArray[np.int32]]
+    ids: list[NDArray[np.int32]]  # token ids of each, int32 [l], special tokens included
+    # of each, int64 [pieces], the token that predicts a piece's label, or `NOWHERE`
     places: list[NDArray[np.int64]]
-    targets: list[NDArray[Any]]
-    truncated: NDArray[np.bool_]
+    targets: list[NDArray[Any]]  # of each, [pieces, …], the labels in the form of the loss
+    truncated: NDArray[np.bool_]  # bool [n], which examples were truncated
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -54,31 +49,23 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows that go through the model together, as tensors.
+    """Rows that go through the model together, as tensors."""
 
-    Attributes:
-        ids: int64 [r, l], padding at the end of rows.
-        chunk: int64 [r, l], number of the token's example within its row, -1 for padding.
-        at: int64 [m], predicted positions in the flattened rows, by example and piece, without
-            `NOWHERE`.
-        targets: [m, …].
-    """
-
-    ids: torch.Tensor
+    ids: torch.Tensor  # int64 [r, l], padding at the end of rows
+    # int64 [r, l], number of the token's example within its row, -1 for padding
     chunk: torch.Tensor
+    # int64 [m], predicted positions in the flattened rows, by example and piece, without `NOWHERE`
     at: torch.Tensor
-    targets: torch.Tensor
+    targets: torch.Tensor  # [m, …]
 
 
 def encode(
     examples: Examples, kind: str, tokenizer: Any, special: SpecialTokens, length: int
 ) -> Encoded:
-    """Tokenise examples.
-
-    Words of a sentence are joined by spaces and tokenised together.
-    """
+    """Tokenise examples."""
+    # Words of a sentence are joined by spaces and tokenised together.
     task = load(kind)
-    room = length - len(special.prefix) - len(special.suffix)
+    most = length - len(special.prefix) - len(special.suffix)
     ids_of: list[NDArray[np.int32]] = []
     places_of: list[NDArray[np.int64]] = []
     cut: list[bool] = []
@@ -87,10 +74,10 @@ def encode(
         texts = [" ".join(words) for words in pieces]
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for words, encoding in zip(pieces, encodings, strict=True):
-            ids = [*special.prefix, *encoding.ids[:room], *special.suffix] or [special.pad]
-            cut.append(len(encoding.ids) > room)
+            ids = [*special.prefix, *encoding.ids[:most], *special.suffix] or [special.pad]
+            cut.append(len(encoding.ids) > most)
             ids_of.append(np.array(ids, np.int32))
-            places_of.append(task.places(words, encoding.offsets[:room], len(ids), special))
+            places_of.append(task.places(words, encoding.offsets[:most], len(ids), special))
     targets = list(map(task.targets, examples.labels))
     return Encoded(ids_of, places_of, targets, np.array(cut, np.bool_))
 
@@ -98,12 +85,11 @@ def encode(
 def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
     """Pack n examples into rows: first fit by decreasing length.
 
-    A batch has few examples, and rows as wide as the longest one are often badly filled, so wider
-    rows are tried and the fastest packing is used. Only examples of one batch are packed together,
-    so a step learns from the same examples as a padded one.
-
     Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
     """
+    # A batch has few examples, and rows as wide as the longest one are often badly filled, so wider
+    # rows are tried and the fastest packing is used. Only examples of one batch are packed
+    # together, so a step learns from the same examples as a padded one.
     longest = int(lengths.max())
     most = max(longest, min(widest, 2 * longest))
 
@@ -111,6 +97,7 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
         width = max(int(lengths[row].sum()) for row in rows)
         return len(rows) * width * (1 + width / _DOUBLE)
 
+    # widths between the longest example and twice its length, a few of them
     widths = range(longest, most + 1, max(1, longest // _TRIES))
     return min((_first_fit(lengths, width) for width in widths), key=cost)
 
@@ -121,7 +108,7 @@ def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
     left: list[int] = []
     for number in np.argsort(-lengths, kind="stable").tolist():
         size = int(lengths[number])
-        at = next((r for r, room in enumerate(left) if room >= size), len(rows))
+        at = next((r for r, space in enumerate(left) if space >= size), len(rows))
         if at == len(rows):
             rows.append([])
             left.append(width)
@@ -147,9 +134,78 @@ def to_batch(
             number = int(numbers[i])
             end = begin + len(encoded.ids[number])
             ids[r, begin:end], chunk[r, begin:end] = words.number[encoded.ids[number]], place
-            there = encoded.places[number] != NOWHERE
-            at[i] = encoded.places[number][there] + (r * ids.shape[1] + begin)
-            targets[i] = encoded.targets[number][there]
+            has_token = encoded.places[number] != NOWHERE
+            at[i] = encoded.places[number][has_token] + (r * ids.shape[1] + begin)
+            targets[i] = encoded.targets[number][has_token]
             begin = end
     tensors = (ids, chunk, np.concatenate(at), np.concatenate(targets))
     return Batch(*map(torch.from_numpy, tensors))
+
+
+_TRIED = 60  # tokens of a probe text; they are renumbered into the range of special tokens
+
+
+class TaskVocabulary:
+    """The embedding matrix of a model, reduced to the tokens of the training examples.
+
+    Reference: Loshchilov and Hutter (2019), AdamW, algorithm 2, with zero gradients of a row.
+    """
+
+    # AdamW updates the whole matrix in every step, which takes most of a step of a small model. A
+    # row without a gradient only decays, by the same factor for all such rows, so the result equals
+    # that of the whole matrix. Token ids are renumbered; a model whose logits change with that
+    # (ESM, which has a fixed id for its mask token) keeps the whole matrix. The model is changed
+    # permanently.
+
+    def __init__(self, model: Any, tokens: NDArray[Any], pad: int) -> None:
+        self.decay_factor = 1.0  # of the rows without a gradient
+        self._model, self._table = model, model.get_input_embeddings()
+        whole, padding = self._table.weight, self._table.padding_idx
+        rows = np.arange(len(whole))
+        self._number(rows, pad, whole)
+        some = np.setdiff1d(tokens, [pad])[: min(_TRIED, position_limit(model))]
+        if not whole.requires_grad or not len(some):
+            return
+        before = self._logits(some)
+        self._number(np.union1d(tokens, [pad]), pad, whole)
+        if relative_difference(self._logits(some), before) > TOLERANCE:  # the model uses fixed ids
+            self._number(rows, pad, whole)
+            self._table.padding_idx = padding
+
+    def _number(self, seen: NDArray[Any], pad: int, whole: torch.nn.Parameter) -> None:
+        """Reduce the matrix to some ids, and renumber them first."""
+        import torch
+
+        if pad < len(seen):  # RoBERTa derives positions from ids unequal to this number
+            seen = np.insert(seen[seen != pad], pad, pad)
+        others = np.setdiff1d(np.arange(len(whole)), seen)
+        self.number = np.argsort(np.concatenate([seen, others]))  # the current row of each id
+        self.pad = self._model.config.pad_token_id = int(self.number[pad])
+        place = torch.from_numpy(seen).to(whole.device), torch.from_numpy(others).to(whole.device)
+        self._others = whole.detach()[place[1]]
+        reduced = whole if len(seen) == len(whole) else torch.nn.Parameter(whole.detach()[place[0]])
+        self._table.weight = reduced
+        if self._table.padding_idx is not None:
+            self._table.padding_idx = self.pad
+
+    def _logits(self, ids: NDArray[Any]) -> torch.Tensor:
+        """The model's logits of a text of some ids."""
+        import torch
+
+        row = torch.from_numpy(self.number[ids])[None].to(self._model.device)
+        with evaluation_mode(self._model):
+            logits: torch.Tensor = self._model(input_ids=row).logits.flatten(0, -2)
+        return logits
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Context with the whole matrix, for predictions on any example."""
+        import torch
+
+        reduced = self._table.weight
+        everything = torch.cat([reduced.detach(), self._others * self.decay_factor])
+        self._table.weight = torch.nn.Parameter(everything, requires_grad=False)
+        try:
+            yield
+        finally:
+            self._table.weight = reduced

@@ -12,36 +12,64 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import Meter, Progress
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, versions
+from corpusfit.core.manifest import Finished, OutFolder, versions
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import resolve, resolve_device
-from corpusfit.evaluation.answering import answering_hardware
-from corpusfit.evaluation.augment import require_allowed
-from corpusfit.evaluation.augmenting import write_augmented_examples
+from corpusfit.evaluation.augment import require_allowed, write_augmented_examples
+from corpusfit.evaluation.backtranslate import BackTranslator
 from corpusfit.evaluation.contract import TaskType
-from corpusfit.evaluation.finetune_job import FineTune, FineTuning
-from corpusfit.evaluation.folder import EvaluateFolder
-from corpusfit.evaluation.network import head_fingerprint
-from corpusfit.evaluation.opening import require_models
-from corpusfit.evaluation.outcome import Outcome
-from corpusfit.evaluation.overlaps import split_overlaps
-from corpusfit.evaluation.plan import EvaluatePlan, metric_of
-from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.network import Side, head_fingerprint, trains_adapter
+from corpusfit.evaluation.one_seed import FineTune, FineTuning, answering_hardware, require_models
+from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
+from corpusfit.evaluation.reading import SPLITS, read_task
 from corpusfit.evaluation.registry import load
-from corpusfit.evaluation.resampling import Metric
-from corpusfit.evaluation.sides import Side
-from corpusfit.evaluation.significance import compare, holm, interval, spread, verdict
-from corpusfit.evaluation.task import Task, store_task, task_digest
+from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
+from corpusfit.evaluation.task import (
+    Examples,
+    Outcome,
+    Task,
+    nested_places,
+    split_overlaps,
+    store_task,
+    task_digest,
+)
 from corpusfit.text.context import HERE, Machine
 from corpusfit.text.pair_languages import check_languages
 from corpusfit.text.reproduce import absolute, command_words, named_model
 
 OURS, BASE = "model", "base"
-SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}
-"""The settings that name the models."""
+SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}  # that name the models
+_STEPS = 8  # of a dry run
+_ANSWERED = 64  # examples, of a dry run without training
+
+
+class EvaluateFolder(OutFolder):
+    """An evaluation's folder: the outcome of every fine-tuning."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.outcomes = path / "outcomes"
+        self.task = self.work / "task.json"
+        self.accompanied = self.work / "companions"
+
+    def companions(self, size: int) -> Path:
+        """Augmented examples of the first `size` training examples, 0 for all."""
+        return self.accompanied / f"{size}.json"
+
+    def outcome(self, model: str, size: int, seed: int) -> Path:
+        """Outcome of a fine-tuning, by the model's fingerprint, training size (0: all), seed."""
+        return self.outcomes / f"{model}-{size}-{seed}.json"
+
+    def _has_work(self) -> bool:
+        return self.outcomes.is_dir()
+
+    def _clear(self) -> None:
+        super()._clear()
+        remove(self.outcomes, self.task, self.accompanied)
 
 
 class Evaluated(Finished):
@@ -52,7 +80,7 @@ class Evaluated(Finished):
         folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
         frozen = self.manifest["plan"]["model"].get("frozen", False)
-        drawn = differs_by_seed(self.manifest["task"]["kind"], frozen=frozen)
+        drawn = _differs_by_seed(self.manifest["task"]["kind"], frozen=frozen)
         return [
             Outcome.read(folder.outcome(fingerprint, size, seed * drawn))
             for seed, fingerprint in enumerate(each)
@@ -81,20 +109,21 @@ def evaluate(
     Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
     """
     plan = plan.check()
-    found, sizes, seeds = prepare(plan, task, base, seeds, train_sizes, machine.progress)
-    task_type = load(found.kind)
+    labelled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
+    task_type = load(labelled.kind)
     folder = EvaluateFolder(out)
     folder.claim()
     with locked(folder.work, "evaluate", make=True):
-        models = {OURS: side_of(plan, found, "", seeds)}
+        models = {OURS: Side.of(plan, labelled.kind, "", seeds)}
         if base:
-            models[BASE] = side_of(plan, found, base, seeds)
-        folder.begin(_identity(plan, found), overwrite=overwrite)
-        common = split_overlaps(found)
-        for note in (*found.notes, *common.notes()):
+            models[BASE] = Side.of(plan, labelled.kind, base, seeds)
+        folder.begin(_identity(plan, labelled), overwrite=overwrite)
+        # copies of test texts in train raise every score, so they are counted and told
+        common = split_overlaps(labelled)
+        for note in (*labelled.notes, *common.notes()):
             machine.progress.warn(note)
-        evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
-        evaluation.fine_tune(machine)
+        evaluation = _Evaluation(plan, labelled, folder, models, sizes, seeds)
+        evaluation.run(machine)
         results, comparisons = evaluation.results(), evaluation.comparisons()
         for warning in _warnings(results, task_type, frozen=plan.model.frozen):
             machine.progress.warn(warning)
@@ -105,20 +134,27 @@ def evaluate(
             "train-size": ",".join(map(str, train_sizes)),
         }
         settings = plan.with_value("model.name", "").overrides()
-        where = [found.place] if found.place else absolute([task])
+        where = [labelled.place] if labelled.place else absolute([task])
         facts = {
             "command": "evaluate",
             "repeat": command_words("evaluate", {"task": where}, given, settings),
             "versions": versions(),
             "plan": plan.as_dict(),
             "models": {role: model.as_dict() for role, model in models.items()},
-            "task": _description(found),
+            "task": {
+                "name": labelled.name,
+                "kind": labelled.kind,
+                "labels": labelled.labels,
+                "learnable": labelled.learnable,
+                **{split: len(getattr(labelled, split)) for split in SPLITS},
+                "notes": labelled.notes,
+            },
             "overlaps": common.as_dict(),
             "seeds": seeds,
-            "metric": evaluation.metric,
+            "metric": metric_of(plan.task, labelled.kind),
             "unit": task_type.unit,
-            "signatures": task_type.signatures(found.labels),
-            "constant": task_type.constant(found),
+            "signatures": task_type.signatures(labelled.labels),
+            "constant": task_type.constant(labelled),
             "results": results,
             "comparisons": comparisons,
         }
@@ -126,7 +162,7 @@ def evaluate(
     return Evaluated(out, facts)
 
 
-def prepare(
+def _prepare(
     plan: EvaluatePlan,
     task: str,
     base: str,
@@ -134,70 +170,52 @@ def prepare(
     train_sizes: Sequence[int],
     progress: Progress,
 ) -> tuple[Task, list[int], int]:
-    """Read the task, and check that it and the settings suit each other."""
+    """Read the task and check that the settings suit it; returns it, the sizes and the seeds."""
     require_extras("Evaluating a model", "models", plan.model.name, base)
     if seeds < 1:
         raise bad_setting("<.seeds>", "1 or more", seeds)
-    found = read_task(task, plan.task, seed=plan.seed)
-    task_type = load(found.kind)
-    task_type.signatures(found.labels)  # raises if the library of its metrics is missing
+    labelled = read_task(task, plan.task, seed=plan.seed)
+    task_type = load(labelled.kind)
+    task_type.signatures(labelled.labels)  # raises if the library of its metrics is missing
     if not task_type.learns:
-        _require_answerable(plan, train_sizes, found.kind)
+        for name, value in (
+            ("<.train_sizes>", ",".join(map(str, train_sizes))),
+            ("<model.adapter>", plan.model.adapter),
+            ("<model.frozen>", plan.model.frozen),
+            ("<augment.kind>", plan.augment.kind),
+        ):
+            if value:
+                allowed = f"left out for {labelled.kind}, for which no model is trained"
+                raise bad_setting(name, allowed, value)
     elif plan.model.frozen and not task_type.one_class:
         cure = "Its answers are not one class of a text."
-        raise bad_setting("<model.frozen>", f"left out for {found.kind}", True, cure)
+        raise bad_setting("<model.frozen>", f"left out for {labelled.kind}", True, cure)
     if plan.augment.kind:
-        require_allowed(plan.augment, found.kind)
-    seeds = seeds_of(plan, found.kind, seeds, base)
-    sizes = training_sizes(train_sizes, len(found.train))
+        require_allowed(plan.augment, labelled.kind)
+    n = len(labelled.train)
+    for size in train_sizes:
+        if not 1 <= size <= n:
+            allowed = f"1 to {n:,}, the number of training examples"
+            raise bad_setting("<.train_sizes>", allowed, size)
+    # one seed where no seed draws anything
+    shown = task_type.learns or plan.likelihood.shots
+    drawn = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and shown
+    if not drawn and not any("{seed}" in name for name in (plan.model.name, base)):
+        seeds = 1
     if task_type.parallel:
-        references = (str(own[0]) for own in found.test.labels)
-        pairs = zip(found.test.texts(), references, strict=True)
+        references = (str(labels[0]) for labels in labelled.test.labels)
+        pairs = zip(labelled.test.texts(), references, strict=True)
         check_languages(pairs, "<.task>", progress.warn)
-    return found, sizes, seeds
+    return labelled, sorted(set(train_sizes)) or [0], seeds
 
 
-def side_of(plan: EvaluatePlan, task: Task, base: str, seeds: int) -> Side:
-    """The model of a plan, or its base if that is named; raises `head_fingerprint`'s errors."""
-    return Side.of(plan.model, base, plan.seed, seeds, learns=load(task.kind).learns)
-
-
-def differs_by_seed(kind: str, *, frozen: bool) -> bool:
+def _differs_by_seed(kind: str, *, frozen: bool) -> bool:
     """Whether outcomes of one model may differ by seed; not where nothing is drawn from train."""
     return load(kind).uses_train and not frozen
 
 
-def training_sizes(asked: Sequence[int], n: int) -> list[int]:
-    """The training sizes, each once, in ascending order; 0 is all examples."""
-    for size in asked:
-        if not 1 <= size <= n:
-            raise bad_setting(
-                "<.train_sizes>", f"1 to {n:,}, the number of training examples", size
-            )
-    return sorted(set(asked)) or [0]
-
-
-def seeds_of(plan: EvaluatePlan, kind: str, seeds: int, base: str = "") -> int:
-    """How many of the seeds decide on the answers: all, or one where no seed draws anything."""
-    shown = load(kind).learns or plan.likelihood.shots
-    drawn = differs_by_seed(kind, frozen=plan.model.frozen) and shown
-    return seeds if drawn or any("{seed}" in name for name in (plan.model.name, base)) else 1
-
-
-def _require_answerable(plan: EvaluatePlan, train_sizes: Sequence[int], kind: str) -> None:
-    """Raise `UsageError` for settings of a fine-tuning where nothing is learned."""
-    for name, value in (
-        ("<.train_sizes>", ",".join(map(str, train_sizes))),
-        ("<model.adapter>", plan.model.adapter),
-        ("<model.frozen>", plan.model.frozen),
-        ("<augment.kind>", plan.augment.kind),
-    ):
-        if value:
-            raise bad_setting(name, f"left out for {kind}, for which no model is trained", value)
-
-
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
-    """What must be equal to compare outcomes; models are in the outcomes' own names."""
+    """What must be equal to compare outcomes; models are in the outcomes' file names."""
     settings = plan.as_dict()
     del settings["model"]["name"]
     task_type = load(task.kind)
@@ -219,6 +237,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
         named = settings["augment"][name]
         settings["augment"][name] = head_fingerprint(named, f"<augment.{name}>")
     known = versions()
+    # another minor version of a library may change the last bits, not the meaning
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
     return {
         "command": "evaluate",
@@ -237,135 +256,124 @@ class _Evaluation:
     sizes: Sequence[int]
     seeds: int
 
-    @property
-    def metric(self) -> str:
-        """The metric that is compared."""
-        return metric_of(self.plan.task, self.task.kind)
-
-    @property
-    def _score(self) -> Metric:
-        return partial(load(self.task.kind).score, self.metric)
-
-    def fine_tune(self, machine: Machine) -> None:
+    def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
-        pieces = self._missing()
+        plan, folder = self.plan, self.folder
+        pieces: dict[Path, FineTuning] = {}  # by outcome: two names of one model count once
+        for size, seed in itertools.product(self.sizes, range(self.seeds)):
+            extra = folder.companions(size) if plan.augment.kind else None
+            for role, side in self.models.items():
+                named = dataclasses.replace(plan, model=side.models[seed].plan)
+                out = self._outcome(role, size, seed)
+                if not out.exists():
+                    pieces[out] = FineTuning(folder.task, named, size, plan.seed + seed, extra, out)
         if not pieces:
             return
-        pending = {piece.plan.model for piece in pieces}
-        if len(pending) > 1 or self.plan.augment.kind:  # else the first piece opens the only one
+        # a model that cannot be opened is told of before the others are fine-tuned
+        pending = {piece.plan.model for piece in pieces.values()}
+        if len(pending) > 1 or plan.augment.kind:  # else the first piece opens the only one
             for role, side in self.models.items():
-                own = [model.plan for model in side.models if model.plan in pending]
-                plans = (dataclasses.replace(self.plan, model=plan) for plan in own)
+                opened = [model.plan for model in side.models if model.plan in pending]
+                plans = (dataclasses.replace(plan, model=model) for model in opened)
                 require_models(self.task, plans, SETTINGS[role])
-        store_task(self.task, self.folder.task)
-        for size in self.sizes:
-            self._augment(size, machine)
-        machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
-        doing = "classify" if self.plan.model.frozen else load(self.task.kind).doing
+        store_task(self.task, folder.task)
+        # all models train on the same augmented examples
+        for size in self.sizes if plan.augment.kind else ():
+            if folder.companions(size).exists():
+                continue
+            task = self.task.first(size, plan.seed) if size else self.task
+            write_augmented_examples(
+                task.train,
+                plan.augment,
+                folder.companions(size),
+                kind=task.kind,
+                labels=task.labels,
+                seed=plan.seed,
+                device=plan.finetune.device,
+                machine=machine,
+            )
+        machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
+        doing = "classify" if plan.model.frozen else load(self.task.kind).doing
         stage = machine.progress.showing(doing, len(pieces), "models")
         with stage, machine.start() as engine:
-            engine.require_shared(self.folder.path, "<.out>")
+            engine.require_shared(folder.path, "<.out>")
             meter = Meter(machine.progress)
-            for _ in engine.map(FineTune(), meter.weighed(pieces), meter):
+            for _ in engine.map(FineTune(), meter.weighed(list(pieces.values())), meter):
                 machine.progress.advance(0, 1)
-
-    @property
-    def _learned(self) -> int:
-        """Number of training examples of a fine-tuning on all; 0 where nothing is learned."""
-        return len(self.task.train) * load(self.task.kind).learns
 
     def _outcome(self, role: str, size: int, seed: int) -> Path:
         """The file of an outcome; one seed stands for all where they do not differ."""
         model = self.models[role].models[seed].fingerprint
-        drawn = differs_by_seed(self.task.kind, frozen=self.plan.model.frozen)
+        drawn = _differs_by_seed(self.task.kind, frozen=self.plan.model.frozen)
         return self.folder.outcome(model, size, seed * drawn)
 
-    def _missing(self) -> list[FineTuning]:
-        """The missing fine-tunings; two names of one model count once."""
-        found = {}
-        for size, seed in itertools.product(self.sizes, range(self.seeds)):
-            extra = self.folder.companions(size) if self.plan.augment.kind else None
-            for role, side in self.models.items():
-                plan = dataclasses.replace(self.plan, model=side.models[seed].plan)
-                out = self._outcome(role, size, seed)
-                found[out] = FineTuning(self.folder.task, plan, size, plan.seed + seed, extra, out)
-        return [piece for out, piece in found.items() if not out.exists()]
+    def _outcomes(self, role: str, size: int) -> tuple[list[Outcome], list[NDArray[Any]]]:
+        """The outcomes by seed, and their sums of each test example."""
+        outcomes = [Outcome.read(self._outcome(role, size, s)) for s in range(self.seeds)]
+        return outcomes, [outcome.tallies(self.task) for outcome in outcomes]
 
-    def _augment(self, size: int, machine: Machine) -> None:
-        """Augment the training examples of a size, if the plan asks for it."""
-        plan, place = self.plan, self.folder.companions(size)
-        if not plan.augment.kind or place.exists():
-            return
-        task = self.task.first(size, plan.seed) if size else self.task
-        write_augmented_examples(
-            task.train,
-            plan.augment,
-            place,
-            kind=task.kind,
-            labels=task.labels,
-            seed=plan.seed,
-            device=plan.finetune.device,
-            machine=machine,
-        )
-
-    def outcomes(self, role: str, size: int) -> list[Outcome]:
-        """The outcomes by seed."""
-        return [Outcome.read(self._outcome(role, size, s)) for s in range(self.seeds)]
+    @property
+    def _score(self) -> Metric:
+        """The metric that is compared."""
+        return partial(load(self.task.kind).score, metric_of(self.plan.task, self.task.kind))
 
     def results(self) -> list[dict[str, Any]]:
-        """Means with standard deviations and intervals, of each model and size."""
-        found = []
+        """Mean, standard deviation and interval of each model and size, and the time."""
+        results = []
         for size, role in itertools.product(self.sizes, self.models):
-            outcomes = self.outcomes(role, size)
-            low, high = interval(self._tallies(outcomes), self._score, seed=self.plan.seed)
-            found.append(_result(role, outcomes) | {"low": low, "high": high})
-        return found
+            outcomes, tallies = self._outcomes(role, size)
+            low, high = interval(tallies, self._score, seed=self.plan.seed)
+            first = outcomes[0]
+            spreads: dict[str, Any] = {}
+            for split, names in first.scores.items():
+                for name in names:
+                    mean, sd = spread([o.scores[split][name] for o in outcomes])
+                    spreads.setdefault(split, {})[name] = {"mean": mean, "sd": sd}
+            results.append(
+                {
+                    "model": role,
+                    "size": first.size,
+                    **spreads,
+                    "tune": first.tune,
+                    "truncated": first.truncated,
+                    "best_epochs": [o.best for o in outcomes],
+                    "one_answer": sum(o.one_answer for o in outcomes),
+                    "seconds": round(sum(o.seconds for o in outcomes), 1),
+                    "cpu_seconds": round(sum(o.cpu_seconds for o in outcomes), 1),
+                    "low": low,
+                    "high": high,
+                }
+            )
+        return results
 
     def comparisons(self) -> list[dict[str, Any]]:
         """The comparisons with the base at each size, corrected for their number (Holm)."""
         if BASE not in self.models:
             return []
-        compared, own = [], []
         task_type = load(self.task.kind)
-        tests = task_type.paired_tests
+        compared = []
         for size in self.sizes:
-            ours, other = (self._tallies(self.outcomes(role, size)) for role in (OURS, BASE))
-            compared.append(compare(ours, other, self._score, seed=self.plan.seed))
-            own.append([tests(a, b) for a, b in zip(ours, other, strict=True)])
-        found = []
-        adjusted = holm([comparison.p for comparison in compared])
-        for size, comparison, p, each in zip(self.sizes, compared, adjusted, own, strict=True):
-            words = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)
-            if all(o.one_answer for role in self.models for o in self.outcomes(role, size)):
-                words += "; both models give one answer to every test text: nothing is compared"
-            figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
-            figures |= {"paired_tests": each} if any(each) else {}
-            found.append({"size": size or self._learned, **figures})
-        return found
-
-    def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[Any]]:
-        return [outcome.tallies(self.task) for outcome in outcomes]
-
-
-def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Mean and standard deviation over seeds of every metric, and the time."""
-    first = outcomes[0]
-    spreads: dict[str, Any] = {}
-    for split, names in first.scores.items():
-        for name in names:
-            mean, sd = spread([o.scores[split][name] for o in outcomes])
-            spreads.setdefault(split, {})[name] = {"mean": mean, "sd": sd}
-    return {
-        "model": role,
-        "size": first.size,
-        **spreads,
-        "tune": first.tune,
-        "truncated": first.truncated,
-        "best_epochs": [o.best for o in outcomes],
-        "one_answer": sum(o.one_answer for o in outcomes),
-        "seconds": round(sum(o.seconds for o in outcomes), 1),
-        "cpu_seconds": round(sum(o.cpu_seconds for o in outcomes), 1),
-    }
+            ours, of_ours = self._outcomes(OURS, size)
+            base, of_base = self._outcomes(BASE, size)
+            comparison = compare(of_ours, of_base, self._score, seed=self.plan.seed)
+            tests = [task_type.paired_tests(a, b) for a, b in zip(of_ours, of_base, strict=True)]
+            alike = all(outcome.one_answer for outcome in (*ours, *base))
+            compared.append((size, comparison, tests, alike))
+        rows = []
+        # several training sizes are several tests
+        adjusted = holm([comparison.p for _, comparison, _, _ in compared])
+        for (size, comparison, tests, alike), p in zip(compared, adjusted, strict=True):
+            text = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)
+            if alike:
+                text += "; both models give one answer to every test text: nothing is compared"
+            row = {
+                "size": size or len(self.task.train) * task_type.learns,
+                **dataclasses.asdict(comparison),
+                "p_adjusted": p,
+                "verdict": text,
+            }
+            rows.append(row | ({"paired_tests": tests} if any(tests) else {}))
+        return rows
 
 
 def _warnings(
@@ -404,13 +412,74 @@ def _warnings(
         )
 
 
-def _description(task: Task) -> dict[str, Any]:
-    """The task's figures, and the notes from reading it."""
+def estimate_evaluation(
+    plan: EvaluatePlan,
+    task: str,
+    *,
+    base: str,
+    seeds: int,
+    train_sizes: Sequence[int],
+    machine: Machine,
+) -> dict[str, Any]:
+    """Measure a few steps, and estimate the time of the evaluation."""
+    # Every epoch is counted, as early stopping cannot be known in advance; prediction takes a third
+    # of the time of training.
+    plan = plan.check()
+    labelled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
+
+    def opened(name: str) -> HeadPlan:
+        side = Side.of(plan, labelled.kind, name, seeds)
+        plans = (dataclasses.replace(plan, model=model.plan) for model in side.models)
+        require_models(labelled, plans, SETTINGS[BASE if name else OURS])
+        return side.models[0].plan
+
+    if base:
+        try:
+            opened(base)
+        except CorpusfitError as e:  # the time can be estimated without it
+            machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
+    if plan.augment.mt:
+        BackTranslator.load(plan.augment.mt, plan.augment.mt_back, device="cpu")
+    plan = dataclasses.replace(plan, model=opened(""))
+    models = (2 if base else 1) * seeds
+    lengths = {split: len(getattr(labelled, split)) for split in SPLITS}
+    answered = lengths["dev"] + lengths["test"]
+    if load(labelled.kind).learns:
+        adapter = trains_adapter(plan.model)
+        finetune = settled(plan, labelled.kind, adapter=adapter, longest=2**20).finetune
+        epochs, batch = finetune.epochs or 1, finetune.batch or 1
+        most = _STEPS * batch
+        sizes = [size or lengths["train"] for size in sizes]
+        lengths["train"] = max(sizes)
+        if plan.augment.kind:
+            sizes = [size * (1 + plan.augment.copies) for size in sizes]
+        predicted = (epochs + 1) * lengths["dev"] + lengths["test"]
+        each = [epochs * size + predicted / 3 for size in sizes]
+        if plan.model.frozen:  # every text goes through the model once
+            each = [size + answered for size in sizes]
+    else:  # each model answers dev and test once
+        most = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
+        each = [answered]
+
+    def subset(examples: Examples) -> Examples:
+        return examples.take(nested_places(len(examples), most, plan.seed))
+
+    # an epoch over a few examples, in a worker
+    sample = dataclasses.replace(
+        labelled, train=subset(labelled.train), dev=subset(labelled.dev), test=subset(labelled.test)
+    )
+    one = plan.with_value("finetune.epochs", 1)
+    with machine.scratch() as folder, machine.start() as engine:
+        store_task(sample, folder / "task.json")
+        piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")
+        (out,) = engine.map(FineTune(), [piece])
+        outcome = Outcome.read(out)
+        at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
+    count, speed = len(each) * models, outcome.examples_per_second
     return {
-        "name": task.name,
-        "kind": task.kind,
-        "labels": task.labels,
-        "learnable": task.learnable,
-        **{split: len(getattr(task, split)) for split in ("train", "dev", "test")},
-        "notes": task.notes,
+        "fine_tunings": count,
+        **lengths,
+        "examples_per_second": speed,
+        "seconds": round(sum(each) * models / speed / min(at_once, count), 1),
+        "words": " ".join(labelled.notes),
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,19 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import TrainingError
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
-from corpusfit.evaluation.encoding import NOWHERE, Batch, Encoded, encode, packed_rows, to_batch
+from corpusfit.evaluation.encoding import (
+    NOWHERE,
+    Batch,
+    Encoded,
+    TaskVocabulary,
+    encode,
+    packed_rows,
+    to_batch,
+)
 from corpusfit.evaluation.network import HeadedModel, open_with_head
-from corpusfit.evaluation.outcome import Outcome
 from corpusfit.evaluation.plan import EvaluatePlan, settled
 from corpusfit.evaluation.registry import load
-from corpusfit.evaluation.task import Examples, Task
-from corpusfit.evaluation.vocabulary import TaskVocabulary
+from corpusfit.evaluation.task import Examples, Outcome, Task
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.memory import kept_memory, naming_memory_errors
@@ -48,11 +53,10 @@ def finetune(
 ) -> Outcome:
     """Fine-tune and evaluate a model with one seed.
 
-    The result is a function of model, task, plan and seed. There are no checkpoints, because a
-    fine-tuning takes minutes; the weights of the best epoch are kept in memory.
-
     Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2.
     """
+    # The result is a function of model, task, plan and seed. There are no checkpoints, because a
+    # fine-tuning takes minutes; the weights of the best epoch are kept in memory.
     began, processor = time.perf_counter(), time.process_time()
     hardware = resolve(plan.finetune, "finetune")
     headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
@@ -63,32 +67,22 @@ def finetune(
     )
     with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
         tuning = _FineTuning(task, plan, seed, headed, hardware, on_share)
-        tuning.run(extra)
-        scores, predicted = tuning.evaluate()
+        answers = tuning.run(extra)
+    splits = {"dev": task.dev, "test": task.test}
+    measure = load(task.kind).measure
     return Outcome(
         size=len(task.train),
         seed=seed,
-        scores=scores,
-        predicted=predicted,
+        scores={s: measure(task.labels, splits[s], answered) for s, answered in answers.items()},
+        predicted={split: answered.tolist() for split, answered in answers.items()},
         history=tuning.history,
-        best=tuning.best.epoch,
+        best=tuning.best,
         tune={**dataclasses.asdict(plan.finetune), **hardware._asdict(), "adapter": headed.adapter},
         truncated=tuning.truncated,
         seconds=round(time.perf_counter() - began, 3),
         cpu_seconds=round(time.process_time() - processor, 3),
         examples_per_second=round(tuning.learned / max(tuning.spent, 1e-9), 3),
     )
-
-
-@dataclass
-class _Best:
-    """The best epoch so far: number, metric and predictions on dev, decay factor, weights."""
-
-    epoch: int = 0
-    score: float = -math.inf
-    answers: NDArray[Any] = dataclasses.field(default_factory=lambda: np.empty(0))
-    decay_factor: float = 1.0
-    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
 
 class _FineTuning:
@@ -110,53 +104,49 @@ class _FineTuning:
         self.at_once = max(_EVALUATED_AT_ONCE, BATCH_TOKENS[hardware.device])
         self.history: list[dict[str, Any]] = []
         self.truncated: dict[str, int] = {}
-        self.best = _Best()
+        self.best = 0  # the best epoch so far
         self.learned, self.spent = 0, 0.0
         self.passed, self.passes = 0, 1
 
-    def run(self, extra: Examples | None) -> None:
-        """Train until the last epoch or early stopping on dev, and load the best weights."""
+    def run(self, extra: Examples | None) -> dict[str, NDArray[Any]]:
+        """Train until the last epoch or early stopping; the answers of the best epoch, by split."""
         settings = self.plan.finetune
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)
         train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
+        # only the tokens of train are trained: the rest of the matrix just decays
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
-        self.parameters = trainable_parameters(self.model)
-        steps = settings.epochs * math.ceil(len(train) / settings.batch)
+        parameters = trainable_parameters(self.model)
         self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
         train_plan = TrainPlan(
-            steps=steps,
+            steps=settings.epochs * math.ceil(len(train) / settings.batch),
             rate=settings.rate,
             warmup=settings.warmup or 0.0,
             decay=settings.decay,
             clip=settings.clip,
         )
-        updates = Updates(self.parameters, train_plan)
-        self._did(0)
+        updates = Updates(parameters, train_plan)
+        self._report(0)
+        best = -math.inf
         for epoch in range(1, settings.epochs + 1):
             loss = self._epoch(epoch, train, train_plan, updates)
             answers = self._answers(dev)
-            found = self.type.measure(self.task.labels, self.task.dev, answers)
-            score = found[self.plan.task.metric]
+            measured = self.type.measure(self.task.labels, self.task.dev, answers)
+            score = measured[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
-            if score > self.best.score:
-                weights = {n: p.detach().clone() for n, p in self.parameters.items()}
-                self.best = _Best(epoch, score, answers, self.words.decay_factor, weights)
-            elif settings.patience and epoch - self.best.epoch >= settings.patience:
+            if score > best:
+                best, self.best, of_dev = score, epoch, answers
+                decay_factor = self.words.decay_factor
+                weights = {name: p.detach().clone() for name, p in parameters.items()}
+            elif settings.patience and epoch - self.best >= settings.patience:
                 break
-        self.words.decay_factor = self.best.decay_factor
-        for name, parameter in self.parameters.items():
-            parameter.data.copy_(self.best.weights[name])
+        # test is answered once, by the weights that were best on dev
+        self.words.decay_factor = decay_factor
+        for name, parameter in parameters.items():
+            parameter.data.copy_(weights[name])
+        return {"dev": of_dev, "test": self._answers(self._encoded("test", self.task.test))}
 
-    def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[Any]]]:
-        """Every metric and the predictions of the best weights, by split."""
-        test = self._answers(self._encoded("test", self.task.test))
-        both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
-        measure = self.type.measure
-        scores = {name: measure(self.task.labels, own, answers) for name, own, answers in both}
-        return scores, {name: answers.tolist() for name, _, answers in both}
-
-    def _did(self, examples: int) -> None:
+    def _report(self, examples: int) -> None:
         """Report that so many examples went through the model once."""
         self.passed += examples
         if self.on_share is not None:
@@ -165,10 +155,10 @@ class _FineTuning:
     def _encoded(self, name: str, examples: Examples) -> Encoded:
         assert self.plan.finetune.length is not None  # noqa: S101
         tokenizer, special = self.headed.tokenizer, self.headed.special
-        found = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
-        own = len(getattr(self.task, name))  # without augmented examples
-        self.truncated[name] = int(found.truncated[:own].sum())
-        return found
+        encoded = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
+        given = len(getattr(self.task, name))  # without augmented examples
+        self.truncated[name] = int(encoded.truncated[:given].sum())
+        return encoded
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
         """Train one epoch; returns the mean loss."""
@@ -180,14 +170,16 @@ class _FineTuning:
         labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
-            found = self._batch(train, order[first : first + batch], self.headed.widest)
-            self._did(_TRAINING * len(order[first : first + batch]))
-            if not len(found.targets):
+            numbers = order[first : first + batch]
+            rows = self._batch(train, numbers, self.headed.widest)
+            self._report(_TRAINING * len(numbers))
+            if not len(rows.targets):
                 continue  # no word of the batch has a token
+            # dropout depends on seed and step alone, whatever came before
             key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
-            loss = updates.make(step, key, partial(self._gradient, found), self._diverged)
-            total += loss * len(found.targets)
-            labelled += len(found.targets)
+            loss = updates.make(step, key, partial(self._gradient, rows), self._diverged)
+            total += loss * len(rows.targets)
+            labelled += len(rows.targets)
             self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
@@ -217,10 +209,8 @@ class _FineTuning:
         return network.predictor.logits(network.call, network.inputs(ids, chunk), at)
 
     def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
-        """A batch of examples, packed if the model supports packing.
-
-        A row has at most `widest` tokens; 0 suits examples of similar length.
-        """
+        """A batch of examples, packed if the model supports packing."""
+        # A row has at most `widest` tokens; 0 suits examples of similar length.
         lengths = encoded.lengths[numbers]
         rows = [[i] for i in range(len(numbers))]
         if self.network.packing is not None:
@@ -234,15 +224,15 @@ class _FineTuning:
         self.model.eval()
         counts = np.fromiter(map(len, encoded.places), np.int64, len(encoded))
         begins = np.cumsum(counts) - counts
-        found: NDArray[Any] | None = None
+        whole: NDArray[Any] | None = None
         with torch.no_grad(), self.network.scope(), self.words.whole():
             for numbers in token_batches(encoded.lengths, self.at_once):
                 logits = self._logits(self._batch(encoded, numbers))
                 answers = self.type.answers(logits, self.task)
-                if found is None:
-                    found = np.zeros((counts.sum(), *answers.shape[1:]), answers.dtype)
-                there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
-                found[np.concatenate(there)] = answers
-                self._did(len(numbers))
-        assert found is not None  # noqa: S101
-        return found
+                if whole is None:
+                    whole = np.zeros((counts.sum(), *answers.shape[1:]), answers.dtype)
+                at = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
+                whole[np.concatenate(at)] = answers
+                self._report(len(numbers))
+        assert whole is not None  # noqa: S101
+        return whole

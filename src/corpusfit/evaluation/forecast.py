@@ -1,26 +1,46 @@
-"""KL reduction: how much nearer to the task a selection's n-grams are than the corpus's."""
+"""The command `forecast`: KL reduction of selections and loss of a model before adaptation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers, taken
+from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.engine import Job
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.lock import locked
+from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.types import Source, Texts, buffers, taken, text_array
+from corpusfit.embed.extras import require_extras
+from corpusfit.embed.hardware import resolve
 from corpusfit.kernels import characters, grams, hashed
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring.methods.dsir import Dsir
+from corpusfit.selection.fit import Sample
+from corpusfit.selection.folder import SelectionFolder
+from corpusfit.text.context import Machine, RunContext
+from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.heldout import Heldout
+from corpusfit.training.inputs import TrainingInputs, find_training_inputs
+from corpusfit.training.models import open_model
+from corpusfit.training.objectives import Network, objective
+from corpusfit.training.plan import LANGUAGE_MODELS, TASK, AdaptPlan
+from corpusfit.training.prediction import Predictor
+from corpusfit.training.presets import length_of
+from corpusfit.training.special_tokens import backend_tokenizer
+from corpusfit.training.tokenising import Tokenising, read_selected
+from corpusfit.training.tokens import cut_chunks, split_heldout
 
-FEATURES = Dsir()
-"""The n-grams are those of the method `dsir`."""
-
-PARTS = 16
-"""Parts of the sample of the corpus, for a jackknife estimate of its noise."""
-
+FEATURES = Dsir()  # The n-grams are those of the method `dsir`
+PARTS = 16  # Parts of the sample of the corpus, for a jackknife estimate of its noise
+# Layers of texts, each about a sixth of the texts not in earlier layers; the last is the rest.
 LAYERS = 48
-"""Layers of texts, each about a sixth of the texts not in earlier layers; the last is the rest."""
-
 _SURE = 2.0  # standard errors
 _OCTAVE = 4  # this many layers hold half of the texts not in earlier layers
 _THINNED = 2**43  # a stream of random numbers
@@ -29,7 +49,7 @@ _THINNED = 2**43  # a stream of random numbers
 def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Number of n-grams in each hash bucket."""
     data, offsets = buffers(texts)
-    found: NDArray[np.float64] = hashed.count(
+    counts: NDArray[np.float64] = hashed.count(
         data,
         offsets,
         characters.table(),
@@ -38,14 +58,12 @@ def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[n
         np.ones(len(texts)) if weights is None else weights,
         FEATURES.buckets,
     )
-    return found
+    return counts
 
 
 def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """`count` of each layer of texts; a text's layer is random, by its position.
-
-    All layers from some layer on are together a random sample of texts, of nearly any size.
-    """
+    """`count` of each layer of texts; a text's layer is random, by its position."""
+    # All layers from some layer on are together a random sample of texts, of nearly any size.
     draws = uniform(place_keys(0, _THINNED, len(texts)))
     of = np.minimum(-np.log2(draws) * _OCTAVE, LAYERS - 1).astype(np.int64)
     each = np.ones(len(texts)) if weights is None else weights
@@ -54,10 +72,8 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
 
 
 def _thinned(counted: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Sample about `size` n-grams: all of the last layers, and some of the layer before them.
-
-    `counted` is float64 [parts, LAYERS, buckets], made by `layers`; the result [parts, buckets].
-    """
+    """Sample about `size` n-grams: all of the last layers, and some of the layer before them."""
+    # `counted` is float64 [parts, LAYERS, buckets], made by `layers`; the result [parts, buckets].
     from_on = counted.sum(axis=(0, 2))[::-1].cumsum()[::-1]
     enough = np.flatnonzero(from_on >= size)
     first = int(enough[-1]) if len(enough) else 0
@@ -71,45 +87,37 @@ def _thinned(counted: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 
 def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
-    """KL(target || text), in nats, of two bags of n-grams (Xie et al. 2023, section 4).
-
-    The text's distribution is smoothed as in `dsir`, the target's is not. A shorter text lacks more
-    n-grams by chance, so only texts of equal size can be compared (`reduction`).
-    """
+    """KL(target || text), in nats, of two bags of n-grams (Xie et al. 2023, section 4)."""
+    # The text's distribution is smoothed as in `dsir`, the target's is not. A shorter text lacks
+    # more n-grams by chance, so only texts of equal size can be compared (`reduction`).
     total = target.sum()
     if not total:
         return 0.0
     q = text / max(1.0, text.sum()) + FEATURES.smoothing
     p, q = target / total, q / q.sum()
-    there = p > 0
-    return float(np.sum(p[there] * np.log(p[there] / q[there])))
+    seen = p > 0
+    return float(np.sum(p[seen] * np.log(p[seen] / q[seen])))
 
 
 @dataclass(frozen=True, eq=False)
 class TaskNgrams:
-    """The distinct n-grams of the task's texts, and their counts.
+    """The distinct n-grams of the task's texts, and their counts."""
 
-    Attributes:
-        times: int64 [n], occurrences of each.
-        keys, places: look-up table made by `kernels/grams.py`.
-    """
-
-    times: NDArray[np.int64]
-    keys: NDArray[np.uint64]
+    times: NDArray[np.int64]  # int64 [n], occurrences of each
+    keys: NDArray[np.uint64]  # look-up table made by `kernels/grams.py`
     places: NDArray[np.int32]
 
     @classmethod
     def of(cls, texts: Texts) -> TaskNgrams:
         """The n-grams of some texts."""
-        found = np.concatenate(list(_each(texts)))
-        different, times = np.unique(found, return_counts=True)
+        different, times = np.unique(np.concatenate(_each(texts)), return_counts=True)
         return cls(times, *grams.table_of(different))
 
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
         """Which of the n-grams occur in some texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
-        for found in _each(texts):
-            places = grams.find_each(self.keys, self.places, found)
+        for ngrams in _each(texts):
+            places = grams.find_each(self.keys, self.places, ngrams)
             seen[places[places >= 0]] = True
         return seen
 
@@ -127,17 +135,11 @@ def _each(texts: Texts) -> list[NDArray[np.uint64]]:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts over selected text.
+    """Counts over selected text."""
 
-    Attributes:
-        texts: number of texts.
-        layers: float64 [LAYERS, buckets], made by `layers`.
-        seen: bool [n], made by `TaskNgrams.seen_in`.
-    """
-
-    texts: int
-    layers: NDArray[np.float64]
-    seen: NDArray[np.bool_]
+    texts: int  # number of texts
+    layers: NDArray[np.float64]  # float64 [LAYERS, buckets], made by `layers`
+    seen: NDArray[np.bool_]  # bool [n], made by `TaskNgrams.seen_in`
 
     def plus(self, other: Counts) -> Counts:
         """Add other counts."""
@@ -146,23 +148,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class Reduction:
-    """DSIR's KL reduction of a selection.
+    """DSIR's KL reduction of a selection."""
 
-    Attributes:
-        raw: KL(task || corpus), in nats.
-        selected: KL(task || selected text), in nats.
-        size: n-grams of corpus and selection that were compared with the task's.
-        falls: KL reduction, `raw` - `selected`, in nats.
-        noise: standard error of `raw` (jackknife over parts of the sample of the corpus).
-        covered: share of the task's n-gram occurrences whose n-gram is in the selected text; it
-            grows with the size of the selection.
-    """
-
-    raw: float
-    selected: float
-    size: int
-    falls: float
-    noise: float
+    raw: float  # KL(task || corpus), in nats
+    selected: float  # KL(task || selected text), in nats
+    size: int  # n-grams of corpus and selection that were compared with the task's
+    falls: float  # KL reduction, `raw` - `selected`, in nats
+    noise: float  # standard error of `raw` (jackknife over parts of the sample of the corpus)
+    # share of the task's n-gram occurrences whose n-gram is in the selected text; it grows with the
+    # size of the selection
     covered: float
 
     @property
@@ -185,15 +179,297 @@ def reduction(
 ) -> Reduction:
     """The KL reduction of a selection.
 
-    Counts words, not meaning. KL depends on the amount of text and the length of texts, so samples
-    of equal size are compared: whole texts first, then n-grams of these.
-
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), sections 3 and 4: over selections, r = 0.82 with the score after training.
     """
+    # Counts words, not meaning. KL depends on the amount of text and the length of texts, so
+    # samples of equal size are compared: whole texts first, then n-grams of these.
+    # a longer text has more n-grams by chance alone
     parts = _thinned(sample, size)
     n, whole = len(parts), np.sum(parts, axis=0)
     raw, chosen = divergence(target, whole), divergence(target, _thinned(selected[None], size)[0])
     without = [divergence(target, whole - part) for part in parts]
     noise = float(np.std(without) * (n - 1) ** 0.5)  # the jackknife
     return Reduction(raw, chosen, size, raw - chosen, noise, covered)
+
+
+@dataclass(frozen=True)
+class GainPredictors:
+    """Predictors of the gain from adapting on one selection, known before training."""
+
+    data: str  # folder of the selection
+    method: str  # selection method
+    task: str  # fingerprint of the target's texts
+    texts: int  # number of selected segments
+    kl: Reduction  # KL reduction of the selected text
+    # the base model's mean loss per predicted token, in nats, on text of the `task` and on
+    # `general` text, a sample of the corpus; without `task` if its texts no longer exist
+    losses: dict[str, float]
+
+    @property
+    def gap(self) -> float | None:
+        """The model's loss on the task's text minus that on general text, in nats per token."""
+        if "task" not in self.losses:
+            return None
+        return self.losses["task"] - self.losses["general"]
+
+
+def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
+    """Describe the predictors of some selections, in sentences.
+
+    Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
+    (arXiv 2302.03169), section 4; TADPOLE, section 3 and Figure 3.
+    """
+    # No value of a predictor is known to imply a gain, so none is called high enough; only a KL
+    # reduction within the sample's noise is called none.
+    sentences = [_reduction(p) for p in prospects]
+    tasks: dict[str, list[GainPredictors]] = {}
+    for p in prospects:
+        tasks.setdefault(p.task, []).append(p)
+    if len(tasks) > 1:
+        sentences.append("Selections for different tasks are not compared with each other.")
+    for of_one in tasks.values():
+        measured = {tuple(p.losses.values()): p for p in reversed(of_one)}  # once per corpus
+        sentences += [_loss(p, model) for p in reversed(measured.values())]
+        order = sorted(of_one, key=lambda p: -p.kl.falls)
+        sentences += [_comparison(p, order[0]) for p in order[1:]]
+    sentences.append(
+        "These predictors do not show that adapting helps: they are word counts and losses before "
+        "training. Over selections, KL reduction correlated with the score in DSIR (r = 0.82), and "
+        "the loss on the task's text in TADPOLE (Figure 3). Check their correlation on your tasks "
+        "with a recipe (corpusfit run), and the gain of one selection with fine-tuning (corpusfit "
+        "evaluate)."
+    )
+    return sentences
+
+
+def _reduction(p: GainPredictors) -> str:
+    kl = p.kl
+    by = f"(± {kl.noise:.3f} from sampling the corpus; {kl.size:,} n-grams compared)"
+    if not kl.sure:
+        return (
+            f"{p.data} ({p.method}): no KL reduction beyond noise: {kl.falls:+.3f} of "
+            f"{kl.raw:.3f} nats between the n-grams of task and corpus {by}."
+        )
+    return (
+        f"{p.data} ({p.method}): KL reduction of {kl.falls:.3f} of {kl.raw:.3f} nats between the "
+        f"n-grams of task and corpus, {kl.falls / kl.raw:.0%} (higher is nearer to the task) {by}."
+    )
+
+
+def _loss(p: GainPredictors, model: str) -> str:
+    if p.gap is None:
+        return f"The task's texts no longer exist, so the loss of {model} on them is unknown."
+    more = "above" if p.gap > 0 else "below"
+    return (
+        f"Loss of {model} per token: {p.losses['task']:.2f} nats on the task's text, "
+        f"{abs(p.gap):.2f} nats {more} the corpus ({p.losses['general']:.2f} nats)."
+    )
+
+
+def _comparison(p: GainPredictors, best: GainPredictors) -> str:
+    if not best.kl.sure:
+        return f"{p.data} and {best.data}: no difference; neither reduces the KL beyond noise."
+    if best.kl.falls - p.kl.falls <= best.kl.apart:
+        return f"{p.data} and {best.data}: no difference beyond noise in KL reduction."
+    if not p.kl.sure:
+        return f"{p.data} ranks below {best.data}: it does not reduce the KL beyond noise."
+    share = p.kl.falls / best.kl.falls
+    return f"{p.data} ranks below {best.data}: {share:.0%} of its KL reduction."
+
+
+@dataclass(frozen=True)
+class CountSelected(Job[Path, Counts]):
+    """Count a `part-*.jsonl.zst`."""
+
+    target: Sample  # the task's texts
+    field: str  # field with a segment's text
+    weighted: bool  # count segments by their weights, for a selection of all segments
+
+    def start(self) -> Callable[[Path], Counts]:
+        """Count the task's n-grams; the work raises `InputError` for a damaged part."""
+        known = TaskNgrams.of(self.target.batch("text"))
+
+        def work(path: Path) -> Counts:
+            name = f"{path.parent.name}/{path.name}"
+            _, texts, weights = read_selected(path, name, self.field, "weight")
+            batch = text_array(texts)
+            counted = layers(batch, weights.astype(np.float64) if self.weighted else None)
+            return Counts(len(texts), counted, known.seen_in(batch))
+
+        return work
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predictors of the gain of adapting a model.
+
+    Attributes:
+        objective, length: of the losses: training objective, and tokens in a sequence.
+        prospects: one per selection, in the order of the inputs.
+        words: the result in sentences.
+    """
+
+    model: str
+    objective: str
+    length: int
+    prospects: list[GainPredictors]
+    words: list[str]
+
+
+def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
+    """Measure the predictors of the gain; it writes nothing but token ids to the cache.
+
+    It compares the n-grams of the task, of a sample of the corpus and of the selected text, and
+    measures the base model's loss on the first two, in seconds. The losses are those that `adapt`
+    reports before it trains, except that general text that will be trained on is not left out.
+
+    Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
+    """
+    plan = plan.check()
+    if plan.model.init:
+        raise bad_setting(
+            "<model.name>", "a trained model", f"init = {plan.model.init}", "Leave init out."
+        )
+    if plan.objective.name not in LANGUAGE_MODELS:
+        cure = "Leave out <objective.name>: the predictors are of language models."
+        raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", plan.objective.name, cure)
+    require_extras("corpusfit forecast", "models", plan.model.name)
+    with contextlib.ExitStack() as stack, machine.running() as context:
+        for name in data:
+            if "://" not in name:
+                used = SelectionFolder(Path(name)).work
+                stack.enter_context(locked(used, "forecast", shared=True))
+        selections = [_selection(name, plan, context) for name in data]
+        # the losses, once for each task and corpus
+        losses, length = _loss_meter(plan, AdaptFolder(context.work), context)
+        samples = _samples(selections)
+        measured = dict[tuple[str, str], dict[str, float]]()
+        for selection in selections:
+            if selection.task_and_corpus not in measured:
+                sample = samples[selection.corpus]
+                measured[selection.task_and_corpus] = losses(selection.inputs, sample)
+        # the n-grams of the task, of the corpus [PARTS, LAYERS, buckets], and of each selection
+        counted = []
+        for selection in selections:
+            general = samples[selection.corpus].batch("text")
+            chosen, covered = _count_selection(selection, context)
+            parts = [
+                layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
+            ]
+            target = count(selection.target.batch("text"))
+            counted.append((target, np.stack(parts), chosen, covered))
+    # samples of equal size are compared
+    size = min(int(c.sum()) for _, parts, chosen, _ in counted for c in (parts, chosen.layers))
+    prospects = [
+        GainPredictors(
+            selection.name,
+            selection.manifest["method"]["name"],
+            selection.task,
+            chosen.texts,
+            reduction(target, parts, chosen.layers, covered, size),
+            measured[selection.task_and_corpus],
+        )
+        for selection, (target, parts, chosen, covered) in zip(selections, counted, strict=True)
+    ]
+    name = plan.model.name
+    return Forecast(name, plan.objective.name, length, prospects, describe(prospects, name))
+
+
+@dataclass(frozen=True)
+class _Selection:
+    name: str
+    inputs: TrainingInputs
+    manifest: dict[str, Any]
+    target: Sample
+    sample: Sample
+    task: str  # fingerprint
+    corpus: str  # fingerprint
+
+    @property
+    def task_and_corpus(self) -> tuple[str, str]:
+        """What decides the losses."""
+        return self.task, self.corpus
+
+
+def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selection:
+    """A selection; raises `UsageError` for other data."""
+    inputs = find_training_inputs([name], (), (), plan.read, context)
+    if inputs.folder is None or inputs.selection is None:
+        cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
+        raise bad_setting("<.data>", "the folder of a corpusfit select", name, cure)
+    fit = SelectionFolder(inputs.folder).fit
+    target, sample = Sample(fit, "target"), Sample(fit, "background")
+    corpus = digest(source_identity([Source(**s) for s in inputs.selection["corpus"]]))
+    task = digest(target.read_texts())
+    return _Selection(name, inputs, inputs.selection, target, sample, task, corpus)
+
+
+def _samples(selections: Sequence[_Selection]) -> dict[str, Sample]:
+    """By corpus, the first sample of it that a selection keeps; raises `InputError` without one."""
+    samples: dict[str, Sample] = {}
+    for selection in selections:
+        if selection.sample.texts.exists():
+            samples.setdefault(selection.corpus, selection.sample)
+    for selection in selections:
+        if selection.corpus not in samples:
+            raise InputError(
+                f"<.data={selection.name}> keeps no sample of its corpus to compare with. Add a "
+                "selection from the same corpus by a method that reads text."
+            )
+    return samples
+
+
+def _count_selection(selection: _Selection, context: RunContext) -> tuple[Counts, float]:
+    """The n-grams of the selected text, and the share of the task's that are in it."""
+    inputs = selection.inputs
+    weighted = selection.manifest["plan"]["choose"]["policy"] == "continuous"
+    job = CountSelected(selection.target, inputs.read.text_field, weighted)
+    known = TaskNgrams.of(selection.target.batch("text"))
+    total = Counts(0, np.zeros((LAYERS, FEATURES.buckets)), np.zeros(len(known.times), np.bool_))
+    with context.progress.showing("count n-grams", len(inputs.data), "segments"):
+        for part in context.map(job, (Path(s.url) for s in inputs.data)):
+            total = total.plus(part)
+            context.progress.advance(0, part.texts)
+    return total, known.share(total.seen)
+
+
+def _loss_meter(
+    plan: AdaptPlan, folder: AdaptFolder, context: RunContext
+) -> tuple[Callable[[TrainingInputs, Sample], dict[str, float]], int]:
+    """What measures the base model's loss, as `adapt` does before it trains; a row's length."""
+    hardware = resolve(plan.train, "train")
+    opened = open_model(
+        plan.model,
+        plan.objective.name,
+        attention=hardware.attention,
+        seed=plan.seed,
+        on_warn=context.progress.warn,
+    )
+    model = opened.model.to(hardware.device)
+    backend = backend_tokenizer(opened.tokenizer, opened.name)
+    write_bytes(folder.tokenizer, backend.to_str().encode())
+    end = opened.special.end if plan.objective.name == "causal" else None
+    kept = (context.cache if is_local(context.cache) else folder.work) / "tokens"
+    length = length_of(plan, opened.longest, hardware.device)
+    network = Network(Predictor(model), model, None, hardware.precision == "bf16")
+    rows = max(1, hardware.batch_tokens // length)
+    tokenising = Tokenising(plan.read, folder.tokenizer, kept, end, context)
+
+    def losses(inputs: TrainingInputs, sample: Sample) -> dict[str, float]:
+        """Mean loss per predicted token, in nats, on the task's text and on general text."""
+        method = objective(plan.objective, opened.special)
+        tokenised = {}
+        if inputs.task:
+            of_task = replace(tokenising, read=inputs.task_read)
+            tokenised["task"] = of_task.corpus(TASK, inputs.task)
+        tokenised["general"] = tokenising.texts("general", sample.read_texts(), folder.general)
+        kinds = {}
+        for kind, (tokens, _) in tokenised.items():
+            weights = np.ones(len(tokens), np.float32)
+            chunks = cut_chunks(tokens.lengths, weights, length - method.overhead())
+            heldout = split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
+            kinds[kind] = tokens, heldout
+        return Heldout.of(kinds, method, rows=rows, seed=plan.seed).losses(method, network)
+
+    return losses, length

@@ -22,6 +22,7 @@ from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit
+from corpusfit.evaluation.network import with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
 from corpusfit.training.memory import naming_memory_errors
@@ -32,42 +33,31 @@ from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, 
 
 _SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
-
 _UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
-
+# Token ids, of which a number at the end is predicted from all before them.
 TokenSequence = tuple[list[int], int]
-"""Token ids, of which a number at the end is predicted from all before them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """A causal model that is ready to be asked.
+    """A causal model that is ready to be asked."""
 
-    Attributes:
-        network: the model; each sequence has its own row.
-        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
-        special: its special tokens.
-        start: the tokens before a text: those of the tokenizer, or else the one that begins texts,
-            or else the one that ends them.
-        context: most tokens that the model reads at once.
-    """
-
-    network: Network
-    tokenizer: Any
-    special: SpecialTokens
+    network: Network  # the model; each sequence has its own row
+    tokenizer: Any  # backend tokenizer made by `special_tokens.backend_tokenizer`
+    special: SpecialTokens  # its special tokens
+    # the tokens before a text: those of the tokenizer, or else the one that begins texts, or else
+    # the one that ends them
     start: tuple[int, ...]
-    context: int
+    context: int  # most tokens that the model reads at once
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, without special tokens."""
         return [e.ids for e in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def windows(self, tokens: list[int]) -> Iterator[TokenSequence]:
-        """The sequences that predict each token of a text once.
-
-        Windows follow on each other; the last one reaches back to be full, and predicts only what
-        is new. The first predicts the first token from `start`.
-        """
+        """The sequences that predict each token of a text once."""
+        # Windows follow on each other; the last one reaches back to be full, and predicts only what
+        # is new. The first predicts the first token from `start`.
         whole = [*self.start, *tokens]
         first = min(len(whole), self.context + 1)
         if tokens:
@@ -87,11 +77,12 @@ class Decoder:
         network, model = self.network, self.network.predictor.model
         lengths = np.array([len(ids) - 1 for ids, _ in sequences], np.int64)
         budget = min(_AT_ONCE, BATCH_TOKENS[model.device.type])
-        found = np.zeros(len(sequences))
+        sums = np.zeros(len(sequences))
         out_of_memory = TrainingError(
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
             "<likelihood.context>."
         )
+        # sequences of similar length share a batch, so little is padding
         for numbers in token_batches(lengths, budget):
             width = int(lengths[numbers[0]])
             ids = np.full((len(numbers), width), self.special.pad, np.int64)
@@ -111,11 +102,12 @@ class Decoder:
                 inputs = network.inputs(*tensors)
                 logits = network.predictor.logits(network.call, inputs, places)
                 losses = cross_entropies(logits, labels).double().cpu().numpy()
-            counts = [len(own) for own in wanted]
-            found[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
+            counts = [len(tokens) for tokens in wanted]
+            # the losses of a sequence stand side by side: their sum is its log-likelihood
+            sums[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
             if on_done is not None:
                 on_done(numbers)
-        return found
+        return sums
 
 
 def open_decoder(name: str, hardware: Hardware, context: int | None, most: int = 0) -> Decoder:
@@ -162,20 +154,14 @@ class _Causal:
         config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
         if config.is_encoder_decoder:
             raise self._unfit("it is an encoder-decoder")
-        opening = transformers.AutoModelForCausalLM.from_pretrained
+        unfit = self._unfit("its architecture predicts no next token")
         options["output_loading_info"] = True
-        try:
-            model, info = opening(folder, attn_implementation=self.attention, **options)
-        except ValueError as e:
-            if "Unrecognized configuration class" in str(e):
-                raise self._unfit("its architecture predicts no next token") from e
-            if "scaled_dot_product_attention" not in str(e):
-                raise
-            model, info = opening(folder, attn_implementation="eager", **options)
+        auto = transformers.AutoModelForCausalLM
+        model, info = with_attention(auto, folder, self.attention, unfit, options)
         model.eval()
         if reads_ahead(model):
             raise self._unfit("its attention is not causal")
-        lacking = [n for own in missing_weights(model, info["missing_keys"]) for n in own]
+        lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]
         if lacking:
             raise ModelError(
                 f"<model.name>: {self.name} lacks weights of a {type(model).__name__}: "

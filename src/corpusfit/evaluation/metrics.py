@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Metrics of counts, as in scikit-learn.
 METRICS = (
     *("accuracy", "micro_f1", "macro_f1", "weighted_f1"),
     *("micro_precision", "micro_recall", "macro_precision", "macro_recall"),
 )
-"""Metrics of counts, as in scikit-learn."""
-
+# Metrics of the second of two classes, as scikit-learn's with `average="binary"`.
 BINARY = ("binary_f1", "binary_precision", "binary_recall")
-"""Metrics of the second of two classes, as scikit-learn's with `average="binary"`."""
-
-Items = tuple[NDArray[Any], ...]
-"""Example and class of every counted item."""
+Items = tuple[NDArray[Any], ...]  # Example and class of every counted item
 
 
 def tallies(
@@ -26,23 +23,22 @@ def tallies(
 ) -> NDArray[np.int64]:
     """Counts of each example, from which all metrics follow."""
     n, owner = len(lengths), np.repeat(np.arange(len(lengths)), lengths)
-    found = np.empty((n, 3, 1 + classes), np.int64)
-    found[:, 0, 0] = np.bincount(owner[right], minlength=n)
-    found[:, 1:, 0] = lengths[:, None]
+    sums = np.empty((n, 3, 1 + classes), np.int64)
+    sums[:, 0, 0] = np.bincount(owner[right], minlength=n)
+    sums[:, 1:, 0] = lengths[:, None]
     for row, (example, number) in enumerate(counted):
         counts = np.bincount(example * classes + number, minlength=n * classes)
-        found[:, row, 1:] = counts.reshape(n, classes)
-    return found
+        sums[:, row, 1:] = counts.reshape(n, classes)
+    return sums
 
 
 def from_counts(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDArray[np.float64]:
     """A metric of `METRICS` or `BINARY`, from sums of tallies.
 
-    Averages are those of scikit-learn with zero_division=0: `macro` is the mean over classes,
-    `weighted` weights each class by its gold count, `binary` is of the second class alone.
-
     Reference: TADPOLE, Table 3 (metric of each task); TextGram, Table 3 (binary).
     """
+    # Averages are those of scikit-learn with zero_division=0: `macro` is the mean over classes,
+    # `weighted` weights each class by its gold count, `binary` is of the second class alone.
     if name not in (*METRICS, *BINARY):
         raise ValueError(f"{name} is not a metric of counts")
     if name == "accuracy":
@@ -77,5 +73,5 @@ def _figure(figure: str, counts: NDArray[Any]) -> NDArray[np.float64]:
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """The ratio of part and whole; 0 where the whole is 0."""
-    found: NDArray[np.float64] = part / np.where(whole > 0, whole, 1)
-    return found
+    ratio: NDArray[np.float64] = part / np.where(whole > 0, whole, 1)
+    return ratio

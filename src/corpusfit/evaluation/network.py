@@ -1,4 +1,4 @@
-"""A model with a new head for a task, and its logits at selected tokens."""
+"""Open the models of an evaluation: with a new head for a task, or to translate."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.core.errors import ModelError, bad_setting
-from corpusfit.embed.folders import ADAPTER, find, transformer_folder
+from corpusfit.core.errors import (
+    MissingDependencyError,
+    ModelError,
+    bad_setting,
+    raise_machine_fault,
+)
+from corpusfit.embed.contract import digest
+from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
-from corpusfit.embed.transformer import load_tokenizer, loading, position_limit
-from corpusfit.evaluation.contract import TaskType
-from corpusfit.evaluation.plan import HeadPlan
+from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit, quiet
+from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.evaluation.registry import load
 from corpusfit.training.adapters import (
     adapter_fingerprint,
@@ -28,9 +33,12 @@ from corpusfit.training.packing import LEAK, find_packing
 from corpusfit.training.plan import AdapterPlan
 from corpusfit.training.prediction import evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
+from corpusfit.training.translators import require_translating
 
 if TYPE_CHECKING:
     import torch
+
+    from corpusfit.evaluation.contract import TaskType
 
 MODEL_TO_EVALUATE = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
@@ -38,23 +46,14 @@ _WIDEST = 512  # tokens; wider rows hold a single long text
 
 @dataclass(frozen=True, eq=False)
 class HeadedModel:
-    """A model that is ready for fine-tuning.
+    """A model that is ready for fine-tuning."""
 
-    Attributes:
-        network: the model; its packing is None if each text needs its own row.
-        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
-        special: its special tokens.
-        longest: maximum tokens of an example, special tokens included.
-        widest: row length at which the packing was tested.
-        adapter: an adapter is trained and the base model is frozen.
-    """
-
-    network: Network
-    tokenizer: Any
-    special: SpecialTokens
-    longest: int
-    widest: int
-    adapter: bool
+    network: Network  # the model; its packing is None if each text needs its own row
+    tokenizer: Any  # backend tokenizer made by `special_tokens.backend_tokenizer`
+    special: SpecialTokens  # its special tokens
+    longest: int  # maximum tokens of an example, special tokens included
+    widest: int  # row length at which the packing was tested
+    adapter: bool  # an adapter is trained and the base model is frozen
 
 
 @dataclass
@@ -71,23 +70,18 @@ class _WithHead:
 
         options |= {"num_labels": self.outputs, "output_loading_info": True}
         options |= {"ignore_mismatched_sizes": True}  # a head for another task
-        opening = getattr(transformers, self.task.head).from_pretrained
-        try:
-            model, info = opening(folder, attn_implementation=self.attention, **options)
-        except ValueError as e:
-            if "Unrecognized configuration class" in str(e):
-                raise ModelError(
-                    f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. "
-                    "Name an encoder, such as BERT, or a decoder."
-                ) from e
-            if "scaled_dot_product_attention" not in str(e):
-                raise
-            model, info = opening(folder, attn_implementation="eager", **options)
+        unfit = ModelError(
+            f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. Name an "
+            "encoder, such as BERT, or a decoder."
+        )
+        auto = getattr(transformers, self.task.head)
+        model, info = with_attention(auto, folder, self.attention, unfit, options)
         if model.config.is_encoder_decoder:
             raise ModelError(
                 f"<model.name>: {folder} is an encoder-decoder; only encoders and decoders can be "
                 "evaluated. Name one of those."
             )
+        # a head of another size is replaced; any other mismatch is damage
         other = [key for key, *_ in info["mismatched_keys"]]
         lacking = missing_weights(model, info["missing_keys"])[1] + [
             key for key in other if key not in _head(model)
@@ -100,16 +94,30 @@ class _WithHead:
         return model
 
 
+def with_attention(
+    auto: Any, folder: Any, attention: str, unfit: ModelError, options: dict[str, Any]
+) -> Any:
+    """A model and what its folder lacks; `unfit` is raised for another architecture."""
+    opening = auto.from_pretrained
+    try:
+        return opening(folder, attn_implementation=attention, **options)
+    except ValueError as e:
+        if "Unrecognized configuration class" in str(e):
+            raise unfit from e
+        if "scaled_dot_product_attention" not in str(e):
+            raise
+    return opening(folder, attn_implementation="eager", **options)
+
+
 def open_with_head(
     plan: HeadPlan, kind: str, outputs: int, hardware: Hardware, seed: int
 ) -> HeadedModel:
     """Open a model with a new head.
 
-    A pooler is part of the head and starts from random weights even if the folder has one;
-    otherwise a model adapted without a pooler would be at a disadvantage.
-
     Reference: Devlin et al. (2019), BERT, section 4; TADPOLE, section 4; mDAPT, section 4.
     """
+    # A pooler is part of the head and starts from random weights even if the folder has one;
+    # otherwise a model adapted without a pooler would be at a disadvantage.
     task, place = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
@@ -128,11 +136,13 @@ def open_with_head(
         )
         if model.config.pad_token_id is None:
             model.config.pad_token_id = special.pad  # decoders find the last token by it
+        # a head of the folder was trained on another task
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = task.predictor(model)
         longest, packing = position_limit(model), None
         widest = min(longest, _WIDEST)
+        # texts share rows where logits can be read anywhere in a row, and attention kept apart
         if predictor.hooked:
             packing = find_packing(predictor, special, widest, causal=False)
         else:
@@ -182,8 +192,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     with evaluation_mode(model):
         alone = model(input_ids=ids).logits
         padded = model(input_ids=torch.cat([ids, more], dim=1), attention_mask=seen).logits
-    own = alone.flatten(0, -2)
-    if relative_difference(padded.flatten(0, -2)[: len(own)], own) > LEAK:
+    expected = alone.flatten(0, -2)
+    if relative_difference(padded.flatten(0, -2)[: len(expected)], expected) > LEAK:
         raise ModelError(
             f"<model.name>: the predictions of {name} for a text depend on the padding after it, "
             "so texts cannot be evaluated in batches. Name another model."
@@ -198,11 +208,10 @@ def trains_adapter(plan: HeadPlan) -> bool:
 def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     """The plan of the base model of a comparison.
 
-    Against an adapter's folder, a whole base model gets a new adapter of the same kind and size, so
-    that both fine-tunings train the same weights.
-
     Reference: mDAPT, Table 4 (adapter-based training against baselines of the same training).
     """
+    # Against an adapter's folder, a whole base model gets a new adapter of the same kind and size,
+    # so that both fine-tunings train the same weights.
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
     place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="<.base>"))
     if ours is None or (place / ADAPTER).is_file():
@@ -224,3 +233,86 @@ def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
     return adapter_fingerprint(place)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model by its content, and the plan that opens it."""
+
+    fingerprint: str
+    plan: HeadPlan
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two sides of a comparison: a model, or a model for each seed."""
+
+    name: str  # as it is named, with `{seed}` if it stands for several
+    models: tuple[Model, ...]  # the model of each seed
+
+    @classmethod
+    def of(cls, plan: EvaluatePlan, kind: str, base: str, seeds: int) -> Side:
+        """The model of a plan, or its base if that is named."""
+        named, models = base or plan.model.name, dict[str, Model]()
+        of_seed = [str(plan.seed + k) for k in range(seeds)]
+        names = [named.replace("{seed}", seed) for seed in of_seed]
+        for seed, name in zip(of_seed, names, strict=True):
+            if name in models:
+                continue
+            ours = dataclasses.replace(plan.model, name=plan.model.name.replace("{seed}", seed))
+            key = head_fingerprint(name, "<.base>" if base else "<model.name>")
+            model = dataclasses.replace(ours, name=name)
+            if base and load(kind).learns:
+                model = base_plan(ours, name)
+                if model.adapter != ours.adapter:  # another model than the whole base there
+                    adapter = [model.adapter, model.reduction, model.rank]
+                    key = digest({"base": key, "adapter": adapter})
+            models[name] = Model(key, model)
+        return cls(named, tuple(models[name] for name in names))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Name, fingerprint and adapter, and the fingerprints by seed if they differ."""
+        first, each = self.models[0], [model.fingerprint for model in self.models]
+        facts = {"name": self.name, "fingerprint": first.fingerprint, "adapter": first.plan.adapter}
+        return facts | ({"by_seed": each} if len(set(each)) > 1 else {})
+
+
+SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
+
+
+def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tuple[Any, Any]:
+    """A model in evaluation mode and its tokenizer: safetensors only, no code from the folder."""
+    try:
+        import torch
+        import transformers
+    except ImportError as e:
+        raise MissingDependencyError(setting.flag, setting.extra) from e
+    place = transformer_folder(find(name, setting=setting), setting)
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
+    options["dtype"] = torch.bfloat16 if precision == "bf16" else torch.float32
+    try:
+        with quiet():
+            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
+            if not config.is_encoder_decoder:
+                raise ModelError(
+                    f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
+                    "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
+                )
+            tokenizer = load_tokenizer(place, f"{setting.flag}: {name}")
+            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
+    except ModelError:
+        raise
+    except Exception as e:  # a broken folder raises many kinds of exceptions
+        raise_machine_fault(e, f"{setting.flag}: {name} cannot be loaded")
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        if "SentencePiece" in reason:  # needed by MarianMT and M2M100, and few others
+            reason = "its tokenizer needs another library: pip install sentencepiece"
+        raise ModelError(f"{setting.flag}: {name} cannot be loaded: {reason}") from e
+    if info["missing_keys"]:
+        lacking = sorted(info["missing_keys"])
+        raise ModelError(
+            f"{setting.flag}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
+            "missing. Name a folder with the complete model."
+        )
+    require_translating(setting.flag, model, tokenizer, name)
+    return model.eval(), tokenizer

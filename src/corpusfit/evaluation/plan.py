@@ -9,6 +9,7 @@ from typing import Annotated
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import (
+    PRECISIONS,
     Columns,
     Device,
     Escape,
@@ -21,9 +22,62 @@ from corpusfit.core.plan import (
     check_mark,
 )
 from corpusfit.core.settings import SEED, Group, Settings, one_of
-from corpusfit.evaluation.likelihood_plan import LikelihoodPlan
 from corpusfit.evaluation.registry import load, metrics, names
 from corpusfit.training.plan import ADAPTERS, Clip, DecodePlan, Precision, WeightDecay
+
+TEXT, LABEL = "{text}", "{label}"
+
+
+@dataclass(frozen=True)
+class LikelihoodPlan(Group, group="likelihood"):
+    """The likelihood of held-out text, or of labels after a prompt."""
+
+    shots: Annotated[
+        int,
+        Option(
+            "Training examples in the prompt of a `few_shot` task, drawn by the random seed",
+            "shots",
+            least=0,
+        ),
+    ] = 4
+    template: Annotated[
+        str,
+        Option(
+            "An example in the prompt of a `few_shot` task, with {text} before {label} at the end; "
+            "`\\n` stands for a line break",
+            metavar="TEXT",
+        ),
+    ] = r"Text: {text}\nLabel: {label}"
+    context: Annotated[
+        int | None,
+        Option(
+            "Most tokens of a prompt, or of a window of held-out text",
+            default="the model's limit, and at most 2,048 for held-out text",
+            least=8,
+        ),
+    ] = None
+    precision: Annotated[
+        str,
+        Option(
+            "Number format of the computation: `auto` (fp32 on a CPU, bf16 on a GPU that supports "
+            "it), `bf16` or `fp32`",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a template without a place for the text or the label."""
+        before = self.template.removesuffix(LABEL)
+        if before == self.template or before.count(TEXT) != 1 or LABEL in before:
+            cure = f"For example <likelihood.template={LikelihoodPlan.template}>."
+            allowed = f"a text with {TEXT} once and {LABEL} once, at its end"
+            raise bad_setting("<likelihood.template>", allowed, self.template, cure)
+
+    def begun(self, text: str) -> str:
+        """The template for a text up to the label."""
+        plain = self.template.removesuffix(LABEL).replace("\\n", "\n")
+        return plain.replace(TEXT, text)
+
 
 KINDS = names()
 AUGMENTS = ("tfidf", "backtranslate")
@@ -60,8 +114,7 @@ class HeadPlan(Group, group="model"):
     frozen: Annotated[
         bool,
         Option(
-            "Leave the model as it is, and classify its embeddings by logistic regression",
-            "frozen",
+            "Leave the model as it is, and classify its embeddings by logistic regression", "frozen"
         ),
     ] = False
 

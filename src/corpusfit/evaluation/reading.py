@@ -1,31 +1,286 @@
-"""Read a labelled task: its splits, made where they are missing, and its labels."""
+"""Find the files of a labelled task, and read its splits and labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from corpusfit.core.errors import InputError
+from corpusfit.core.artifacts import user_path
+from corpusfit.core.errors import InputError, bad_setting, raise_machine_fault
 from corpusfit.core.languages import USUAL, bleu_tokenizer
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.formats.brat import read_brat
 from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.evaluation.formats.conllu import read_conllu
 from corpusfit.evaluation.formats.labelled import Labelled
 from corpusfit.evaluation.formats.pairs import languages_of, read_translations
-from corpusfit.evaluation.formats.rct import read_rct
+from corpusfit.evaluation.formats.rct import ABSTRACT, read_rct
 from corpusfit.evaluation.formats.rows import read_rows, read_texts
-from corpusfit.evaluation.formats.tokens import given_names, read_tokens
+from corpusfit.evaluation.formats.tokens import SUFFIXES, given_names, read_tokens
 from corpusfit.evaluation.formats.xlsx import read_xlsx
 from corpusfit.evaluation.metrics import BINARY
 from corpusfit.evaluation.plan import TaskPlan, metric_of
-from corpusfit.evaluation.registry import detect, load
-from corpusfit.evaluation.splits import SPLITS, TaskFiles, find_splits
+from corpusfit.evaluation.registry import detect, load, names
 from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
+from corpusfit.text.cutting import BOM
+from corpusfit.text.formats import hub
+from corpusfit.text.registry import format_of, suffixes
+from corpusfit.text.sources import is_pair
+from corpusfit.text.unpack import Stream, unpacked_name
 
+SPLITS = ("train", "dev", "test")
+# The formats of a task.
+FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs", "texts")
+_NAMES = {
+    "train": "train",
+    **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
+    "test": "test",
+}
+_CONLL = (".conll", ".bio", ".iob", ".iob2")
+_OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
+_PART = re.compile(r"(.+?)-\d+-of-\d+")
+_PAIR = {".txt", ".ann"}
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """The files of a task."""
+
+    name: str  # name of the folder, file or dataset
+    form: str  # one of `FORMS`
+    places: dict[str, list[str]]  # files of each split, or a dataset's split as `hub:NAME@SPLIT`
+
+
+def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
+    """Find the files of a task's splits."""
+    forms = FORMS if kind == "auto" else load(kind).forms
+    pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
+    if pairs is not None:
+        return pairs
+    place = hub.with_prefix(place)
+    search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
+    if place.startswith(hub.PREFIX):
+        task = search.dataset(place)
+    elif "://" in place:
+        raise bad_setting(setting, "a local folder or file, or hub:NAME", place)
+    else:
+        task = search.local(user_path(place))
+    if task.form not in forms:
+        fitting = " or ".join(name for name in names() if task.form in load(name).forms)
+        cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
+        raise bad_setting("<task.kind>", f"{fitting} for {place}", kind, cure)
+    return task
+
+
+def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
+    """The files of a translation task; None if a place is no such task."""
+    # Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
+    path = user_path(place)
+    if is_pair(place) or (only and path.is_file()):
+        return TaskFiles(_stem(Path(place.partition(",")[0])), "pairs", {"test": [place]})
+    if not path.is_dir():
+        return None
+    files: dict[str, list[Path]] = {}
+    for entry in sorted(path.iterdir()):
+        if split_of(entry) and entry.is_file():
+            files.setdefault(split_of(entry), []).append(entry)
+    aligned = [not any(form_of_name(f.name) for f in of_split) for of_split in files.values()]
+    if not only and not (files and all(aligned) and {*map(len, files.values())} == {2}):
+        return None
+    held = ", ".join(f.name for of_split in files.values() for f in of_split)
+    if "test" not in files or max(map(len, files.values())) > 2:
+        raise InputError(
+            f"{setting} {place} must hold test as two line-aligned files such as test.de and "
+            "test.en, or as one .tsv or file of rows, and may hold dev and train; it holds "
+            f"{held or 'no file of a split'}."
+        )
+    places = {split: list(map(str, files[split])) for split in SPLITS if split in files}
+    return TaskFiles(path.absolute().resolve().name, "pairs", places)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for splits."""
+
+    forms: tuple[str, ...]  # the formats of the kind
+    setting: str  # the setting's name, for errors
+    needed: str  # the split that a task must have, and all of a place without splits
+
+    @property
+    def wanted(self) -> str:
+        """The names of the splits, for messages."""
+        return "train, dev and test" if self.needed == "train" else "test, or train and dev too"
+
+    def dataset(self, place: str) -> TaskFiles:
+        """The splits of a dataset; `hub:NAME@SPLIT` is all of the needed one."""
+        name = place.removeprefix(hub.PREFIX)
+        form = next(form for form in ("rows", "texts", "tokens") if form in self.forms)
+        if "@" in name.rpartition("/")[2]:
+            return TaskFiles(name, form, {self.needed: [place]})
+        known = hub.splits(place, self.setting)
+        places: dict[str, list[str]] = {}
+        for split in known:
+            if split in _NAMES:
+                places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
+        if any(len(parts) > 1 for parts in places.values()) or self.needed not in places:
+            raise InputError(
+                f"{self.setting} must be a dataset with the splits {self.wanted}; {place} "
+                f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
+            )
+        return TaskFiles(name, form, places)
+
+    def local(self, path: Path) -> TaskFiles:
+        """The splits of a folder; all of a single file is the needed split."""
+        try:
+            if path.is_dir():
+                return self.folder(path)
+            if path.is_file():
+                files = [path]
+                if path.suffix in _PAIR:
+                    files = [p for p in map(path.with_suffix, sorted(_PAIR)) if p.is_file()]
+                form = self.form(path, files)
+                return TaskFiles(_stem(path.absolute()), form, {self.needed: list(map(str, files))})
+        except OSError as e:
+            raise_machine_fault(e)
+            raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
+        raise InputError(
+            f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "
+            f"(OWNER/NAME or hub:NAME); {path} does not exist."
+        )
+
+    def folder(self, folder: Path) -> TaskFiles:
+        """The splits of a folder by the names of its files and folders."""
+        entries: dict[str, list[Path]] = {}
+        for entry in sorted(folder.iterdir()):
+            split = split_of(entry)
+            if split and (entry.is_dir() or form_of_name(entry.name, self.forms)):
+                entries.setdefault(split, []).append(entry)
+        if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
+            entries["train"] = [folder]  # a brat collection without splits
+        if self.needed not in entries:
+            names_of_entries = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
+            raise InputError(
+                f"{self.setting} {folder} must hold files or folders named {self.wanted}; it "
+                f"holds {names_of_entries}. Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
+            )
+        files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
+        forms = {
+            split: {self.form(f, of_split) for f in of_split} for split, of_split in files.items()
+        }
+        if len(set.union(*forms.values())) > 1:
+            few = "; ".join(f"{split}: {', '.join(sorted(form))}" for split, form in forms.items())
+            raise InputError(
+                f"{self.setting} {folder} must hold all splits in one format; it has {few}. "
+                "Convert or remove some."
+            )
+        form = next(iter(forms[self.needed]))
+        name = folder.absolute().resolve().name
+        return TaskFiles(name, form, {s: list(map(str, of_split)) for s, of_split in files.items()})
+
+    def files(self, split: str, entries: list[Path]) -> list[Path]:
+        """The files of a split: one file, its parts, a brat pair, or the files of a folder."""
+        parts = all(_PART.fullmatch(entry.name.partition(".")[0]) for entry in entries)
+        pair = {entry.suffix for entry in entries} == _PAIR and len({e.stem for e in entries}) == 1
+        if len(entries) > 1 and not (parts or pair):
+            raise InputError(
+                f"{self.setting} must have one file or folder for {split}; {entries[0].parent} has "
+                f"{', '.join(entry.name for entry in entries)}. Remove all but one."
+            )
+        if not entries[0].is_dir():
+            return entries
+        supported = [p for p in _visible(entries[0]) if form_of_name(p.name, self.forms)]
+        if not supported:
+            raise InputError(
+                f"{self.setting} must hold files of a supported format; {entries[0]} has none. "
+                f"Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
+            )
+        others = [p for p in supported if p.suffix != ".txt"]
+        if others and not any(p.suffix == ".ann" for p in others):
+            return others  # plain text next to them may be a README
+        return supported
+
+    def form(self, path: Path, siblings: list[Path]) -> str:
+        """The format of a file; a `.txt` is brat if the split has an `.ann`."""
+        form = form_of_name(path.name, self.forms)
+        if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
+            return "brat"
+        if form == "conll":  # PubMed RCT has no suffix that says so, but begins with an abstract
+            source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
+            first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
+            if first.startswith(ABSTRACT.encode()):
+                return "rct"
+        if not form:
+            raise InputError(
+                f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
+                f".txt with .ann; got {path.name}. Rename it by its format."
+            )
+        return form
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    """All files below a folder, sorted, without hidden ones."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith(".") for part in inside):
+            yield path
+
+
+def _stem(path: Path) -> str:
+    """The name without suffixes and part number."""
+    name = path.name if path.is_dir() else path.name.partition(".")[0]
+    part = _PART.fullmatch(name)
+    return part[1] if part else name
+
+
+def split_of(entry: Path) -> str:
+    """The split that a file or folder is named after; empty if none."""
+    # Universal Dependencies has names such as `ro_simonero-ud-train.conllu`.
+    return _NAMES.get(_stem(entry).lower().rpartition("-ud-")[2], "")
+
+
+def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
+    """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here."""
+    plain, _ = unpacked_name(name.lower())
+    if forms == ("texts",):
+        return "texts" if format_of(name) else ""
+    if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
+        return "conll"
+    for form, suffix in (("conllu", ".conllu"), ("xlsx", ".xlsx"), ("brat", ".ann")):
+        if name.lower().endswith(suffix):
+            return form
+    if plain.endswith(".json") or ("rows" not in forms and plain.endswith(SUFFIXES)):
+        return "tokens"
+    return "rows" if format_of(name) else ""
+
+
+def _in_words(form: str) -> str:
+    """A format of a task with its suffixes, for messages."""
+    words = {
+        "conll": f"CoNLL columns ({', '.join(_CONLL)})",
+        "conllu": "CoNLL-U (.conllu)",
+        "xlsx": "sheets of words and tags (.xlsx)",
+        "brat": "brat (.txt with .ann)",
+        "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
+        "rct": "PubMed RCT (.txt)",
+        "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
+        "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
+    }
+    return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
+
+
+def _suffixes(*others: str) -> str:
+    """The suffixes of files of rows, and others, for messages."""
+    return ", ".join([*(s for s in suffixes() if form_of_name(s, FORMS) == "rows"), *others])
+
+
+# The readers of formats whose labels need no kind of task to be understood, by format.
 READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
@@ -36,29 +291,27 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "pairs": read_translations,
     "texts": read_texts,
 }
-"""The readers of formats whose labels need no kind of task to be understood, by format."""
 _APART = 1  # random numbers apart from those of `nested_places`
 
 
 def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
-    """Read a task; its notes say what was skipped, split or converted.
-
-    `task_digest` covers the notes, so a change of their wording changes the identity of a run.
-
-    A task that uses no train (translation, plain text) needs only test; its other splits may be
-    empty.
-    """
+    """Read a task; its notes say what was skipped, split or converted."""
+    # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
+    # A task that uses no train (translation, plain text) needs only test; its other splits may be
+    # empty.
     plan.check()
+    # lm-eval reads its tasks itself
     elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)
     if elsewhere is not None:
         return elsewhere
-    found = find_splits(place, plan.kind)
-    task_type, splits = _read(found, plan)
+    files = find_splits(place, plan.kind)
+    task_type, splits = _read(files, plan)
     metric_of(plan, task_type.kind)
     left_out = [note for labelled in splits.values() for note in labelled.notes]
     splits, converted = task_type.prepare(splits, given_names(plan))
     notes = [*left_out, *converted]
     if task_type.uses_train:
+        # missing splits are drawn after labels are in one form, so that notes count what is used
         splits, made = _with_all(splits, plan, seed)
         notes += made
         try:
@@ -73,22 +326,22 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
         labels, learnable = (), 0
         if task_type.parallel:
-            source, target = languages_of(found.places["test"], plan)
-            tokenizer = bleu_tokenizer(target, (own[0] for own in splits["test"].labels))
+            source, target = languages_of(files.places["test"], plan)
+            tokenizer = bleu_tokenizer(target, (labels[0] for labels in splits["test"].labels))
             # In the labels, so that outcomes by another tokenizer are not those of this task.
             labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
     number = {label: i for i, label in enumerate(labels)}
     examples = {
-        split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])
-        for split, own in splits.items()
+        split: Examples(each.pieces, [task_type.numbers(names, number) for names in each.labels])
+        for split, each in splits.items()
     }
     for split, size in (("dev", plan.dev_size), ("test", plan.test_size)):
-        own = examples[split]
-        if 0 < size < len(own):
-            examples[split] = own.take(nested_places(len(own), size, seed))
-            notes.append(f"{size:,} of {len(own):,} {split} examples are looked at (seed {seed}).")
+        n = len(examples[split])
+        if 0 < size < n:
+            examples[split] = examples[split].take(nested_places(n, size, seed))
+            notes.append(f"{size:,} of {n:,} {split} examples are looked at (seed {seed}).")
     return Task(
-        found.name,
+        files.name,
         task_type.kind,
         labels,
         learnable,
@@ -99,19 +352,20 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     )
 
 
-def _read(found: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:
+def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:
     """The type of a task, and the examples of its splits."""
-    if found.form in READERS:
-        read = READERS[found.form]
-        splits = {split: read(places, split, plan) for split, places in found.places.items()}
-        return load(detect(found.form, []) if plan.kind == "auto" else plan.kind), splits
-    rows = {split: read_rows(places, plan, split) for split, places in found.places.items()}
+    if files.form in READERS:
+        read = READERS[files.form]
+        splits = {split: read(places, split, plan) for split, places in files.places.items()}
+        return load(detect(files.form, []) if plan.kind == "auto" else plan.kind), splits
+    rows = {split: read_rows(places, plan, split) for split, places in files.places.items()}
     if plan.kind == "auto" and rows["train"].holds_words():
-        return _read(replace(found, form="tokens"), plan)
-    kind = detect(found.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
+        return _read(replace(files, form="tokens"), plan)
+    kind = detect(files.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
     task_type = load(kind)
     return task_type, {
-        split: own.labelled(task_type.parse, task_type.wants) for split, own in rows.items()
+        split: of_split.labelled(task_type.parse, task_type.wants)
+        for split, of_split in rows.items()
     }
 
 
@@ -149,16 +403,17 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
     """Notes on labels of dev and test that are not in train."""
     for split in ("dev", "test"):
         labelled = splits[split]
-        here = others & labelled.different()
-        if here:
+        unknown = others & labelled.different()
+        if unknown:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
+            few = ", ".join(map(repr, in_order(unknown)[:8]))
             if all(labels and others.issuperset(labels) for labels in labelled.labels):
                 raise InputError(
                     f"<.task> must have labels in {split} that are in train too; {split} has only "
-                    f"{', '.join(map(repr, in_order(here)[:8]))}. Write them alike in all splits."
+                    f"{few}. Write them alike in all splits."
                 )
-            few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")
-            words = "a label" if len(here) == 1 else f"{len(here):,} labels"
+            few += ", …" if len(unknown) > 8 else ""
+            words = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"
             yield (
                 f"{split} has {words} that train lacks and no model can "
                 f"learn: {few} ({n:,} of {len(labelled):,} examples)."

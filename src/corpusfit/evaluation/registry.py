@@ -23,21 +23,18 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(kind: str) -> TaskType:
-    """The type of a kind of task.
-
-    Raises:
-        UsageError: no such kind.
-    """
+    """The type of a kind of task."""
+    # Raises: UsageError: no such kind.
     from corpusfit.evaluation.contract import TaskType
 
     one_of("task.kind", kind, names())
     module = importlib.import_module(f"corpusfit.evaluation.tasks.{kind}")
-    (found,) = (
+    (task_type,) = (
         c
         for _, c in inspect.getmembers(module, inspect.isclass)
         if issubclass(c, TaskType) and c.__module__ == module.__name__
     )
-    return found()
+    return task_type()
 
 
 def metrics(kind: str = "auto") -> tuple[str, ...]:
@@ -47,12 +44,9 @@ def metrics(kind: str = "auto") -> tuple[str, ...]:
 
 
 def detect(form: str, labels: Sequence[object]) -> str:
-    """The kind of a task: the one that claims its labels, else the usual one of its form.
-
-    Args:
-        form: one of `splits.FORMS`.
-        labels: values of the label field in train, as read; empty if the form has tags.
-    """
+    """The kind of a task: the one that claims its labels, else the usual one of its form."""
+    # form: one of `splits.FORMS`.
+    # labels: values of the label field in train, as read; empty if the form has tags.
     able = [kind for kind in names() if form in load(kind).forms]
     claiming = [kind for kind in able if labels and load(kind).claims(labels)]
     return next(iter([*claiming, *(kind for kind in able if load(kind).usual)]))

@@ -1,71 +1,118 @@
-"""Significance of a difference: intervals, paired tests, Holm's correction, and verdicts."""
+"""Significance of differences: bootstrap, paired tests, Holm correction, verdicts, correlation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.evaluation.resampling import (
-    ROUNDING,
-    Metric,
-    bootstrap_scores,
-    p_items,
-    percentile_interval,
-    stack_tallies,
-)
 from corpusfit.evaluation.tables import POINTS, Mark
+
+BLOCK_BYTES = 2**24
+ROUNDING = 1e-12  # Scores that differ by no more are equal; the difference is rounding
+# A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...].
+Metric = Callable[[NDArray[Any]], NDArray[np.float64]]
+
+
+def stack_tallies(tallies: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """[n, columns, 3, k]: counts as float32 if their sums are exact in it, otherwise float64."""
+    most = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
+    counts = all(np.issubdtype(t.dtype, np.integer) for t in tallies)
+    kind = np.float32 if counts and most < 2**24 else np.float64
+    stacked: NDArray[Any] = np.stack(tallies, axis=1, dtype=kind, casting="unsafe")
+    if (stacked[:, :, 2] != stacked[:, :1, 2]).any():
+        raise ValueError("the tallies are of different examples")
+    return stacked
+
+
+def bootstrap_scores(
+    counts: NDArray[Any], metric: Metric, rng: np.random.Generator, rounds: int
+) -> NDArray[np.float64]:
+    """float64 [rounds, columns]: scores of bootstrap samples of the examples.
+
+    Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
+    """
+    n = len(counts)
+    rows = counts.reshape(n, -1)
+    scores = []
+    for block in _blocks(rounds, n):
+        places = rng.integers(0, n, (block, n))
+        places += np.arange(block)[:, None] * n
+        times = np.bincount(places.ravel(), minlength=block * n).reshape(block, n)
+        sums = (times.astype(rows.dtype) @ rows).astype(np.float64)
+        scores.append(metric(sums.reshape(block, *counts.shape[1:])))
+    return np.concatenate(scores)
+
+
+def percentile_interval(
+    drawn: NDArray[np.float64], rng: np.random.Generator, level: float
+) -> tuple[float, float]:
+    """Percentile interval of the mean over seeds, with seeds drawn with replacement."""
+    seeds = rng.integers(0, drawn.shape[1], drawn.shape)
+    means = np.take_along_axis(drawn, seeds, axis=1).mean(1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def p_items(
+    ours: NDArray[Any], base: NDArray[Any], metric: Metric, rng: np.random.Generator, rounds: int
+) -> float:
+    """Two-sided p-value of paired approximate randomisation over examples.
+
+    Reference: Yeh (2000), Riezler and Maxwell (2005); Phipson and Smyth (2010) for the p-value.
+    """
+    # Under the null hypothesis both models' predictions for an example are exchangeable, so each
+    # round swaps a random half of the examples, in all seeds at once.
+    totals = [side.sum(0, dtype=np.float64) for side in (ours, base)]
+    observed = abs(float((metric(totals[0]) - metric(totals[1])).mean()))
+    rows = (base - ours).reshape(len(ours), -1)
+    rows = rows[rows.any(axis=1)]  # swapping equal predictions has no effect
+    as_large = 0
+    for block in _blocks(rounds, len(rows)):
+        sides = rng.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
+        moved = (sides @ rows).astype(np.float64).reshape(block, *ours.shape[1:])
+        drawn = metric(totals[0] + moved) - metric(totals[1] - moved)
+        as_large += int(np.count_nonzero(np.abs(drawn.mean(1)) >= observed - ROUNDING))
+    return (as_large + 1) / (rounds + 1)
+
+
+def _blocks(rounds: int, n: int) -> Iterator[int]:
+    """Rounds in blocks of bounded memory."""
+    most = max(1, BLOCK_BYTES // (8 * max(1, n)))
+    for start in range(0, rounds, most):
+        yield min(most, rounds - start)
+
 
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of two models on the same examples; of every score higher is better.
+    """Comparison of two models on the same examples; of every score higher is better."""
 
-    Attributes:
-        difference: difference of the mean scores over seeds; positive if ours is better.
-        sd: standard deviation of the differences over seeds (n - 1); None with one seed.
-        low: lower end of the difference's 95 % interval over seeds and examples.
-        high: upper end of that interval.
-        p_seeds: two-sided p-value of a paired t-test over seeds; None with one seed.
-        p_items: two-sided p-value of paired approximate randomisation over examples.
-        p: the larger p-value.
-        seeds: number of seeds that both models have; others are ignored.
-        examples: number of examples.
-    """
-
-    difference: float
-    sd: float | None
-    low: float
-    high: float
-    p_seeds: float | None
-    p_items: float
-    p: float
-    seeds: int
-    examples: int
+    difference: float  # difference of the mean scores over seeds; positive if ours is better
+    sd: float | None  # standard deviation of the differences over seeds (n - 1); None with one seed
+    low: float  # lower end of the difference's 95 % interval over seeds and examples
+    high: float  # upper end of that interval
+    p_seeds: float | None  # two-sided p-value of a paired t-test over seeds; None with one seed
+    p_items: float  # two-sided p-value of paired approximate randomisation over examples
+    p: float  # the larger p-value
+    seeds: int  # number of seeds that both models have; others are ignored
+    examples: int  # number of examples
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Correlation of two variables.
+    """Correlation of two variables."""
 
-    Attributes:
-        n: number of observations.
-        pearson: Pearson's r.
-        pearson_p: two-sided p-value, assuming normality.
-        spearman: Spearman's rho.
-        spearman_p: two-sided p-value of permutations: all for up to 7 observations, 9,999 random
-            ones above.
-    """
-
-    n: int
-    pearson: float
-    pearson_p: float
-    spearman: float
+    n: int  # number of observations
+    pearson: float  # Pearson's r
+    pearson_p: float  # two-sided p-value, assuming normality
+    spearman: float  # Spearman's rho
+    # two-sided p-value of permutations: all for up to 7 observations, 9,999 random ones above
     spearman_p: float
 
 
@@ -86,11 +133,9 @@ def paired_difference(ours: Sequence[float], base: Sequence[float]) -> tuple[flo
 def average_gain(
     ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
 ) -> tuple[float, float | None]:
-    """Mean gain over several tasks, and its standard deviation over seeds.
-
-    Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
-    the last row of TADPOLE's Table 3.
-    """
+    """Mean gain over several tasks, and its standard deviation over seeds."""
+    # Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
+    # the last row of TADPOLE's Table 3.
     seeds = min(len(scores) for scores in (*ours, *base))
     gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
     return spread(np.mean(gains, axis=0).tolist())
@@ -106,11 +151,10 @@ def interval(
 ) -> tuple[float, float]:
     """Bootstrap percentile interval of the mean score over seeds.
 
-    Each round draws seeds and examples, the same examples for all seeds; with one seed, examples
-    alone.
-
     Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
     """
+    # Each round draws seeds and examples, the same examples for all seeds; with one seed, examples
+    # alone.
     rng = np.random.default_rng(seed)
     drawn = bootstrap_scores(stack_tallies(tallies_by_seed), metric, rng, rounds)
     return percentile_interval(drawn, rng, level)
@@ -126,38 +170,39 @@ def compare(
 ) -> Comparison:
     """Compare two models.
 
-    Seeds are paired in order; further seeds of one model are ignored. A gain must hold over seeds
-    and over examples, so the larger p-value counts (intersection-union test; Berger 1982). It finds
-    less than either test alone. Each test takes the other's randomness as fixed, so p is below 0.05
-    in up to 8 % of simulated pairs without a difference; the interval covers both and missed the
-    true difference in up to 4 % of them.
-
     Reference: approximate randomisation: Yeh (2000), Riezler and Maxwell (2005); practice: Dror et
     al. (2018).
     """
+    # Seeds are paired in order; further seeds of one model are ignored. A gain must hold over seeds
+    # and over examples, so the larger p-value counts (intersection-union test; Berger 1982). It
+    # finds less than either test alone. Each test takes the other's randomness as fixed, so p is
+    # below 0.05 in up to 8 % of simulated pairs without a difference; the interval covers both and
+    # missed the true difference in up to 4 % of them.
     seeds = min(len(ours), len(base))
     both = stack_tallies([*ours[:seeds], *base[:seeds]])
     scores = metric(both.sum(0, dtype=np.float64))
     differences = scores[:seeds] - scores[seeds:]
     mean, sd = spread(differences.tolist())
+    # the bootstrap and the randomisation draw from streams of their own
     draws, sides = np.random.default_rng(seed).spawn(2)
     drawn = bootstrap_scores(both, metric, draws, rounds)
     low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
     p_seeds = _p_seeds(differences)
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
+    # a gain must hold over seeds and over examples
     p = of_items if p_seeds is None else max(p_seeds, of_items)
     return Comparison(mean, sd, low, high, p_seeds, of_items, p, seeds, len(both))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """p-values after Holm's correction (Holm 1979); None stands for no test and stays None."""
-    found: list[float | None] = list(ps)
+    adjusted: list[float | None] = list(ps)
     tested = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     largest = 0.0
     for rank, (p, place) in enumerate(tested):
         largest = max(largest, min(1.0, (len(tested) - rank) * p))
-        found[place] = largest
-    return found
+        adjusted[place] = largest
+    return adjusted
 
 
 def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Mark:
@@ -196,10 +241,8 @@ def verdict(
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Pearson's and Spearman's correlation; None for fewer than 3 observations or a constant.
-
-    TADPOLE's Figure 3 plots the loss on the task's text against the score.
-    """
+    """Pearson's and Spearman's correlation; None for fewer than 3 observations or a constant."""
+    # TADPOLE's Figure 3 plots the loss on the task's text against the score.
     from scipy import stats
 
     if len(x) < 3 or any(np.ptp(v) <= ROUNDING * np.abs(v).max() for v in (x, y)):
@@ -212,12 +255,10 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
 
 
 def _p_seeds(differences: NDArray[np.float64]) -> float | None:
-    """Two-sided p-value of a paired t-test over seeds.
-
-    If all differences are equal, as on a small test set, the t-test would give 0; the p-value is
-    then that of a sign test, 2^(1 - seeds), or 1 if the differences are 0. Identical fine-tunings
-    are not recognised as such.
-    """
+    """Two-sided p-value of a paired t-test over seeds."""
+    # If all differences are equal, as on a small test set, the t-test would give 0; the p-value is
+    # then that of a sign test, 2^(1 - seeds), or 1 if the differences are 0. Identical fine-tunings
+    # are not recognised as such.
     if len(differences) < 2:
         return None
     if np.ptp(differences) <= ROUNDING:
@@ -225,3 +266,49 @@ def _p_seeds(differences: NDArray[np.float64]) -> float | None:
     from scipy import stats
 
     return float(stats.ttest_rel(differences, np.zeros_like(differences)).pvalue)
+
+
+ROUNDS = 9_999
+
+
+@dataclass(frozen=True)
+class Within:
+    """Correlation of two variables within groups (partial, given the group)."""
+
+    n: int  # number of observations
+    groups: int  # number of groups
+    pearson: float  # Pearson's r of the deviations from group means
+    p: float  # two-sided p-value of 9,999 random permutations within groups
+
+
+def correlation_within(
+    groups: Sequence[Hashable], x: Sequence[float], y: Sequence[float]
+) -> Within | None:
+    """Pearson's correlation within groups; None for too few or constant values.
+
+    Reference: Simpson (1951), The Interpretation of Interaction in Contingency Tables; Phipson and
+    Smyth (2010) for the p-value.
+    """
+    # Values of several tasks correlate as soon as the tasks differ in both, so group means are
+    # subtracted and values are permuted within groups. p is at least 0.0001.
+    places: dict[Hashable, list[int]] = {}
+    for place, group in enumerate(groups):
+        places.setdefault(group, []).append(place)
+    members = [np.asarray(indices) for indices in places.values() if len(indices) > 1]
+    n = sum(map(len, members))
+    if n - len(members) < 2:
+        return None
+    centred = [
+        [np.asarray(v, float)[at] - np.mean(np.asarray(v)[at]) for at in members] for v in (x, y)
+    ]
+    first, second = map(np.concatenate, centred)
+    scale = float(np.sqrt((first @ first) * (second @ second)))
+    if any(np.abs(v).max() <= ROUNDING for v in (first, second)):
+        return None
+    rng = np.random.default_rng(0)
+    permuted = sum(
+        rng.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*centred, strict=True)
+    )
+    observed = float(first @ second)
+    as_large = int(np.sum(np.abs(permuted) >= abs(observed) - ROUNDING * scale))
+    return Within(n, len(members), observed / scale, (1 + as_large) / (1 + ROUNDS))

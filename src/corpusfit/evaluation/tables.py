@@ -11,31 +11,22 @@ from typing import Any, Literal
 
 from corpusfit.core.escaping import in_markdown, in_sheet, one_line
 
-POINTS = "points"
-"""The unit of most scores: hundredths."""
+POINTS = "points"  # The unit of most scores: hundredths
+# Result of a test against the base model: none, significantly better, significantly worse.
 Mark = Literal["", "*", "†"]
-"""Result of a test against the base model: none, significantly better, significantly worse."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score or a gain over seeds; every format shows it in points.
+    """A score or a gain over seeds; every format shows it in points."""
 
-    Attributes:
-        mean: mean over seeds, in [0, 1]; a gain can be negative.
-        sd: standard deviation over seeds; None with one seed.
-        mark: result of a test against the base model.
-        best: show in bold.
-    """
-
-    mean: float
-    sd: float | None = None
-    mark: Mark = ""
-    best: bool = False
+    mean: float  # mean over seeds, in [0, 1]; a gain can be negative
+    sd: float | None = None  # standard deviation over seeds; None with one seed
+    mark: Mark = ""  # result of a test against the base model
+    best: bool = False  # show in bold
 
 
-Cell = Score | str | float | None
-"""A score, a text, a number, or an empty cell."""
+Cell = Score | str | float | None  # A score, a text, a number, or an empty cell
 
 
 @dataclass(frozen=True)
@@ -44,18 +35,12 @@ class Table:
 
     Reference: TADPOLE, Tables 3 and 6: mean over seeds in points, the deviation as a subscript, the
     best in bold.
-
-    Attributes:
-        title: title, a sentence.
-        columns: unique names of the columns; the first column names the rows.
-        rows: one cell per column.
-        notes: notes below the table.
     """
 
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
+    title: str  # title, a sentence
+    columns: tuple[str, ...]  # unique names of the columns; the first column names the rows
+    rows: tuple[tuple[Cell, ...], ...]  # one cell per column
+    notes: tuple[str, ...] = ()  # notes below the table
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -65,10 +50,8 @@ class Table:
 
 
 def with_best(table: Table, among: Literal["row", "column"]) -> Table:
-    """Mark the best score of each row or column, including ties after rounding.
-
-    A score that is alone in its row or column is not marked.
-    """
+    """Mark the best score of each row or column, including ties after rounding."""
+    # A score that is alone in its row or column is not marked.
     lines = table.rows if among == "row" else tuple(zip(*table.rows, strict=True))
     rows = tuple(_best(line) for line in lines)
     rows = rows if among == "row" else tuple(zip(*rows, strict=True))
@@ -89,10 +72,8 @@ def plain(table: Table) -> list[list[str]]:
 
 
 def records(table: Table) -> list[dict[str, Any]]:
-    """The rows as dictionaries by column, for JSON.
-
-    A score becomes a dictionary of `mean` and `sd` (in points) and `mark`.
-    """
+    """The rows as dictionaries by column, for JSON."""
+    # A score becomes a dictionary of `mean` and `sd` (in points) and `mark`.
     return [
         {
             name: dict(zip(("mean", "sd", "mark"), _in_csv(entry), strict=True))
@@ -138,10 +119,8 @@ def latex(table: Table) -> str:
 
 
 def csv(table: Table) -> str:
-    """The table as CSV, without title and notes, and without formulas.
-
-    A column with scores becomes three: mean, `sd` (both in points) and `mark`.
-    """
+    """The table as CSV, without title and notes, and without formulas."""
+    # A column with scores becomes three: mean, `sd` (both in points) and `mark`.
     wide = [any(isinstance(entry, Score) for entry in column) for column in _columns(table)]
     names: list[str] = []
     for name, has_scores in zip(table.columns, wide, strict=True):

@@ -1,4 +1,4 @@
-"""A labelled task: train, dev and test examples."""
+"""A labelled task, the overlap of its splits, and the outcome of one evaluation on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -16,20 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
+from corpusfit.evaluation.registry import load
 from corpusfit.kernels.chance import place_keys
+from corpusfit.text.same_text import exact_key, text_keys
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """n examples.
+    """n examples."""
 
-    Attributes:
-        pieces: one text or the words of a sentence of each example.
-        labels: of each example, what the kind of task stores: the label number of each piece, a
-            0 or 1 for each label (multilabel), or a number (regression).
-    """
-
-    pieces: list[list[str]]
+    pieces: list[list[str]]  # one text or the words of a sentence of each example
+    # of each example, what the kind of task stores: the label number of each piece, a 0 or 1 for
+    # each label (multilabel), or a number (regression)
     labels: list[list[Any]]
 
     def __len__(self) -> int:
@@ -64,27 +62,18 @@ class Task:
     """A labelled task, held in memory.
 
     Reference: TADPOLE, section 4 (Table 2); mDAPT, section 4.1.
-
-    Attributes:
-        name: name of the folder or dataset.
-        kind: kind of the task (`evaluation/tasks/`).
-        labels: label names by number: those of train in order, then any others; none for numbers.
-        learnable: number of labels in train, or of other outputs of the model.
-        train: training examples.
-        dev: examples for choosing the best epoch.
-        test: examples that are predicted once, at the end.
-        notes: notes for the user on how the task was read.
-        place: what names it to another library that reads it (`TaskType.read`); empty for files.
     """
 
-    name: str
-    kind: str
+    name: str  # name of the folder or dataset
+    kind: str  # kind of the task (`evaluation/tasks/`)
+    # label names by number: those of train in order, then any others; none for numbers
     labels: tuple[str, ...]
-    learnable: int
-    train: Examples
-    dev: Examples
-    test: Examples
-    notes: tuple[str, ...] = field(default=())
+    learnable: int  # number of labels in train, or of other outputs of the model
+    train: Examples  # training examples
+    dev: Examples  # examples for choosing the best epoch
+    test: Examples  # examples that are predicted once, at the end
+    notes: tuple[str, ...] = field(default=())  # notes for the user on how the task was read
+    # what names it to another library that reads it (`TaskType.read`); empty for files
     place: str = ""
 
     def first(self, size: int, seed: int) -> Task:
@@ -97,8 +86,8 @@ class Task:
 def nested_places(n: int, size: int, seed: int) -> list[int]:
     """Sorted random positions of `size` of n examples; smaller samples are subsets of larger."""
     order = np.argsort(place_keys(seed, 0, n), kind="stable")
-    found: list[int] = np.sort(order[:size]).tolist()
-    return found
+    places: list[int] = np.sort(order[:size]).tolist()
+    return places
 
 
 _SPLITS = ("train", "dev", "test")
@@ -152,3 +141,137 @@ def _as_bytes(fields: dict[str, Any]) -> bytes:
 def _from_bytes(data: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
     return fields
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One fine-tuning of a model, or its answers as it is."""
+
+    # Paired tests need the predictions, not only their score.
+
+    size: int  # number of training examples, without augmentation; 0 where nothing is learned
+    seed: int  # random seed of the head, the order and dropout
+    # every metric by split (`dev`, `test`) and name, higher is better
+    scores: dict[str, dict[str, float]]
+    # answer to every piece, end to end, by split (`dev`, `test`): a label number, a 0 or 1 for each
+    # label (multilabel), a number (regression), a text (translation), or the bits of a document
+    # (language modelling)
+    predicted: dict[str, list[Any]]
+    # one record per epoch: `epoch`, `loss` (mean, nats) and `dev` (the metric)
+    history: list[dict[str, Any]]
+    best: int  # epoch of the evaluated weights
+    # resolved settings, device and precision, and whether an adapter was trained
+    tune: dict[str, Any]
+    truncated: dict[str, int]  # number of truncated examples by split
+    seconds: float  # wall-clock time
+    cpu_seconds: float  # processor time
+    examples_per_second: float  # training speed, or that of the answers where nothing is learned
+    # sums of each example of a split, where they take long to count (`TaskType.tally`)
+    sums: dict[str, list[Any]] = field(default_factory=dict)
+
+    def tallies(self, task: Task) -> NDArray[Any]:
+        """Sums of each test example (`TaskType.tally`)."""
+        if "test" in self.sums:
+            return np.asarray(self.sums["test"])
+        answers = np.asarray(self.predicted["test"])
+        return load(task.kind).tally(task.labels, task.test, answers)
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether every piece of test has the same label: nothing was learned, or understood."""
+        labels = self.predicted["test"]
+        return len({label for label in labels if isinstance(label, int)}) == 1
+
+    def write(self, path: Path) -> None:
+        """Write to a JSON file, atomically; raises `StorageError` if it cannot be written."""
+        write_bytes(path, json.dumps(dataclasses.asdict(self)).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Outcome:
+        """Read a file written by `write`."""
+        return cls(**json.loads(path.read_text("utf-8")))
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Examples of one split that are also in another, or earlier in the same split."""
+
+    split: str  # split whose examples are counted
+    within: str  # split that is searched; `split` itself for duplicates
+    examples: int  # number of examples of `split`
+    shared: int  # examples with a normalised copy: the same text, see `corpus.same_text`
+    identical: int  # shared examples with an exact copy, in any Unicode form
+    relabelled: int  # shared examples whose label none of the copies has
+
+    @property
+    def share(self) -> float:
+        """Share of the examples, in [0, 1]."""
+        return self.shared / self.examples if self.examples else 0.0
+
+    def __str__(self) -> str:
+        """A sentence with the counts."""
+        where = "copies of earlier ones" if self.split == self.within else f"also in {self.within}"
+        counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
+        more = f" ({self.identical:,} exact, {self.relabelled:,} with another label)"
+        return f"{self.split}: {counts} are {where}{more if self.shared else ''}."
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Overlaps between the splits of a task, and duplicates within each."""
+
+    between: tuple[Overlap, ...]  # dev in train, test in train, and test in dev
+    duplicates: tuple[Overlap, ...]  # copies after the first, within train, dev and test
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, with the shares in [0, 1]."""
+        return {
+            name: [asdict(overlap) | {"share": overlap.share} for overlap in overlaps]
+            for name, overlaps in (("between", self.between), ("duplicates", self.duplicates))
+        }
+
+    def notes(self) -> list[str]:
+        """A sentence for every overlap that is not empty."""
+        return [str(overlap) for overlap in (*self.between, *self.duplicates) if overlap.shared]
+
+
+def split_overlaps(task: Task) -> Overlaps:
+    """Count copies between and within the splits of a task.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
+    """
+    # In tagging, a sentence has another label if any word's tag or the tokenisation differs. Tasks
+    # that mark different entities in one sentence (ChemProt, SciERC) share examples that are not
+    # exact and may well have other labels. Near-duplicates are found by `contamination`.
+    splits = {"train": task.train, "dev": task.dev, "test": task.test}
+    rows: dict[str, list[_Row]] = {}
+    for split, examples in splits.items():
+        texts, labels = examples.texts(), map(tuple, examples.labels)
+        exact = [exact_key(text.encode("utf-8", "surrogatepass")) for text in texts]
+        rows[split] = list(zip(text_keys(texts).tolist(), exact, labels, strict=True))
+    seen: dict[str, _Seen] = {split: {} for split in splits}
+    duplicates = tuple(_counted(s, s, rows[s], seen[s], adding=True) for s in splits)
+    pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
+    between = tuple(_counted(a, b, rows[a], seen[b], adding=False) for a, b in pairs)
+    return Overlaps(between, duplicates)
+
+
+# The key, the exact key and the labels of an example (one label for each word).
+_Row = tuple[int, int, tuple[int, ...]]
+# The exact keys and labels of the texts with a key.
+_Seen = dict[int, tuple[set[int], set[tuple[int, ...]]]]
+
+
+def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:
+    """Count the examples whose key was seen before; with `adding`, add each to those seen."""
+    shared = identical = relabelled = 0
+    for key, exact, labels in rows:
+        if key in seen:
+            shared += 1
+            identical += exact in seen[key][0]
+            relabelled += labels not in seen[key][1]
+        if adding:
+            known = seen.setdefault(key, (set(), set()))
+            known[0].add(exact)
+            known[1].add(labels)
+    return Overlap(split, within, len(rows), shared, identical, relabelled)

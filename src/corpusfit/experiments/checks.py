@@ -10,7 +10,7 @@ from corpusfit.core.errors import CorpusfitError, called_by
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.augment import require_allowed
 from corpusfit.evaluation.backtranslate import BackTranslator
-from corpusfit.evaluation.opening import require_models
+from corpusfit.evaluation.one_seed import require_models
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import load_task

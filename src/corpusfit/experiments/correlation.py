@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from corpusfit.evaluation.correlation import Within, correlation_within
-from corpusfit.evaluation.significance import Correlation, correlation
+from corpusfit.evaluation.significance import Correlation, Within, correlation, correlation_within
 from corpusfit.experiments.entries import BASE
 from corpusfit.experiments.grid import Cell, columns_of
 from corpusfit.experiments.nodes import StepGraph

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Job, Meter, SpelledProgress
 from corpusfit.core.errors import TrainingError
-from corpusfit.evaluation.augmenting import write_augmented_examples
+from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.task import load_task
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.grid import Cell, columns_of

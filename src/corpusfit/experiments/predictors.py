@@ -12,7 +12,7 @@ from typing import Any
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import PlainJob, WarningCollector
-from corpusfit.evaluation.forecasting import forecast
+from corpusfit.evaluation.forecast import forecast
 from corpusfit.evaluation.registry import load
 from corpusfit.experiments import fingerprints
 from corpusfit.experiments.entries import BASE

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.evaluation.correlation import Within
-from corpusfit.evaluation.significance import LEVEL, Correlation, mark
+from corpusfit.evaluation.significance import LEVEL, Correlation, Within, mark
 from corpusfit.evaluation.tables import Cell, Mark, Score, Table, with_best
 from corpusfit.experiments.config import Recipe
 from corpusfit.experiments.correlation import EQUAL, Correlations

@@ -22,8 +22,8 @@ from corpusfit.core.errors import (
     machine_fault,
 )
 from corpusfit.core.manifest import commit, versions
-from corpusfit.evaluation.finetune_job import FineTune, FineTuning
-from corpusfit.evaluation.outcome import Outcome
+from corpusfit.evaluation.one_seed import FineTune, FineTuning
+from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments.nodes import AdaptNode, TuneNode
 from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.text.context import Machine

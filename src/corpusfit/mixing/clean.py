@@ -1,8 +1,9 @@
-"""Cleans documents: removes markup, cuts sentences."""
+"""Clean documents: remove markup, transliterate Russian, cut sentences."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,9 +15,47 @@ from corpusfit.core.errors import importing
 from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, Texts, taken, text_array
-from corpusfit.mixing.russian import cyrillic
 from corpusfit.text.normalise import unescaped
 from corpusfit.text.units import cut_units
+
+_CYRILLIC = re.compile(r"[\u0400-\u052f]")
+_ROWS = (
+    "а a, б b, в v, г g, д d, е e, з z, и i, к k, л l, м m, н n, о o, п p, р r, с s, т t, у u, ф f",
+    "ж zh ž, й ĭ j, х kh h x, ц ts c, ч ch č, ш sh š, щ shch šč sch, ы y, э ė è",
+    "ё ë yë yo, ю iu yu ju, я ia ya ja",
+)
+_LETTERS = {
+    latin: letter
+    for row in _ROWS
+    for letter, *written in map(str.split, row.split(","))
+    for latin in written
+}
+_SIGNS = {**dict.fromkeys("'’ʹ", "ь"), **dict.fromkeys('"”ʺ', "ъ")}
+# A quotation mark after a consonant; elsewhere it is a quotation mark.
+_SIGN = r"""(?<=[bcdfghklmnprstvxzčšž])(?:['’ʹ]|["”ʺ](?=\w))"""
+_LATIN = re.compile("|".join([*sorted(_LETTERS, key=len, reverse=True), _SIGN]), re.I)
+_TIES = re.compile("[\u0361\ufe20\ufe21]")  # Marks of ALA-LC over the letters of ia, iu and ts
+_SHORT_I = re.compile(r"(?<=[aeiouy])y(?![aeuë])", re.I)  # BGN's й: a y after a vowel
+# BGN's е; after a consonant, y and e are two letters.
+_YE = re.compile(r"(?:(?<=[aeiouy'’ʹ\"”ʺ])|\b)ye", re.I)
+
+
+def cyrillic(text: str) -> str:
+    """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged."""
+    if _CYRILLIC.search(text):
+        return text
+    latin = _TIES.sub("", unicodedata.normalize("NFC", text))
+    latin = _SHORT_I.sub(lambda m: _cased("j", m[0]), latin)
+    latin = _YE.sub(lambda m: _cased("e", m[0]), latin)
+    letters = _LETTERS | _SIGNS
+    converted = _LATIN.sub(lambda m: _cased(letters[m[0].lower()], m[0]), latin)
+    return converted.upper() if text.isupper() else converted
+
+
+def _cased(letters: str, like: str) -> str:
+    """The letters, with a capital where the others have one."""
+    return letters.capitalize() if like[0].isupper() else letters
+
 
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"'=]+)"
@@ -28,12 +67,12 @@ _FLAG = (
 _TAG = re.compile(
     rf"<(/?)({_NAME})(?:\s+(?:[\w:.-]+\s*=\s*{_VALUE}|(?i:{_FLAG})(?=[\s/>])))*\s*/?>"
 )
+# Elements whose tags are markup alone; other names are placeholders, types or tokens too.
 _SURE = re.compile(
     r"blockquote|body|br|center|d[dlt]|div|em|font|h[1-6r]|head|html|iframe|img|li|nav|nobr|[ou]l|"
     r"p|span|strike|strong|su[bp]|t[dhr]|tbody|tfoot|thead|tt|wbr",
     re.I,
 )
-"""Elements whose tags are markup alone; other names are placeholders, types or tokens too."""
 _INVISIBLE = re.compile(
     r"<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.S | re.I
 )
@@ -49,19 +88,13 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """k sentences of n documents, in reading order.
+    """k sentences of n documents, in reading order."""
 
-    Attributes:
-        owner: int64 [k], the number of each sentence's document, increasing.
-        texts: [k], the sentences.
-        pieces: int32 [k], estimated word pieces.
-        counts: comment lines and sentences without letters that were dropped, sentences over the
-            maximum length that were cut, and documents with markup.
-    """
-
-    owner: NDArray[np.int64]
-    texts: Texts
-    pieces: NDArray[np.int32]
+    owner: NDArray[np.int64]  # int64 [k], the number of each sentence's document, increasing
+    texts: Texts  # [k], the sentences
+    pieces: NDArray[np.int32]  # int32 [k], estimated word pieces
+    # comment lines and sentences without letters that were dropped, sentences over the maximum
+    # length that were cut, and documents with markup
     counts: Counter[str] = field(default_factory=Counter)
 
     def sums(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -72,13 +105,11 @@ class Sentences:
 
 
 def without_markup(text: str) -> str:
-    """The text without HTML, as a browser shows it, with a line for each block.
-
-    A tag is recognised by its shape (a name, attributes with values or known ones without), and it
-    must be one of HTML that means nothing else, have an attribute or its own end, or its partner
-    must be in the text. So `a < b`, `vector<float>`, `<unk>` and `cp <source> <target>` stay; so
-    does `<s>`, unless there is other markup.
-    """
+    """The text without HTML, as a browser shows it, with a line for each block."""
+    # A tag is recognised by its shape (a name, attributes with values or known ones without), and
+    # it must be one of HTML that means nothing else, have an attribute or its own end, or its
+    # partner must be in the text. So `a < b`, `vector<float>`, `<unk>` and `cp <source> <target>`
+    # stay; so does `<s>`, unless there is other markup.
     if "<" in text:
         text = _INVISIBLE.sub(" ", text)
         tags = {match[0]: match.groups() for match in _TAG.finditer(text)}
@@ -91,6 +122,7 @@ def without_markup(text: str) -> str:
             or tag.endswith("/>")
             or (not slash, name) in names
         }
+        # `<s>` alone is a token of a language model, not struck-out text
         if all(tags[tag][1] == "s" for tag in markup):
             return unescaped(text)
         shown = {tag: "\n\n" if _BLOCKS.fullmatch(tags[tag][1]) else "" for tag in markup}
@@ -103,22 +135,21 @@ def clean(
 ) -> Sentences:
     """Clean documents and cut them into sentences.
 
-    Markup, comment lines and sentences without a letter are removed. Every line that begins with #
-    is a comment, a Markdown heading too. A language without rules of its own is cut at the full
-    stops of all scripts.
-
     Reference: mDAPT, appendices B and C.
     """
+    # Markup, comment lines and sentences without a letter are removed. Every line that begins with
+    # # is a comment, a Markdown heading too. A language without rules of its own is cut at the full
+    # stops of all scripts.
     counts: Counter[str] = Counter()
     owner: list[int] = []
-    found: list[str] = []
+    sentences: list[str] = []
     for place, (text, language) in enumerate(zip(texts, languages, strict=True)):
         if not language:
             continue
         for sentence in _sentences(text, language, transliterated, counts):
             owner.append(place)
-            found.append(sentence)
-    return _cut_long(np.array(owner, np.int64), found, longest, counts)
+            sentences.append(sentence)
+    return _cut_long(np.array(owner, np.int64), sentences, longest, counts)
 
 
 def _sentences(text: str, language: str, transliterated: bool, counts: Counter[str]) -> list[str]:
@@ -143,11 +174,11 @@ def _sentences(text: str, language: str, transliterated: bool, counts: Counter[s
 
 
 def _cut_long(
-    owner: NDArray[np.int64], found: list[str], longest: int, counts: Counter[str]
+    owner: NDArray[np.int64], sentences: list[str], longest: int, counts: Counter[str]
 ) -> Sentences:
     """The sentences, with those over the limit cut into parts."""
-    texts = text_array(found)
-    numbers = np.arange(len(found))
+    texts = text_array(sentences)
+    numbers = np.arange(len(sentences))
     pieces = cut_units(Documents(numbers, texts), CutPlan("document"))[0].pieces
     too_long = np.flatnonzero(pieces > longest)
     if not len(too_long):
@@ -161,7 +192,7 @@ def _cut_long(
     parts_of_long = [(row, part) for row, part in parts_of_long if _LETTER.search(part)]
     short = np.delete(numbers, too_long)
     all_texts = text_array(
-        [*(found[i] for i in short.tolist()), *(part for _, part in parts_of_long)]
+        [*(sentences[i] for i in short.tolist()), *(part for _, part in parts_of_long)]
     )
     rows = np.concatenate([short, np.array([row for row, _ in parts_of_long], np.int64)])
     order = np.argsort(rows, kind="stable")

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, listed, read_many, writing
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.artifacts import is_local, listed, read_arrays, read_many, write_bytes, writing
+from corpusfit.core.engine import PlainJob
+from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.lock import locked
 from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.core.plan import AUTO, FIRST
 from corpusfit.core.room import warn_without_room
-from corpusfit.core.types import Source
-from corpusfit.mixing.compose_job import WriteComposed, mark_path
-from corpusfit.mixing.folder import ComposeFolder
-from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
-from corpusfit.mixing.selection import Pool, Taking, decide
-from corpusfit.mixing.summary import Amounts, by_kind, by_language
+from corpusfit.core.types import Document, Shard, Source
+from corpusfit.mixing.amounts import Pool, Share, Taking, decide
+from corpusfit.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.mixing.surveying import (
     LOOK,
+    Cleaning,
     ComposeContext,
+    ComposeFolder,
     Places,
     by_chance,
     headers,
@@ -35,10 +39,18 @@ from corpusfit.mixing.surveying import (
     relevant,
     seen_of,
     surveyed,
+    surveyed_path,
 )
 from corpusfit.scoring import registry
+from corpusfit.text import rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.pair_languages import sampled, with_side
+
+# Documents, sentences and word pieces by the numbers of source and language.
+Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
+_COUNTED = ("documents", "sentences", "tokens")
+_COMPRESSED = 0.4  # stored bytes per character of text, roughly
+_LEVEL = 3  # of compression
 
 
 class Composition(Finished):
@@ -68,11 +80,38 @@ def compose(
             return Composition(out, done)
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
-        selection = _decided(context, texts)
-        warn_without_room(folder, context.size * _share(selection, texts), running.progress)
+        selection, share = _decided(context, texts)
+        warn_without_room(folder, context.size * share, running.progress)
         amounts = _write(context, places, selection)
-        _write_rejects(context, read["shards"])
-        folder.finish(_manifest(context, read, selection, amounts))
+        with writing(out / "rejects.jsonl") as rejects:
+            for number, seen in headers(context, read["shards"]):
+                name = context.recipe.sources[number].name
+                file = f"{name}/{context.names[number][seen['file']]}"
+                for row, byte, reason in seen["rejects"]:
+                    line = {"source": file, "row": row, "byte": byte, "reason": reason}
+                    rejects.write(orjson.dumps(line) + b"\n")
+        recipe = context.recipe
+        languages = _by_language(recipe, selection.shares, amounts)
+        taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
+        manifest = {
+            "corpusfit": versions()["corpusfit"],
+            "versions": versions(),
+            "command": "compose",
+            "recipe": dataclasses.asdict(recipe),
+            "corpus": {
+                source.name: [source_as_dict(file) for file in files]
+                for source, files in zip(recipe.sources, context.sources, strict=True)
+            },
+            "counts": read["counts"],
+            "copies": {"same_language": selection.copies, "other_language": selection.elsewhere},
+            "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
+            "languages": languages,
+            "kinds": _by_kind(recipe, amounts),
+            "warnings": context.warnings,
+            "seconds": context.seconds,
+            "workers": running.engine.workers,
+        }
+        folder.finish(manifest)
     return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
 
 
@@ -83,11 +122,10 @@ def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[s
         context = _open(recipe, ComposeFolder(running.work), running)
         read = surveyed(context)
         _, texts = pool(context, read["shards"], by_chance)
-        selection = _decided(context, texts)
-        share = _share(selection, texts)
+        selection, share = _decided(context, texts)
         characters = sum(c["characters"] for c in read["counts"].values())
         return {
-            "languages": by_language(recipe, selection.shares, {}),
+            "languages": _by_language(recipe, selection.shares, {}),
             "counts": read["counts"],
             "documents": int((selection.amounts > 0).sum()),
             "taken": sum(s.total for s in selection.shares),
@@ -98,10 +136,6 @@ def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[s
         }
 
 
-_COMPRESSED = 0.4
-"""Stored bytes per character of text, roughly."""
-
-
 def _check_methods(recipe: CompositionPlan) -> None:
     """Raise `UnknownMethodError` for a source whose `choose` is not a method."""
     for source in recipe.sources:
@@ -110,72 +144,71 @@ def _check_methods(recipe: CompositionPlan) -> None:
 
 
 def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
+    """Find the files of the sources, and the sides of pairs that are read."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
     with_sides: list[TextSource] = []
     for number, source in enumerate(recipe.sources):
-        here = running.at(folder.work / f"input-{number}")
-        found = here.find(source.path, source.read, f"source {source.name}: path")
-        read, texts = source.read, sampled(found, source.read)
+        context = running.at(folder.work / f"input-{number}")
+        files = context.find(source.path, source.read, f"source {source.name}: path")
+        read, texts = source.read, sampled(files, source.read)
         if read.side == AUTO and texts.sides:
             named = all(source.language in names for names in texts.sides)
             read = dataclasses.replace(read, side=source.language if named else FIRST)
         read = with_side(read, "", running.progress.note, texts)
         with_sides.append(dataclasses.replace(source, side=read.side))
-        if source.page and source.language_field:
-            _require_two_columns(source, found)
-        sources.append(found)
+        for file in files if source.page and source.language_field else ():
+            if not corpus.load_format(file.format).all_fields:
+                raise bad_setting(
+                    f"source {source.name!r}: page",
+                    f"left out with language_field for {file.format} files",
+                    source.page,
+                    f"The {file.format} reader reads one field besides the text.",
+                )
+        sources.append(files)
         if source.target:
-            wanted = here.find(source.target, source.read, f"source {source.name}: target")
+            wanted = context.find(source.target, source.read, f"source {source.name}: target")
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(wanted).items()}
     recipe = dataclasses.replace(recipe, sources=tuple(with_sides))
     notes = list(running.passed_over)
     return ComposeContext(recipe, running, folder, sources, targets, warnings=notes)
 
 
-def _require_two_columns(source: TextSource, files: list[Source]) -> None:
-    """Raise `UsageError` if a page and a language cannot both be read."""
-    for file in files:
-        if not corpus.load_format(file.format).all_fields:
-            raise bad_setting(
-                f"source {source.name!r}: page",
-                f"left out with language_field for {file.format} files",
-                source.page,
-                f"The {file.format} reader reads one field besides the text.",
-            )
-
-
 def _identity(context: ComposeContext) -> dict[str, Any]:
     """What must be the same for a composition to be resumed."""
     recipe = dataclasses.asdict(context.recipe)
     del recipe["sources"]
-    sources = {
-        source.name: {"kind": source.kind, "choose": source.choose, "embedder": source.embedder}
-        for source in context.recipe.sources
-    }
-    seen = seen_of(context)
+    survey = seen_of(context)
     files = {
         f"{name}/{file}": fingerprint
-        for name, source in seen["sources"].items()
+        for name, source in survey["sources"].items()
         for file, fingerprint in source.pop("files").items()
     }
-    named = {name: {**seen["sources"][name], **source} for name, source in sources.items()}
-    identity = {"command": "compose", "recipe": {**recipe, "sources": named}}
-    identity |= {"order": seen["order"], "versions": seen["versions"]}
-    return {**identity, "corpus": files, "target": context.targets}
+    recipe["sources"] = {
+        source.name: {
+            **survey["sources"][source.name],
+            "kind": source.kind,
+            "choose": source.choose,
+            "embedder": source.embedder,
+        }
+        for source in context.recipe.sources
+    }
+    return {
+        "command": "compose",
+        "recipe": recipe,
+        "order": survey["order"],
+        "versions": survey["versions"],
+        "corpus": files,
+        "target": context.targets,
+    }
 
 
-def _share(selection: Taking, texts: Pool) -> float:
-    """What is taken, as a share of all texts' word pieces or sentences, at most 1."""
-    return min(1.0, float(selection.amounts.sum() / max(1, texts.size.sum())))
-
-
-def _decided(context: ComposeContext, texts: Pool) -> Taking:
-    """Decide what is taken, and warn of the notes."""
+def _decided(context: ComposeContext, texts: Pool) -> tuple[Taking, float]:
+    """What is taken, also as a share of all texts' word pieces or sentences, at most 1."""
     selection = decide(texts, context.recipe)
     for note in selection.notes:
         context.warn(note)
-    return selection
+    return selection, min(1.0, float(selection.amounts.sum() / max(1, texts.size.sum())))
 
 
 def _write(context: ComposeContext, places: Places, selection: Taking) -> Amounts:
@@ -189,6 +222,7 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
     for path in (folder.composed, folder.written):
         if is_local(path):
             path.mkdir(parents=True, exist_ok=True)
+    # a mark is written after the text, so a shard without one is written again
     done = listed(folder.written)
     missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
     pieces = (
@@ -202,49 +236,112 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
     with context.stage("write"):
         for documents in context.running.map(job, pieces):
             context.running.progress.advance(0, documents)
-    return _written_amounts(folder, list(amounts))
-
-
-def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
-    amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
-    marks = read_many([mark_path(folder.written, *at) for at in written])
-    for (number, _), mark in zip(written, marks, strict=True):
+    written: dict[tuple[int, int], NDArray[np.int64]] = {}
+    marks = read_many([mark_path(folder.written, *at) for at in amounts])
+    for (number, _), mark in zip(amounts, marks, strict=True):
         for language, sums in json.loads(mark).items():
             at = number, int(language)
-            amounts[at] = amounts.get(at, np.zeros(3, np.int64)) + np.array(sums, np.int64)
-    return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(amounts.items())}
+            written[at] = written.get(at, np.zeros(3, np.int64)) + np.array(sums, np.int64)
+    return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(written.items())}
 
 
-def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
-    with writing(context.folder.path / "rejects.jsonl") as out:
-        for number, seen in headers(context, shards):
-            name = context.recipe.sources[number].name
-            file = context.names[number][seen["file"]]
-            for row, byte, reason in seen["rejects"]:
-                line = {"source": f"{name}/{file}", "row": row, "byte": byte, "reason": reason}
-                out.write(orjson.dumps(line) + b"\n")
+def _by_language(
+    recipe: CompositionPlan, shares: Sequence[Share], amounts: Amounts
+) -> list[dict[str, Any]]:
+    """One row per language: its `Share`, its total, and the amounts by source.
+
+    Reference: mDAPT, Tables 8 and 9.
+    """
+    rows = []
+    for number, share in enumerate(shares):
+        by_source = {
+            recipe.sources[s].name: dict(zip(_COUNTED, counts, strict=True))
+            for (s, language), counts in sorted(amounts.items())
+            if language == number
+        }
+        sums = {name: sum(counts[name] for counts in by_source.values()) for name in _COUNTED}
+        rows.append(
+            {**dataclasses.asdict(share), "total": share.total, "sources": by_source, **sums}
+        )
+    return rows
 
 
-def _manifest(
-    context: ComposeContext, read: dict[str, Any], selection: Taking, amounts: Amounts
-) -> dict[str, Any]:
-    recipe, languages = context.recipe, by_language(context.recipe, selection.shares, amounts)
-    taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
-    return {
-        "corpusfit": versions()["corpusfit"],
-        "versions": versions(),
-        "command": "compose",
-        "recipe": dataclasses.asdict(recipe),
-        "corpus": {
-            source.name: [source_as_dict(file) for file in files]
-            for source, files in zip(recipe.sources, context.sources, strict=True)
-        },
-        "counts": read["counts"],
-        "copies": {"same_language": selection.copies, "other_language": selection.elsewhere},
-        "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
-        "languages": languages,
-        "kinds": by_kind(recipe, amounts),
-        "warnings": context.warnings,
-        "seconds": context.seconds,
-        "workers": context.running.engine.workers,
-    }
+def _by_kind(recipe: CompositionPlan, amounts: Amounts) -> list[dict[str, Any]]:
+    """One row per kind of text: languages, documents, sentences, tokens (mDAPT, Table 1)."""
+    rows = []
+    for kind in KINDS:
+        of_kind = {k: v for k, v in amounts.items() if recipe.sources[k[0]].kind == kind}
+        sums = {name: sum(v[i] for v in of_kind.values()) for i, name in enumerate(_COUNTED)}
+        languages = len({language for (_, language), v in of_kind.items() if v[1]})
+        rows.append({"kind": kind, "languages": languages, **sums})
+    return rows
+
+
+def composed_path(folder: Path, source: int, shard: int) -> Path:
+    """File of the text taken from a source's shard."""
+    return folder / f"part-{source:03d}-{shard:05d}.jsonl.zst"
+
+
+def mark_path(folder: Path, source: int, shard: int) -> Path:
+    """Completion mark of a source's shard, with the amounts taken."""
+    return folder / f"part-{source:03d}-{shard:05d}.json"
+
+
+@dataclass(frozen=True)
+class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int]):
+    """Write an amount of each surveyed document of a shard, int64 [n]."""
+
+    # Returns the number of documents, and leaves a mark: the number of documents, sentences and
+    # word pieces, by number of the language.
+
+    unit: str  # unit of the amounts
+    folder: Path  # folder of the survey
+    out: Path  # folder of the text
+    done: Path  # folder of the marks
+
+    def _work(self, piece: tuple[int, Shard, NDArray[np.int64]]) -> int:
+        number, shard, amounts = piece
+        source = self.sources[number]
+        survey, _ = read_arrays(surveyed_path(self.folder, number, shard.index))
+        wanted = np.flatnonzero(amounts)
+        documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
+        file = self.names[number][shard.source]
+        # the text must be what was surveyed, or the amounts do not fit
+        changed = changed_input(file, "<.overwrite=true>")
+        picked = survey["row"][wanted].tolist()
+        if any(row not in documents for row in picked):
+            raise changed
+        languages = [self.languages[i] for i in survey["language"][wanted].tolist()]
+        cleaned = self.clean(number, [documents[row].text for row in picked], languages)
+        counts, pieces = cleaned.sums(len(picked))
+        for name, sums in (("sentences", counts), ("pieces", pieces)):
+            if not np.array_equal(sums, survey[name][wanted]):
+                raise changed
+        texts, begins = cleaned.texts.to_pylist(), np.cumsum(counts) - counts
+        sizes = counts if self.unit == SENTENCES else pieces
+        about = {"kind": source.kind, "source": f"{source.name}/{file}"}
+        totals: dict[int, list[int]] = {}
+        buffer = io.BytesIO()
+        for i, (row, code) in enumerate(zip(picked, languages, strict=True)):
+            begin, n = int(begins[i]), int(counts[i])
+            times, rest = divmod(int(amounts[wanted[i]]), int(sizes[i]))
+            parts = [(n, int(pieces[i]))] * times
+            if rest:  # the document's longest beginning within the amount
+                through = np.cumsum(cleaned.pieces[begin : begin + n], dtype=np.int64)
+                k = rest
+                if self.unit != SENTENCES:
+                    k = int(np.searchsorted(through, rest, side="right"))
+                parts += [(k, int(through[k - 1]))] if k else []
+            for k, tokens in parts:
+                line: dict[str, Any] = {"text": "\n".join(texts[begin : begin + k])}
+                line |= {"language": code, **about, "row": row}
+                buffer.write(orjson.dumps(line) + b"\n")
+                total = totals.setdefault(self.languages.index(code), [0, 0, 0])
+                for j, more in enumerate((1, k, tokens)):
+                    total[j] += more
+        if buffer.tell():
+            data = zstandard.ZstdCompressor(level=_LEVEL).compress(buffer.getvalue())
+            write_bytes(composed_path(self.out, number, shard.index), data)
+        mark = orjson.dumps({str(language): total for language, total in totals.items()})
+        write_bytes(mark_path(self.done, number, shard.index), mark)
+        return sum(total[0] for total in totals.values())

@@ -12,27 +12,22 @@ from typing import Any
 
 from corpusfit.core.errors import MissingDependencyError, bad_setting
 from corpusfit.core.languages import EXTRA, code_of
-from corpusfit.core.options import KINDS as KINDS_OF_VALUES
 from corpusfit.core.options import typed
 from corpusfit.core.plan import AUTO, TXT, ReadPlan
 from corpusfit.core.settings import one_of, recipe_values, seed_below, unknown, whole_number
 from corpusfit.text import located
 
+# Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
+# specific text; multilingual specific text, up-sampled with general text.
 E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
-"""Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
-specific text; multilingual specific text, up-sampled with general text."""
-
 SPECIFIC, GENERAL = KINDS = ("specific", "general")
 SENTENCES, TOKENS = UNITS = ("sentences", "tokens")
 SMOOTHED, UNIMAX = SAMPLINGS = ("smoothed", "unimax")
 ENGLISH = "en"
 RANDOM = "random"
-
+# Maximum values, so that sums and products fit in 64 bits.
 _MAXIMA = {"budget": 10**15, "repeats": 10**6, "longest": 10**6}
-"""Maximum values, so that sums and products fit in 64 bits."""
-
-_LONGEST = 128
-"""Maximum word pieces of a sentence: the training length of mDAPT (section 3.3)."""
+_LONGEST = 128  # Maximum word pieces of a sentence: the training length of mDAPT (section 3.3)
 
 
 @dataclass(frozen=True)
@@ -149,10 +144,6 @@ class CompositionPlan:
         repeated = [n for n, k in Counter(s.name for s in self.sources).items() if k > 1]
         if repeated:
             raise bad_setting("sources.name", "different for each source", repeated[0])
-        return self._check_languages()
-
-    def _check_languages(self) -> CompositionPlan:
-        """Check that languages, limits and composition are consistent."""
         if not self.languages:
             cure = 'For instance languages = ["de", "en"]; other languages are left out.'
             raise bad_setting("languages", "set if a source has no language", "none", cure)
@@ -184,63 +175,47 @@ class CompositionPlan:
         return dataclasses.replace(self, sources=sources, languages=tuple(codes), limits=limits)
 
 
-_PLAIN, _SOURCE = (
-    {entry.name: entry.type for entry in dataclasses.fields(cls) if entry.type in KINDS_OF_VALUES}
-    for cls in (CompositionPlan, TextSource)
-)
-"""Plain settings of a composition and of its sources: their types by name."""
-_SOURCE_LISTS = ("path", "target")
-_KNOWN = (*_PLAIN, "languages", "limits", "sources")
-
-
+# Plain settings of a composition and of its sources: their types by name.
 def read_recipe(path: Path) -> CompositionPlan:
     """Read a recipe."""
-    values = recipe_values(path, _KNOWN)
+    values = recipe_values(path, [entry.name for entry in dataclasses.fields(CompositionPlan)])
     for key in ("composition", "budget"):
         if key not in values:
             allowed = f"one of {', '.join(COMPOSITIONS)}" if key == "composition" else "a number"
             raise bad_setting(key, allowed, "nothing", "See corpusfit compose --help.")
-    settings: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
-    limits = values.get("limits", {})
+    limits, tables = values.pop("limits", {}), values.pop("sources", [])
+    settings = {"languages": (), **_decoded(CompositionPlan, values)}
     if not isinstance(limits, Mapping):
         raise bad_setting("limits", "a table [limits] by language", limits)
-    return (
-        CompositionPlan(
-            **settings,
-            sources=_sources(values.get("sources", []), path.absolute().parent),
-            languages=_texts("languages", values.get("languages", [])),
-            limits={code: typed(f"limits.{code}", "int", most) for code, most in limits.items()},
-        )
-        .with_codes()
-        .check()
-    )
-
-
-def _sources(tables: Any, home: Path) -> tuple[TextSource, ...]:
-    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise bad_setting("sources", "tables [[sources]] with name, path and kind", tables)
-    found = []
+    home, sources = path.absolute().parent, []
     for table in tables:
-        names = [f"sources.{k}" for k in (*_SOURCE, *_SOURCE_LISTS)]
-        for key in table.keys() - {*_SOURCE, *_SOURCE_LISTS}:
-            raise unknown(f"sources.{key}", names)
-        settings = {
-            k: typed(f"sources.{k}", _SOURCE[k], v) for k, v in table.items() if k in _SOURCE
-        }
-        for key in _SOURCE_LISTS:
-            paths = _texts(f"sources.{key}", table.get(key, []))
-            settings[key] = tuple(located(p, home) if p else "" for p in paths)
-        for key in ("name", "kind"):
-            if key not in settings:
-                allowed = " or ".join(KINDS) if key == "kind" else "set for every source"
+        source = {"path": (), **_decoded(TextSource, table, "sources.")}
+        for key in ("path", "target"):
+            source[key] = tuple(located(p, home) if p else "" for p in source.get(key, ()))
+        for key, allowed in (("name", "set for every source"), ("kind", " or ".join(KINDS))):
+            if key not in source:
                 raise bad_setting(f"sources.{key}", allowed, "nothing")
-        found.append(TextSource(**settings))
-    return tuple(found)
+        sources.append(TextSource(**source))
+    limits = {code: typed(f"limits.{code}", "int", most) for code, most in limits.items()}
+    plan = CompositionPlan(**settings, sources=tuple(sources), limits=limits)
+    return plan.with_codes().check()
 
 
-def _texts(setting: str, value: Any) -> tuple[str, ...]:
-    """A list of texts; a single text is a list of one."""
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        raise bad_setting(setting, "a list", value, "Put the value in [ ].")
-    return tuple(typed(setting, "str", v) for v in listed)
+def _decoded(cls: type, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a table as the annotated types of a class; a single text is a list of one."""
+    types = {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        setting = f"{prefix}{key}"
+        if key not in types:
+            raise unknown(setting, [f"{prefix}{name}" for name in types])
+        if types[key] != "tuple[str, ...]":
+            values[key] = typed(setting, types[key], value)
+            continue
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list):
+            raise bad_setting(setting, "a list", value, "Put the value in [ ].")
+        values[key] = tuple(typed(setting, "str", text) for text in listed)
+    return values

@@ -1,8 +1,9 @@
-"""Surveys the sources of a composition: the columns and the order that `compose` decides by."""
+"""Survey the sources of a composition: the columns and the order that `compose` decides by."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import time
 from collections import Counter
@@ -12,36 +13,65 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import is_local, listed, read_arrays, remove, write_bytes
-from corpusfit.core.errors import EmptyInputError, spelled
-from corpusfit.core.manifest import digest, source_identity, versions
+from corpusfit.core.artifacts import (
+    is_local,
+    listed,
+    read_arrays,
+    remove,
+    write_arrays,
+    write_bytes,
+)
+from corpusfit.core.engine import Job
+from corpusfit.core.errors import EmptyInputError, UsageError, spelled
+from corpusfit.core.languages import code_of, identifier
+from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
 from corpusfit.core.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
-from corpusfit.core.types import FILE_BITS, Shard, Source
+from corpusfit.core.types import FILE_BITS, Document, Shard, Source
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.mixing.compose_job import SurveyTexts, surveyed_path
-from corpusfit.mixing.folder import ComposeFolder
-from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan
-from corpusfit.mixing.selection import Pool, quantiles
+from corpusfit.mixing.amounts import Pool, quantiles
+from corpusfit.mixing.clean import Sentences, clean, without_markup
+from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.scoring import table
 from corpusfit.selection.commands import score
-from corpusfit.text import cures
+from corpusfit.text import cures, rows
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
-from corpusfit.text.same_text import FORM
+from corpusfit.text.same_text import FORM, exact_key
 
-LOOK = "look at texts"
-"""Stage name of the first pass over the sources."""
-
+_BEGINNING = 4000  # characters, of which the identifier sees the first without markup
+_LABEL = 40  # characters of a label that is no language code, for the warning
+LOOK = "look at texts"  # Stage name of the first pass over the sources
+# Units per segment, so that a document has one score: the mean of its units'.
 _ONE_SEGMENT = 1 << 40
-"""Units per segment, so that a document has one score: the mean of its units'."""
-
+# Settings of a source that change its survey.
 _SEEN_BY = (*("language", "language_field", "text_field", "txt", "page"), "transliterated")
-"""Settings of a source that change its survey."""
+Columns = list[dict[str, NDArray[Any]]]  # The survey of a source, shard by shard
+# Source, shard and number of its surveyed documents, in reading order.
+Places = list[tuple[int, int, int]]
 
-Columns = list[dict[str, NDArray[Any]]]
-"""The survey of a source, shard by shard."""
+
+class ComposeFolder(OutFolder):
+    """A composition's folder: the text, and the survey of the sources."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.composed = path / "composed"
+        self.surveyed = self.work / "surveyed"
+        self.counted = self.work / "surveyed.json"
+        self.surveyed_as = self.work / "surveyed.txt"
+        self.relevance = self.work / "relevance"
+        self.written = self.work / "written"
+
+    def _has_work(self) -> bool:
+        return self.written.is_dir()
+
+    def _clear(self) -> None:
+        """Delete all but the survey of the sources, which has an identity of its own."""
+        super()._clear()
+        remove(self.written, self.composed, self.path / "rejects.jsonl")
 
 
 @dataclass
@@ -69,8 +99,13 @@ class ComposeContext:
     def cleaning(self) -> dict[str, Any]:
         """The common arguments of both jobs."""
         recipe = self.recipe
-        found = {"sources": recipe.sources, "names": self.names, "languages": recipe.languages}
-        return {**found, "longest": recipe.longest, "folder": self.folder.surveyed}
+        return {
+            "sources": recipe.sources,
+            "names": self.names,
+            "languages": recipe.languages,
+            "longest": recipe.longest,
+            "folder": self.folder.surveyed,
+        }
 
     def warn(self, message: str) -> None:
         """Show a warning, and store it for the manifest, with paths of settings."""
@@ -92,6 +127,115 @@ class ComposeContext:
                 yield number, shard
 
 
+def surveyed_path(folder: Path, source: int, shard: int) -> Path:
+    """File of the survey of a source's shard."""
+    return folder / f"part-{source:03d}-{shard:05d}.safetensors"
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """How documents of a recipe's sources are cleaned."""
+
+    sources: tuple[TextSource, ...]
+    names: tuple[tuple[str, ...], ...]
+    languages: tuple[str, ...]
+    longest: int
+
+    def clean(self, number: int, texts: list[str], languages: list[str]) -> Sentences:
+        """The sentences of a source's documents; none for documents in other languages."""
+        codes = [code if code in self.languages else "" for code in languages]
+        return clean(texts, codes, self.longest, transliterated=self.sources[number].transliterated)
+
+
+@dataclass(frozen=True)
+class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
+    """Survey the documents of a source's shard; returns the number with sentences."""
+
+    # folder of the survey: of each document with sentences its row, language, numbers of sentences
+    # and word pieces, and hashes of its text and its page (30 bytes in all)
+    folder: Path
+
+    def start(self) -> Callable[[tuple[int, Shard]], int]:
+        """Load the language identifier, unless every source has a known language."""
+        identify = None if all(s.language for s in self.sources) else identifier()
+
+        return lambda piece: self._work(*piece, identify)
+
+    def _work(self, number: int, shard: Shard, identify: Callable[[str], str] | None) -> int:
+        source = self.sources[number]
+        documents, rejects = [], []
+        for row in rows(shard, source.read):
+            if isinstance(row, Document):
+                documents.append(row)
+            else:
+                rejects.append((row.row, row.byte, row.reason))
+        counts: Counter[str] = Counter(documents=len(documents), rejected=len(rejects))
+        counts["characters"] = sum(len(d.text) for d in documents)
+        unread: Counter[str] = Counter()
+        languages = self._languages(source, shard, documents, identify, counts, unread)
+        cleaned = self.clean(number, [d.text for d in documents], languages)
+        sentences, pieces = cleaned.sums(len(documents))
+        used = np.flatnonzero(sentences)
+        lines, ends = cleaned.texts.to_pylist(), np.cumsum(sentences)
+        texts = ("\n".join(lines[ends[i] - sentences[i] : ends[i]]) for i in used.tolist())
+        pages = np.zeros(len(used), np.uint64)  # 0 for none
+        if source.page:
+            for i, document in enumerate(documents[i] for i in used.tolist()):
+                name = "" if document.id is None else str(document.id).strip()
+                pages[i] = xxhash.xxh3_64_intdigest(name.encode()) | 1 if name else 0
+        others = Counter(code or "unknown" for code in languages if code not in self.languages)
+        counts["in_other_languages"] = others.total()
+        counts["empty"] = len(documents) - others.total() - len(used)
+        columns: dict[str, NDArray[Any]] = {
+            "row": np.array([documents[i].row for i in used], np.int64),
+            "language": np.array([self.languages.index(languages[i]) for i in used], np.int16),
+            "sentences": sentences[used].astype(np.int32),
+            "pieces": pieces[used].astype(np.int32),
+            "text": np.fromiter((exact_key(text.encode()) for text in texts), np.uint64),
+            "page": pages,
+        }
+        seen = {
+            "file": shard.source,
+            "rejects": rejects,
+            "counts": {**counts, **cleaned.counts},
+            "others": dict(others),
+            "unread": dict(unread),
+        }
+        write_arrays(surveyed_path(self.folder, number, shard.index), columns, seen)
+        return len(used)
+
+    def _languages(
+        self,
+        source: TextSource,
+        shard: Shard,
+        documents: list[Document],
+        identify: Callable[[str], str] | None,
+        counts: Counter[str],
+        unread: Counter[str],
+    ) -> list[str]:
+        """The code of each document's language: of the source, of the row, or identified."""
+        # Labels that are no language are counted in `unread`.
+        if source.language:
+            return [source.language] * len(documents)
+        stated: dict[int, str] = {}
+        if source.language_field:
+            labelled = documents
+            if source.page:  # the id was the page: read again, with the language as the id
+                read = dataclasses.replace(source.read, id_field=source.language_field)
+                labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
+            for document in labelled:
+                label = document.id if isinstance(document.id, str) else ""
+                try:
+                    stated[document.row] = code_of(label)
+                except UsageError:
+                    unread.update([label[:_LABEL]] if label.strip() else ())
+        assert identify is not None  # noqa: S101
+        counts["identified"] = len(documents) - len(stated)
+        return [
+            stated.get(d.row) or identify(without_markup(d.text[:_BEGINNING])) for d in documents
+        ]
+
+
 def surveyed(context: ComposeContext) -> dict[str, Any]:
     """Survey all texts; returns each source's number of shards and its counts."""
     folder, wanted = context.folder, digest(seen_of(context))
@@ -102,6 +246,7 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
     if folder.counted.exists():
         shards = json.loads(folder.counted.read_bytes())
         return {"shards": shards, "counts": _counted(context, shards)}
+    # a killed survey goes on with the shards that it lacks
     done, shards = listed(folder.surveyed), [0] * len(context.sources)
     if is_local(folder.surveyed):
         folder.surveyed.mkdir(parents=True, exist_ok=True)
@@ -124,16 +269,20 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     """The identity of the survey: all settings and inputs that can change it."""
     recipe = context.recipe
     sources = {}
-    for source, found in zip(recipe.sources, context.sources, strict=True):
+    for source, files in zip(recipe.sources, context.sources, strict=True):
         plain = {name: getattr(source, name) for name in _SEEN_BY}
         plain |= {"side": SECOND} if source.side == SECOND else {}  # older runs lack it
-        sources[source.name] = {**plain, "files": source_identity(found)}
+        sources[source.name] = {**plain, "files": source_identity(files)}
     used = ("corpusfit", "sentencex", "py3langid", "langcodes")
     known = {name: version for name, version in versions().items() if name in used}
-    order = [source.name for source in recipe.sources]
-    seen = {"sources": sources, "order": order, "versions": known}
-    more = {"languages": list(recipe.languages), "longest": recipe.longest, "same_text": FORM}
-    return {**seen, **more}
+    return {
+        "sources": sources,
+        "order": [source.name for source in recipe.sources],
+        "versions": known,
+        "languages": list(recipe.languages),
+        "longest": recipe.longest,
+        "same_text": FORM,
+    }
 
 
 def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -160,7 +309,7 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         losses[number].add(
             context.names[number][seen["file"]], seen["counts"]["documents"], rejected
         )
-    found = {}
+    counted = {}
     for number, source in enumerate(context.recipe.sources):
         counts, why = total[number], reasons[number]
         cure = losses[number].cure(context.sources[number], source.read)
@@ -179,17 +328,13 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
                 f"{labels.total():,} rows of {source.name} have a {source.language_field} that is "
                 f"no code of a language ({shown}), so their language is identified."
             )
-        found[source.name] = {
+        counted[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
             **counts,
             "reasons": dict(why.counts.most_common()),
             "others": dict(others[number].most_common()),
         }
-    return found
-
-
-Places = list[tuple[int, int, int]]
-"""Source, shard and number of its surveyed documents, in reading order."""
+    return counted
 
 
 def pool(
@@ -225,10 +370,8 @@ def by_chance(context: ComposeContext, number: int, columns: Columns) -> list[ND
 
 
 def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
-    """Order keys by relevance (rank of the score within the language), unless `choose` is random.
-
-    Relevance is a run of `score` over the source, in a folder of its own that can be resumed.
-    """
+    """Order keys by rank of the score within the language, unless `choose` is random."""
+    # Relevance is a run of `score` over the source, in a folder of its own that can be resumed.
     source = context.recipe.sources[number]
     if source.choose == RANDOM:
         return by_chance(context, number, columns)
@@ -243,29 +386,19 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
     )
     began = time.perf_counter()
     score(plan, source.target, source.path, folder, machine=context.running.machine, overwrite=True)
-    scores = _scores_of(context, number, folder / "scores", columns)
+    # Parts of the scores hold small files together; in both, files and rows are in order.
+    names = [file.name for file in context.sources[number]]
+    parts = [folder / "scores" / name for name in sorted(listed(folder / "scores"))]
+    scored = np.concatenate([table.read_rows(part, names) for part in parts])
+    of_rows = np.concatenate([table.read_columns(part, "score")[0] for part in parts])
+    scores = []
+    for index, survey in enumerate(columns):
+        _, header = read_arrays(surveyed_path(context.folder.surveyed, number, index), ())
+        file = header["file"] if len(names) > 1 else 0
+        at = np.searchsorted(scored, (file << FILE_BITS) + survey["row"].astype(np.int64))
+        scores.append(np.asarray(of_rows[at], np.float32))
     context.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
     languages = np.concatenate([c["language"] for c in columns])
     groups = [np.flatnonzero(languages == k) for k in range(len(context.recipe.languages))]
     ranks = quantiles(-np.concatenate(scores).astype(np.float64), groups)
     return np.split(ranks, np.cumsum([len(c["row"]) for c in columns])[:-1])
-
-
-def _scores_of(
-    context: ComposeContext, number: int, folder: Path, columns: Columns
-) -> list[NDArray[np.float32]]:
-    """Scores of a source's surveyed documents by shard: float32 [n] each.
-
-    Parts of the scores hold small files together; in both, files and rows are in order.
-    """
-    names = [source.name for source in context.sources[number]]
-    parts = [folder / name for name in sorted(listed(folder))]
-    scored = np.concatenate([table.read_rows(part, names) for part in parts])
-    scores = np.concatenate([table.read_columns(part, "score")[0] for part in parts])
-    found = []
-    for index, seen in enumerate(columns):
-        _, header = read_arrays(surveyed_path(context.folder.surveyed, number, index), ())
-        file = header["file"] if len(names) > 1 else 0
-        at = np.searchsorted(scored, (file << FILE_BITS) + seen["row"].astype(np.int64))
-        found.append(np.asarray(scores[at], np.float32))
-    return found

@@ -12,7 +12,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import listed, write_arrays, write_bytes
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.domains.clusters_job import Assign, assigned_path
+from corpusfit.domains.assign import Assign, assigned_path
 from corpusfit.embed import has_network
 from corpusfit.embed.store import VectorStore
 from corpusfit.selection.embed_job import EmbedShards, EmbedTexts

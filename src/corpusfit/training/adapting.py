@@ -20,8 +20,8 @@ from corpusfit.core.lock import locked
 from corpusfit.core.manifest import Finished, digest, source_identity, versions
 from corpusfit.embed.extras import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
-from corpusfit.evaluation.contamination.filter import find_contaminated
 from corpusfit.evaluation.contamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.evaluation.contamination.search import find_contaminated
 from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
 from corpusfit.text.context import HERE, Machine
 from corpusfit.text.reproduce import absolute, command_words, named_model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import ModelError
-from corpusfit.domains.domains import fit_domains, principal, read_domains, write_domains
+from corpusfit.domains.mixture import fit_domains, principal, read_domains, write_domains
 
 
 @pytest.fixture(scope="module")

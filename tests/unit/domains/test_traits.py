@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from corpusfit.domains.traits import own_words, traits
+from corpusfit.domains.describe import own_words, traits
 
 
 def test_traits_are_counted_by_text():
     found = traits(["What is 5 % of it?", "the cell divides", "She left.", "Where?"])
-    assert found.texts == 4
-    assert found.words == (5 + 3 + 2 + 1) / 4
-    assert (found.numbers, found.pronouns, found.questions) == (0.25, 0.5, 0.5)
-    assert found.pronouns_or_questions == 0.75
+    assert found["texts"] == 4
+    assert found["words"] == (5 + 3 + 2 + 1) / 4
+    assert tuple(found[name] for name in ("numbers", "pronouns", "questions")) == (0.25, 0.5, 0.5)
+    assert found["pronouns_or_questions"] == 0.75
 
 
 def test_traits_of_no_text_are_zero():
-    assert traits([]).words == 0.0
+    assert traits([])["words"] == 0.0
 
 
 def test_own_words_are_those_that_diverge_most():

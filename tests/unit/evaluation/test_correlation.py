@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.correlation import correlation_within
+from corpusfit.evaluation.significance import correlation_within
 
 stats = pytest.importorskip("scipy.stats", reason="the extra train is not installed")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import sequence_labeling as seqeval
 
-from corpusfit.evaluation.formats.tags import as_bio, scheme, strays
+from corpusfit.evaluation.tasks.tagging import as_bio, scheme, strays
 
 TAGS = st.lists(st.sampled_from(["O", *(f"{p}-{t}" for p in "BIES" for t in ("X", "Y-Z"))]))
 SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from("XY")))

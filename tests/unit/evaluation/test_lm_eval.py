@@ -15,7 +15,7 @@ import pytest
 import corpusfit
 from corpusfit import api
 from corpusfit.core.errors import InputError, UsageError
-from corpusfit.evaluation.answering import answer_task
+from corpusfit.evaluation.one_seed import answer_task
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.registry import load

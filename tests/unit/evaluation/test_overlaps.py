@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from corpusfit.evaluation.overlaps import Overlap, split_overlaps
-from corpusfit.evaluation.task import Examples, Task
+from corpusfit.evaluation.task import Examples, Overlap, Task, split_overlaps
 from corpusfit.text.same_text import text_keys
 
 

@@ -12,14 +12,15 @@ from corpusfit.core.types import text_array
 from corpusfit.evaluation.forecast import (
     FEATURES,
     LAYERS,
+    GainPredictors,
     Reduction,
     TaskNgrams,
     count,
+    describe,
     divergence,
     layers,
     reduction,
 )
-from corpusfit.evaluation.predictors import GainPredictors, describe
 from corpusfit.scoring.methods.dsir import Dsir
 
 TASK = ["the kinase binds the receptor", "A drug inhibits the kinase.", ""]

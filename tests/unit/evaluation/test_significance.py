@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from corpusfit.evaluation import resampling
+from corpusfit.evaluation import significance as resampling
 from corpusfit.evaluation.metrics import accuracy, from_counts
 from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.significance import (

@@ -11,11 +11,11 @@ import pytest
 from corpusfit.core.errors import ModelError, TrainingError, UsageError
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation import finetune as finetuning
+from corpusfit.evaluation.encoding import TaskVocabulary
 from corpusfit.evaluation.finetune import finetune
 from corpusfit.evaluation.network import open_with_head
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, settled
 from corpusfit.evaluation.task import Examples, Task
-from corpusfit.evaluation.vocabulary import TaskVocabulary
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 

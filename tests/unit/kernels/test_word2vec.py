@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from corpusfit.domains.baselines import word_vectors
+from corpusfit.domains.fitting import word_vectors
 from corpusfit.kernels.word2vec import train_words
 
 MASK = 2**64 - 1

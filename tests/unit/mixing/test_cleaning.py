@@ -4,8 +4,7 @@ import pytest
 
 pytest.importorskip("sentencex")
 
-from corpusfit.mixing.clean import clean, without_markup
-from corpusfit.mixing.russian import cyrillic
+from corpusfit.mixing.clean import clean, cyrillic, without_markup
 
 
 def sentences(text, language="en", longest=128, **options):

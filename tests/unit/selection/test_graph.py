@@ -6,8 +6,8 @@ import pytest
 
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
-from corpusfit.evaluation.outcome import Outcome
 from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments.config import Recipe, Selector
 from corpusfit.experiments.entries import RecipeTask, Search
 from corpusfit.experiments.fingerprints import on_machine

@@ -6,7 +6,7 @@ import transformers as tf
 
 from corpusfit.core.engine import WarningCollector
 from corpusfit.core.errors import ModelError
-from corpusfit.evaluation.seq2seq import SETTING, open_translator
+from corpusfit.evaluation.network import SETTING, open_translator
 from corpusfit.training.inputs import check_marks
 from corpusfit.training.models import open_model
 from corpusfit.training.plan import ModelPlan

@@ -18,9 +18,7 @@ from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
 from corpusfit.text import normalise
 from corpusfit.text.same_text import folded, form_keys, form_of, key_of, normal_form
 
-CONTAINMENT = 0.8
-"""The least containment that counts as contamination."""
-
+CONTAINMENT = 0.8  # The least containment that counts as contamination
 _ORDER = 5
 _MOST = 128
 _FEWEST = 4
@@ -28,42 +26,31 @@ _HEAD = 24  # bytes of a text's form
 _HEAD_IN = 48  # characters whose form nearly always has so many
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
+# `normalise` is slow, and changes words only in texts with one of these or a tag.
 _MARKS = (
     *("quot;", "amp;", "lt;", " n't", " N'T", "[[ ", "gon na", "wan na", "got ta"),
     *(f"-{side}{kind}b-" for side in "lr" for kind in "rsc"),
     *(f"-{side}{kind}B-" for side in "LR" for kind in "RSC"),
 )
-"""`normalise` is slow, and changes words only in texts with one of these or a tag."""
-
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class HeldoutIndex:
-    """Index of n distinct held-out texts, numbered in order; only hashes are kept.
+    """Index of n distinct held-out texts, numbered in order; only hashes are kept."""
 
-    A text is sketched by its 5-grams of words and symbols: all, or the 128 smallest by hash. A
-    tokenised text ("do n't") is indexed in a second, detokenised form too.
+    # A text is sketched by its 5-grams of words and symbols: all, or the 128 smallest by hash. A
+    # tokenised text ("do n't") is indexed in a second, detokenised form too.
 
-    Attributes:
-        keys: uint64 [k], `text_keys` of all forms, increasing.
-        texts: int64 [k], number of each form's text.
-        heads: uint64 [h], keys of the forms' first bytes.
-        grams: uint64 [v], distinct n-grams of all sketches.
-        begins: int64 [v + 1], where the sketches with each n-gram begin in `owners`.
-        owners: int32 [m], numbers of sketches.
-        sizes: int32 [s], n-grams of each sketch.
-        of: int64 [s], number of each sketch's text.
-    """
-
-    keys: NDArray[np.uint64]
-    texts: NDArray[np.int64]
-    heads: NDArray[np.uint64]
-    grams: NDArray[np.uint64]
+    keys: NDArray[np.uint64]  # uint64 [k], `text_keys` of all forms, increasing
+    texts: NDArray[np.int64]  # int64 [k], number of each form's text
+    heads: NDArray[np.uint64]  # uint64 [h], keys of the forms' first bytes
+    grams: NDArray[np.uint64]  # uint64 [v], distinct n-grams of all sketches
+    # int64 [v + 1], where the sketches with each n-gram begin in `owners`
     begins: NDArray[np.int64]
-    owners: NDArray[np.int32]
-    sizes: NDArray[np.int32]
-    of: NDArray[np.int64]
+    owners: NDArray[np.int32]  # int32 [m], numbers of sketches
+    sizes: NDArray[np.int32]  # int32 [s], n-grams of each sketch
+    of: NDArray[np.int64]  # int64 [s], number of each sketch's text
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> HeldoutIndex:
@@ -126,18 +113,12 @@ def _detokenised(text: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class ContaminationMatches:
-    """m matches of a text and a held-out text that it contains, ordered by both.
+    """m matches of a text and a held-out text that it contains, ordered by both."""
 
-    Attributes:
-        text: int64 [m], position of the text in its batch.
-        watched: int64 [m], number of the held-out text.
-        containment: float32 [m], `CONTAINMENT` to 1.
-        byte: int64 [m], byte of the `folded` text where the match begins, approximately.
-    """
-
-    text: NDArray[np.int64]
-    watched: NDArray[np.int64]
-    containment: NDArray[np.float32]
+    text: NDArray[np.int64]  # int64 [m], position of the text in its batch
+    watched: NDArray[np.int64]  # int64 [m], number of the held-out text
+    containment: NDArray[np.float32]  # float32 [m], `CONTAINMENT` to 1
+    # int64 [m], byte of the `folded` text where the match begins, approximately
     byte: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -147,24 +128,23 @@ class ContaminationMatches:
 class ContaminationFinder:
     """Finds held-out texts in other texts.
 
-    A text matches if it contains at least 0.8 of the sketch. Containment is used, not Jaccard
-    similarity: a test text inside a web page is contamination too, and containment is never below
-    Jaccard similarity. Above 128 distinct 5-grams containment is an unbiased estimate with a
-    standard deviation of at most 0.035 at 0.8. A text with fewer than 4 distinct 5-grams (8 words
-    without repeats) matches only the same text (`corpus.same_text`), which matches at any length.
-    Not found: translations, paraphrases, and texts split so that no piece contains 0.8.
-
     Reference: Broder (1997), On the resemblance and containment of documents; Lee et al. (2022),
     Deduplicating Training Data Makes Language Models Better.
-
-    Args:
-        index: index of the held-out texts.
     """
+
+    # A text matches if it contains at least 0.8 of the sketch. Containment is used, not Jaccard
+    # similarity: a test text inside a web page is contamination too, and containment is never below
+    # Jaccard similarity. Above 128 distinct 5-grams containment is an unbiased estimate with a
+    # standard deviation of at most 0.035 at 0.8. A text with fewer than 4 distinct 5-grams (8 words
+    # without repeats) matches only the same text (`corpus.same_text`), which matches at any length.
+    # Not found: translations, paraphrases, and texts split so that no piece contains 0.8.
+    # index: index of the held-out texts.
 
     def __init__(self, index: HeldoutIndex) -> None:
         self._index = index
         self._bits = bitmap(index.grams)
         self._table = table_of(index.grams)
+        # short texts have too few n-grams to be told by a share of them: only copies count
         need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
         self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
 

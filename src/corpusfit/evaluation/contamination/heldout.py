@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from corpusfit import text as corpus
@@ -13,30 +13,11 @@ from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.evaluation.reading import READERS
-from corpusfit.evaluation.splits import TaskFiles, find_splits, form_of_name
+from corpusfit.evaluation.reading import READERS, TaskFiles, find_splits, form_of_name
 from corpusfit.text.formats import hub
 from corpusfit.text.reading import Reasons
 from corpusfit.text.registry import format_of
 from corpusfit.text.rejects import EMPTY_LINE
-
-_WORDS = tuple(READERS)
-"""The formats of a task that are not rows."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Held-out texts of one name.
-
-    Attributes:
-        name: name in reports; empty where every source has its own.
-        form: one of `splits.FORMS`.
-        places: files, or inputs in the form of `--corpus`.
-    """
-
-    name: str
-    form: str
-    places: list[str]
 
 
 def held_out(
@@ -50,18 +31,39 @@ def held_out(
 ) -> dict[str, list[str]]:
     """The held-out texts, by split.
 
-    A task without a dev or test split has a part of train as that split, which depends on the plan
-    and seed of the evaluation; so all of train is held out too. An input of one split is held out
-    whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is read as
-    CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat are joined
-    by spaces. Of a translation task both sides are held out.
-
     Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
     """
+    # A task without a dev or test split has a part of train as that split, which depends on the
+    # plan and seed of the evaluation; so all of train is held out too. An input of one split is
+    # held out whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is
+    # read as CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat
+    # are joined by spaces. Of a translation task both sides are held out.
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
-    for part in _parts(inputs, progress, setting):
-        for name, texts in _texts(part, read, spool, setting, reasons, progress).items():
+    plain: list[str] = []
+    for place in inputs:
+        path = user_path(place)
+        is_file = path.is_file()
+        if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
+            plain.append(place)  # read like a corpus, after all others
+            continue
+        files = find_splits(place, "auto", f"<.{setting}>")
+        # a single split is named as it was given, and held out whole
+        if len(files.places) == 1:
+            (places,) = files.places.values()
+            parts = {path.name if is_file else files.name: places}
+        else:
+            prefix = f"{files.name} " if len(inputs) > 1 else ""
+            held = _held_out_splits(files, progress, setting)
+            parts = {prefix + split: files.places[split] for split in held}
+        for name, places in parts.items():
+            texts = _words(name, files.form, places)
+            if texts is None:
+                by_source = _rows(places, read, spool, setting, reasons, progress)
+                texts = list(chain.from_iterable(by_source.values()))
+            splits.setdefault(name, []).extend(texts)
+    if plain:
+        for name, texts in _rows(plain, read, spool, setting, reasons, progress).items():
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
@@ -90,16 +92,16 @@ def training_splits(
         if not _has_splits(place, user_path(place)):
             train.append(place)
             continue
-        found = find_splits(place, "auto", "<.task>")
-        if found.form != "rows":
+        files = find_splits(place, "auto", "<.task>")
+        if files.form != "rows":
             cure = "Write its training texts to a .jsonl file, and name that."
             raise bad_setting("<.task>", "rows, such as .jsonl, with <then_task.on>", place, cure)
-        train += found.places["train"]
-        own = [split for split in ("dev", "test") if split in found.places]
-        held += [each for split in own for each in found.places[split]]
-        if len(own) < 2:
+        train += files.places["train"]
+        judged = [split for split in ("dev", "test") if split in files.places]
+        held += [each for split in judged for each in files.places[split]]
+        if len(judged) < 2:
             progress.warn(
-                f"<.task={found.name}> does not have both a dev and a test split. An evaluation "
+                f"<.task={files.name}> does not have both a dev and a test split. An evaluation "
                 "draws the missing one from train, which <then_task.on> trains on. Make all three "
                 "with `corpusfit split`."
             )
@@ -112,30 +114,9 @@ def held_out_of_task(
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
         progress.note(f"Also in <.guard>: the dev and test texts of <.task> ({', '.join(places)}).")
-    found = held_out(places, read, spool, progress, setting="guard", field="<read.text_field>")
+    held = held_out(places, read, spool, progress, setting="guard", field="<read.text_field>")
     # the keys are part of the identity of stored runs
-    return {f"--task {name}": texts for name, texts in found.items()}
-
-
-def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[_Part]:
-    """The parts of the inputs; those that are read like a corpus form one part, the last."""
-    plain: list[str] = []
-    for place in inputs:
-        path = user_path(place)
-        is_file = path.is_file()
-        if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
-            plain.append(place)
-            continue
-        found = find_splits(place, "auto", f"<.{setting}>")
-        if len(found.places) == 1:
-            (places,) = found.places.values()
-            yield _Part(path.name if is_file else found.name, found.form, places)
-            continue
-        prefix = f"{found.name} " if len(inputs) > 1 else ""
-        for split in _held_out_splits(found, progress, setting):
-            yield _Part(prefix + split, found.form, found.places[split])
-    if plain:
-        yield _Part("", "rows", plain)
+    return {f"--task {name}": texts for name, texts in held.items()}
 
 
 def _has_splits(place: str, path: Path) -> bool:
@@ -147,47 +128,34 @@ def _has_splits(place: str, path: Path) -> bool:
 
 def _may_hold_words(name: str) -> bool:
     """Whether a file of this name may hold words with tags, not rows."""
-    return form_of_name(name, _WORDS) in _WORDS
+    return form_of_name(name, tuple(READERS)) in READERS
 
 
-def _held_out_splits(found: TaskFiles, progress: Progress, setting: str) -> list[str]:
+def _held_out_splits(files: TaskFiles, progress: Progress, setting: str) -> list[str]:
     """The splits of a task with two or three splits that are held out."""
-    held: list[str] = [split for split in ("dev", "test") if split in found.places]
-    if len(held) == 2 or found.form == "pairs":  # nothing is drawn from the train of pairs
+    held: list[str] = [split for split in ("dev", "test") if split in files.places]
+    if len(held) == 2 or files.form == "pairs":  # nothing is drawn from the train of pairs
         return held
     missing = "test" if held == ["dev"] else "dev"
     progress.note(
-        f"<.{setting}> {found.name} has no {missing} split. An evaluation draws one from train, so "
+        f"<.{setting}> {files.name} has no {missing} split. An evaluation draws one from train, so "
         f"all of train is held out too. To hold out only {held[0]}, name its file, or "
         "hub:NAME@SPLIT."
     )
     return ["train", *held]
 
 
-def _texts(
-    part: _Part, read: ReadPlan, spool: Path, setting: str, reasons: Reasons, progress: Progress
-) -> dict[str, list[str]]:
-    """The texts of a part by name; rejected rows are counted in `reasons`."""
-    words = _words(part) if part.name else None
-    if words is not None:
-        return {part.name: words}
-    found = _rows(part.places, read, spool, setting, reasons, progress)
-    if not part.name:
-        return found
-    return {part.name: [text for texts in found.values() for text in texts]}
-
-
-def _words(part: _Part) -> list[str] | None:
+def _words(name: str, form: str, places: list[str]) -> list[str] | None:
     """The texts of a form that is not rows; None if the files are rows or plain text."""
-    form = part.form if part.form in READERS else "conll"
-    if form == "conll" and not all(map(_may_hold_words, part.places)):
+    form = form if form in READERS else "conll"
+    if form == "conll" and not all(map(_may_hold_words, places)):
         return None
     if form == "pairs":
-        return both_sides(part.places, part.name)
+        return both_sides(places, name)
     try:
-        return list(map(" ".join, READERS[form](part.places, part.name, TaskPlan()).pieces))
+        return list(map(" ".join, READERS[form](places, name, TaskPlan()).pieces))
     except InputError:
-        if all(map(format_of, part.places)):
+        if all(map(format_of, places)):
             return None  # plain text, or rows
         raise
 
@@ -202,14 +170,14 @@ def _rows(
 ) -> dict[str, list[str]]:
     """The texts of rows, or of plain text, by source; of aligned pairs, both sides."""
     sources = corpus.find(places, read, spool=spool, role=setting, note=progress.note)
-    found: dict[str, list[str]] = {}
+    by_source: dict[str, list[str]] = {}
     first, second = read.sides()
     for shard in corpus.shards(sources, read):
         documents, rejected = corpus.documents(shard, first)
         reasons.add((r.row, r.byte, r.reason) for r in rejected)
-        texts = found.setdefault(sources[shard.source].name, [])
+        texts = by_source.setdefault(sources[shard.source].name, [])
         texts.extend(documents.texts.to_pylist())
         if corpus.is_parallel([sources[shard.source]]):
             documents, _ = corpus.documents(shard, second)
             texts.extend(documents.texts.to_pylist())
-    return found
+    return by_source

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,15 +20,13 @@ from corpusfit.evaluation.formats.labelled import Labelled, lines_of, whole_text
 from corpusfit.text.units import cut_units
 
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
+# A word as in mDAPT: split at white space, with numbers and special characters separate.
 WORD = re.compile(
     rf"[^\W\d_]+(?:(?=[^\0-\x7f])[{_MARKS}]+[^\W\d_]*)*|\d+|[^\w\s\ufeff]|_"  # ASCII is fast
 )
-"""A word as in mDAPT: split at white space, with numbers and special characters separate."""
-
 _ANNOTATION = re.compile(r"T\S*\t(\S+)[ \t]+(\d+ +\d+(?: *; *\d+ +\d+)*) *(?:\t(.*))?")
 _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
-
 _SAID = {
     "gaps": "discontinuous annotations of {} were taken from their first character to their last",
     "shared": "annotations of {} were left out: they share a word with a longer one",
@@ -38,37 +37,25 @@ _SAID = {
 }
 
 
-@dataclass(frozen=True)
-class _Span:
-    """An annotation: characters [begin, end) of a text."""
-
-    type: str
-    begin: int
-    end: int
-
-
 def read_brat(places: Sequence[str], split: str) -> Labelled:
     """Read the tagged sentences of a split.
 
-    A document is split into sentences at line breaks, or without any at sentence ends, never inside
-    an annotation. Gaps of a discontinuous annotation are tagged too, as in mDAPT. Of annotations
-    that share a word, the longest is kept, of equally long ones the first.
-
     Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
     """
+    # A document is split into sentences at line breaks, or without any at sentence ends, never
+    # inside an annotation. Gaps of a discontinuous annotation are tagged too, as in mDAPT. Of
+    # annotations that share a word, the longest is kept, of equally long ones the first.
     paths = {Path(place) for place in places}
-    counts: Counter[str] = Counter()
-    example: dict[str, str] = {}
+    events = _Events(Counter(), {})
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
     for path in sorted(paths):
         other = path.with_suffix(".txt" if path.suffix == ".ann" else ".ann")
         if other not in paths:
-            _count(counts, example, "no_text" if path.suffix == ".ann" else "no_marks", path.name)
+            events.note("no_text" if path.suffix == ".ann" else "no_marks", path.name)
         elif path.suffix == ".ann":
-            text, found = _as_counted(whole_text(other), path)
-            spans = list(_spans(path, text, found, counts, example))
-            for words, labels in _sentences(text, spans, counts, example, path.name):
+            text, annotations = _as_counted(whole_text(other), path)
+            for words, labels in _sentences(text, annotations, events, path):
                 pieces.append(words)
                 tags.append(labels)
     if not pieces:
@@ -77,16 +64,22 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
             "a word."
         )
     notes = (
-        f"{counts[kind]:,} {words.format(split)} (for instance {example[kind]})."
+        f"{events.counts[kind]:,} {words.format(split)} (for instance {events.examples[kind]})."
         for kind, words in _SAID.items()
-        if counts[kind]
+        if events.counts[kind]
     )
     return Labelled(pieces, tags, tuple(notes))
 
 
-def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str) -> None:
-    counts[kind] += 1
-    example.setdefault(kind, where)
+class _Events(NamedTuple):
+    """What the user is told of, by kind: how often, and the first place."""
+
+    counts: Counter[str]
+    examples: dict[str, str]
+
+    def note(self, kind: str, where: str) -> None:
+        self.counts[kind] += 1
+        self.examples.setdefault(kind, where)
 
 
 @dataclass(frozen=True)
@@ -100,17 +93,28 @@ class _Annotation:
 
     def fits(self, text: str) -> bool:
         """Whether its characters of a text are those that it was written for."""
-        return _solid(self.words) == _solid("".join(text[b:e] for b, e in self.parts))
+        marked = "".join(text[b:e] for b, e in self.parts)
+        return "".join(self.words.split()) == "".join(marked.split())
 
 
 def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
-    """The text with the line ends that the offsets count, and the annotations.
-
-    Files that passed through Windows have two characters at each line end, or a byte order mark,
-    which their annotations do not count. Of the forms of the text, the one is taken that most
-    annotations fit: as stored if as many fit.
-    """
-    annotations = list(_annotations(path))
+    """The text with the line ends that the offsets count, and the annotations of an `.ann`."""
+    annotations = []
+    for number, line in lines_of(path):
+        if not line.strip() or line.startswith(_OTHERS):
+            continue
+        match = _ANNOTATION.fullmatch(line)
+        if not match:
+            raise InputError(
+                f"{path}, line {number}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words';"
+                f" got {line[:60]!r}."
+            )
+        name, offsets, words = match.groups()
+        parts = [(int(b), int(e)) for b, e in map(str.split, offsets.split(";"))]
+        annotations.append(_Annotation(number, name, parts, words or ""))
+    # Files that passed through Windows have two characters at each line end, or a byte order mark,
+    # which their annotations do not count. Of the forms of the text, the one is taken that most
+    # annotations fit: as stored if as many fit.
     plain = text.removeprefix("\ufeff")
     forms = dict.fromkeys([text, plain, plain.replace("\r\n", "\n")])
     if len(forms) == 1:
@@ -118,72 +122,55 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
     return max(forms, key=lambda form: sum(a.fits(form) for a in annotations)), annotations
 
 
-def _annotations(path: Path) -> Iterator[_Annotation]:
-    """The text-bound annotations of an `.ann` file, in file order."""
-    for number, line in lines_of(path):
-        if not line.strip() or line.startswith(_OTHERS):
-            continue
-        found = _ANNOTATION.fullmatch(line)
-        if not found:
-            raise InputError(
-                f"{path}, line {number}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words';"
-                f" got {line[:60]!r}."
-            )
-        name, places, words = found.groups()
-        pairs = [part.split() for part in places.split(";")]
-        yield _Annotation(number, name, [(int(b), int(e)) for b, e in pairs], words or "")
-
-
 def _spans(
-    path: Path,
-    text: str,
-    annotations: Sequence[_Annotation],
-    counts: Counter[str],
-    example: dict[str, str],
-) -> Iterator[_Span]:
-    """Each annotation from its first character to its last."""
-    for found in annotations:
-        begin, end = min(b for b, _ in found.parts), max(e for _, e in found.parts)
-        if end > len(text) or any(b >= e for b, e in found.parts):
-            places = ";".join(f"{b} {e}" for b, e in found.parts)
+    path: Path, text: str, annotations: Sequence[_Annotation], events: _Events
+) -> Iterator[tuple[int, int, str]]:
+    """Each annotation from its first character to its last, and its type."""
+    for annotation in annotations:
+        parts = annotation.parts
+        begin, end = min(b for b, _ in parts), max(e for _, e in parts)
+        if end > len(text) or any(b >= e for b, e in parts):
             raise InputError(
-                f"{path}, line {found.line}: offsets must be within 0 and {len(text)}, the length "
-                f"of the .txt, and begin before they end; got {places!r}."
+                f"{path}, line {annotation.line}: offsets must be within 0 and {len(text)}, the "
+                "length of the .txt, and begin before they end; got "
+                f"{';'.join(f'{b} {e}' for b, e in parts)!r}."
             )
-        here = f"{path.name}, line {found.line}"
-        if len(found.parts) > 1:
-            _count(counts, example, "gaps", here)
-        if found.words and not found.fits(text):
-            _count(counts, example, "moved", here)
-        yield _Span(found.type, begin, end)
-
-
-def _solid(text: str) -> str:
-    return "".join(text.split())
+        where = f"{path.name}, line {annotation.line}"
+        if len(parts) > 1:
+            events.note("gaps", where)
+        if annotation.words and not annotation.fits(text):
+            events.note("moved", where)
+        yield begin, end, annotation.type
 
 
 def _sentences(
-    text: str, spans: list[_Span], counts: Counter[str], example: dict[str, str], name: str
+    text: str, annotations: Sequence[_Annotation], events: _Events, path: Path
 ) -> Iterator[tuple[list[str], list[str]]]:
     """The words and tags of each sentence."""
-    places = [found.span() for found in WORD.finditer(text)]
+    places = [match.span() for match in WORD.finditer(text)]
     tags = ["O"] * len(places)
     begins, ends = [b for b, _ in places], [e for _, e in places]
-    for span in sorted(spans, key=lambda s: s.begin - s.end):  # stable: the first of equal ones
-        first, past = bisect_right(ends, span.begin), bisect_left(begins, span.end)
+    spans = list(_spans(path, text, annotations, events))
+    for begin, end, kind in sorted(spans, key=lambda s: s[0] - s[1]):  # stable: the first of equals
+        first, past = bisect_right(ends, begin), bisect_left(begins, end)
         if first >= past:
-            _count(counts, example, "wordless", f"{name}: {text[span.begin : span.end]!r}")
+            events.note("wordless", f"{path.name}: {text[begin:end]!r}")
         elif any(tag != "O" for tag in tags[first:past]):
-            _count(counts, example, "shared", f"{name}: {text[span.begin : span.end]!r}")
+            events.note("shared", f"{path.name}: {text[begin:end]!r}")
         else:
-            tags[first:past] = [f"B-{span.type}", *[f"I-{span.type}"] * (past - first - 1)]
-    borders = _borders(text)
+            tags[first:past] = [f"B-{kind}", *[f"I-{kind}"] * (past - first - 1)]
+    # sentences begin after line breaks, or without any after sentence ends
+    if "\n" in text.strip():
+        borders = [match.end() for match in re.finditer("\n", text)]
+    else:
+        document = Documents(np.zeros(1, np.int64), text_array([text]))
+        borders = cut_units(document, _SENTENCES)[0].start.tolist()
     words: list[str] = []
     labels: list[str] = []
     before = 0
     for (begin, end), tag in zip(places, tags, strict=True):
         sentence = bisect_right(borders, begin)
-        if words and sentence != before and tag[0] != "I":
+        if words and sentence != before and tag[0] != "I":  # never inside an annotation
             yield words, labels
             words, labels = [], []
         before = sentence
@@ -191,12 +178,3 @@ def _sentences(
         labels.append(tag)
     if words:
         yield words, labels
-
-
-def _borders(text: str) -> list[int]:
-    """Where sentences begin: after line breaks, or without any after sentence ends."""
-    if "\n" in text.strip():
-        return [found.end() for found in re.finditer("\n", text)]
-    document = Documents(np.zeros(1, np.int64), text_array([text]))
-    starts: list[int] = cut_units(document, _SENTENCES)[0].start.tolist()
-    return starts

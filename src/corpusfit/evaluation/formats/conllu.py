@@ -12,37 +12,34 @@ from corpusfit.evaluation.formats.labelled import Labelled, lines_of
 
 _ID, _FORM, _MISC, _COLUMNS = 0, 1, 9, 10
 _NUMBER = re.compile(r"0\.\d+|[1-9]\d*(?:-(\d+)|\.\d+)?")
-_ANY = "label"
-"""The default of `task.label_field`: the only attribute whose values are tags."""
+_ANY = "label"  # The default of `task.label_field`: the only attribute whose values are tags
 
 
 def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelled:
     """Read the sentences of a split; a word without the attribute is O.
 
-    Comments and empty nodes are skipped. A multi-word token is one word, as it stands in the text,
-    with the first tag of its syntactic words that is not O.
-
     Reference: https://universaldependencies.org/format.html; UD Romanian SiMoNERo
     (`BioNERLabel=B-DISO`).
     """
-    found = [sentence for place in places for sentence in _sentences(Path(place))]
-    if not found:
+    # Comments and empty nodes are skipped. A multi-word token is one word, as it stands in the
+    # text, with the first tag of its syntactic words that is not O.
+    sentences = [sentence for place in places for sentence in _sentences(Path(place))]
+    if not sentences:
         raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
     if field == _ANY:
-        field = _only_attribute(found, split)
-    pieces = [[word for word, _ in sentence] for sentence in found]
-    tags = [[misc.get(field, "O") for _, misc in sentence] for sentence in found]
-    wrong = {tag for own in tags for tag in own if not TAG.fullmatch(tag)}
+        field = _only_attribute(sentences, split)
+    pieces = [[word for word, _ in sentence] for sentence in sentences]
+    tags = [[misc.get(field, "O") for _, misc in sentence] for sentence in sentences]
+    wrong = {tag for of_sentence in tags for tag in of_sentence if not TAG.fullmatch(tag)}
     if wrong:
         raise InputError(
             f"The attribute {field} in MISC of {split} must be a tag such as O, B-NAME or I-NAME; "
             f"got {min(wrong)!r}. Set <task.label_field> to the attribute with the tags."
         )
-    return Labelled(pieces, [list(map(with_type, own)) for own in tags])
+    return Labelled(pieces, [list(map(with_type, of_sentence)) for of_sentence in tags])
 
 
-_Sentence = list[tuple[str, dict[str, str]]]
-"""Words with the attributes of MISC."""
+_Sentence = list[tuple[str, dict[str, str]]]  # Words with the attributes of MISC
 
 
 def _sentences(path: Path) -> Iterator[_Sentence]:
@@ -76,14 +73,14 @@ def _sentences(path: Path) -> Iterator[_Sentence]:
         yield sentence
 
 
-def _only_attribute(found: Sequence[_Sentence], split: str) -> str:
+def _only_attribute(sentences: Sequence[_Sentence], split: str) -> str:
     """The attribute whose values are all tags of entities."""
     values: dict[str, set[str]] = {}
-    for sentence in found:
+    for sentence in sentences:
         for _, misc in sentence:
             for name, value in misc.items():
                 values.setdefault(name, set()).add(value)
-    fitting = [n for n, own in sorted(values.items()) if all(map(TAG.fullmatch, own))]
+    fitting = [n for n, tags in sorted(values.items()) if all(map(TAG.fullmatch, tags))]
     if len(fitting) != 1:
         raise InputError(
             f"<task.label_field> must name the attribute in MISC with the tags; {split} has "

@@ -17,17 +17,12 @@ from corpusfit.text.unpack import Stream, unpacked_name
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """n examples of one split.
+    """n examples of one split."""
 
-    Attributes:
-        pieces: one text or the words of a sentence of each example.
-        labels: labels of each example: one of each piece, or those that the kind of task reads.
-        notes: notes for the user, a sentence each.
-    """
-
-    pieces: list[list[str]]
+    pieces: list[list[str]]  # one text or the words of a sentence of each example
+    # labels of each example: one of each piece, or those that the kind of task reads
     labels: list[list[Any]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # notes for the user, a sentence each
 
     def __len__(self) -> int:
         return len(self.pieces)

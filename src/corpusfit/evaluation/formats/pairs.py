@@ -26,13 +26,15 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
     if not named:
         field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
         rows = read_rows(places, replace(plan, label_field=field), split)
-        found = rows.labelled(_parse, "a translation, a string that is not blank")
+        labelled = rows.labelled(_parse, "a translation, a string that is not blank")
         if not plan.normalise:
-            return found
+            return labelled
         first, second = map(punctuation, plan.normalise.split("-"))
-        pieces = [[first(text) for text in own] for own in found.pieces]
+        pieces = [[first(text) for text in texts_of] for texts_of in labelled.pieces]
         return replace(
-            found, pieces=pieces, labels=[[second(x) for x in own] for own in found.labels]
+            labelled,
+            pieces=pieces,
+            labels=[[second(x) for x in texts_of] for texts_of in labelled.labels],
         )
     read = ReadPlan(normalise=plan.normalise)
     sources = corpus.find([named], read, spool=Path(), role="task")
@@ -67,8 +69,8 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
 def both_sides(places: Sequence[str], split: str) -> list[str]:
     """The texts of a split and their translations, in any direction; raises as the reader does."""
     named = "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
-    found = read_translations(places, split, TaskPlan(direction=named))
-    return [text for own in (*found.pieces, *found.labels) for text in own]
+    labelled = read_translations(places, split, TaskPlan(direction=named))
+    return [text for texts in (*labelled.pieces, *labelled.labels) for text in texts]
 
 
 def pair_input(places: Sequence[str], direction: str) -> str:

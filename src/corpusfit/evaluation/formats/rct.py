@@ -8,8 +8,7 @@ from pathlib import Path
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.evaluation.formats.labelled import Labelled, lines_of
 
-ABSTRACT = "###"
-"""Beginning of the line with an abstract's number, the first of a file."""
+ABSTRACT = "###"  # Beginning of the line with an abstract's number, the first of a file
 
 
 def read_rct(places: Sequence[str], split: str) -> Labelled:

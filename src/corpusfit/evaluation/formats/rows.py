@@ -17,27 +17,19 @@ from corpusfit.text import cures
 from corpusfit.text.fields import Row
 from corpusfit.text.rejects import EMPTY_LINE, INVALID_UTF8, missing_field
 
+# Reasons (`text/rejects.py`) that concern all rows from there on.
 BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
-"""Reasons (`text/rejects.py`) that concern all rows from there on."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a split, whose labels are not understood yet.
+    """The rows of a split, whose labels are not understood yet."""
 
-    Attributes:
-        split: name of the split, for messages.
-        sources: its files.
-        read: how they are read; the label is the id field.
-        rows: the rows in reading order, without empty lines.
-        cure: what to do about a file that is not in UTF-8; empty if all are.
-    """
-
-    split: str
-    sources: Sequence[Source]
-    read: ReadPlan
-    rows: list[Row]
-    cure: str = ""
+    split: str  # name of the split, for messages
+    sources: Sequence[Source]  # its files
+    read: ReadPlan  # how they are read; the label is the id field
+    rows: list[Row]  # the rows in reading order, without empty lines
+    cure: str = ""  # what to do about a file that is not in UTF-8; empty if all are
 
     def values(self) -> list[object]:
         """The values of the label field that are not missing."""
@@ -60,10 +52,10 @@ class Rows:
         labels: list[list[Any]] = []
         bad, first = 0, ""
         for row in self.rows:
-            own = parse(row.value) if isinstance(row, Document) else None
-            if isinstance(row, Document) and own is not None:
+            parsed = parse(row.value) if isinstance(row, Document) else None
+            if isinstance(row, Document) and parsed is not None:
                 texts.append([row.text])
-                labels.append(own)
+                labels.append(parsed)
                 continue
             bad += 1
             lack = f"no label in {self.read.id_field!r} ({wants})"
@@ -141,6 +133,6 @@ def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
     lacking = corpus.kind(missing_field(read.text_field, ()))
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
-            found = isinstance(row, Reject) and row.reason.startswith(lacking)
-            return row.reason if found and isinstance(row, Reject) else ""
+            is_lacking = isinstance(row, Reject) and row.reason.startswith(lacking)
+            return row.reason if is_lacking and isinstance(row, Reject) else ""
     return ""

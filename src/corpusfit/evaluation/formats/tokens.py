@@ -20,29 +20,32 @@ from corpusfit.text.formats import hub
 from corpusfit.text.unpack import unpacked_name
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet")
+# Rows, and the names of the tags' numbers as far as the data set has them.
 _Rows = tuple[Iterable[Mapping[str, Any]], Sequence[str]]
-"""Rows, and the names of the tags' numbers as far as the data set has them."""
 
 
 def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
     """Read the sentences of a split: in each row a list of words and one of tags.
 
-    Tags are words or numbers; the names of numbers are those of `task.label_names`, or of the data
-    set's own features.
-
     Reference: https://huggingface.co/docs/datasets/about_dataset_features (ClassLabel).
     """
+    # Tags are words or numbers; the names of numbers are those of `task.label_names`, or of the
+    # data set's own features.
     given = given_names(plan)
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
     for place in places:
         rows, names = _opened(place, plan)
         for number, row in enumerate(rows):
-            words, own = row.get(plan.text_field), row.get(plan.label_field)
+            words, labels = row.get(plan.text_field), row.get(plan.label_field)
             if isinstance(words, str):
                 kinds = " or ".join(kind for kind in KINDS if "rows" in load(kind).forms)
                 raise bad_setting("<task.kind>", f"{kinds} for the texts of {place}", "tagging")
-            if not isinstance(words, list) or not isinstance(own, list) or len(words) != len(own):
+            if (
+                not isinstance(words, list)
+                or not isinstance(labels, list)
+                or len(words) != len(labels)
+            ):
                 fields = ", ".join(map(str, row))
                 raise InputError(
                     f"{place}, row {number}: must have as many tags in {plan.label_field!r} as "
@@ -51,7 +54,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
                 )
             if words:
                 pieces.append([str(word) for word in words])
-                tags.append([_tag(tag, given or names, f"{place}, row {number}") for tag in own])
+                tags.append([_tag(tag, given or names, f"{place}, row {number}") for tag in labels])
     if not pieces:
         raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
     return Labelled(pieces, tags)
@@ -87,10 +90,10 @@ def _opened(place: str, plan: TaskPlan) -> _Rows:
     text = whole_text(Path(place)).removeprefix("\ufeff").strip()
     try:
         lines = [text] if text.startswith("[") else filter(None, map(str.strip, text.split("\n")))
-        found = [orjson.loads(line) for line in lines]
+        parsed = [orjson.loads(line) for line in lines]
     except orjson.JSONDecodeError as e:
         raise InputError(f"{place}: must be a JSON list of rows or JSON lines; {e}.") from e
-    rows: list[Any] = found[0] if len(found) == 1 and isinstance(found[0], list) else found
+    rows: list[Any] = parsed[0] if len(parsed) == 1 and isinstance(parsed[0], list) else parsed
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{place}: every row must be a JSON object.")
     return rows, ()

@@ -11,20 +11,19 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.formats.labelled import Labelled
 
 _STOP = "."
+# Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size.
 _FREE = 32 << 20
-"""Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size."""
 _MAX_RATIO = 100
 
 
 def read_xlsx(places: Sequence[str], split: str) -> Labelled:
     """Read the sentences of a split: of each row the first cell is the word, the last its tag.
 
-    The first sheet of each file is read. A first row without a tag is a header. Sentences end at
-    blank rows, or in a file without any at full stops.
-
     Reference: Lopes et al. (2019), https://github.com/fabioacl/PortugueseClinicalNER; mDAPT,
     appendix B.
     """
+    # The first sheet of each file is read. A first row without a tag is a header. Sentences end at
+    # blank rows, or in a file without any at full stops.
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
     for place in places:

@@ -1,4 +1,4 @@
-"""Counts how many texts of train, dev and test are in another split: the overlap table."""
+"""The folder of a split, and how many of its texts are in another split: the overlap table."""
 
 from __future__ import annotations
 
@@ -13,20 +13,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import user_path
+from corpusfit.core.artifacts import remove, user_path
 from corpusfit.core.errors import InputError
+from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.evaluation.contamination.finder import HeldoutIndex
-from corpusfit.evaluation.contamination.match import find_leaks
-from corpusfit.evaluation.splits import SPLITS, split_of
-from corpusfit.evaluation.splitting.folder import SplitFolder
-from corpusfit.evaluation.splitting.text_keys import Rows, key_rows
+from corpusfit.evaluation.contamination.search import find_leaks
+from corpusfit.evaluation.reading import SPLITS, split_of
+from corpusfit.evaluation.splitting.rows import Rows, key_rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.registry import format_of
 
+# The splits whose texts are searched for, by the split that is searched.
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
-"""The splits whose texts are searched for, by the split that is searched."""
+
+
+class SplitFolder(OutFolder):
+    """The folder of a split: train, dev, test and rejected rows."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.rejects = path / "rejects.jsonl"
+
+    def part(self, split: str, suffix: str) -> Path:
+        """A file of a split."""
+        return self.path / f"{split}.{suffix}"
+
+    def _has_work(self) -> bool:
+        return (self.work / "files.json").exists() or self.finished() is not None
+
+    def _clear(self) -> None:
+        super()._clear()
+        self.remove_written()
+        remove(self.rejects)
 
 
 @dataclass(frozen=True)
@@ -66,13 +86,13 @@ def overlaps(
     the English part of the corpus"): one row here is one figure of that table.
     """
     read.check()
-    found = []
+    table = []
     with machine.running() as context:
         for folder in folders:
             places, as_read = _places(user_path(folder), read)
             name = user_path(folder).absolute().name
-            found += overlaps_in(name, places, as_read, context, near=near)
-    return found
+            table += overlaps_in(name, places, as_read, context, near=near)
+    return table
 
 
 def overlaps_in(
@@ -87,81 +107,66 @@ def overlaps_in(
     sources = {
         split: context.find(places[split], read, "check") for split in SPLITS if split in places
     }
-    _require_same_sides(name, sources)
-    rows = {
-        split: key_rows(found, read, context, f"read {split}") for split, found in sources.items()
+    names = {
+        split: corpus.sides(files) if corpus.is_parallel(files) else ("",)
+        for split, files in sources.items()
     }
-    every = [source for found in sources.values() for source in found]
-    sides: tuple[str, ...] = corpus.sides(every) if corpus.is_parallel(every) else ("",)
-    found: list[SplitOverlap] = []
+    (first, sides), *others = names.items()
+    for split, other in others:
+        if other != sides:  # they cannot be compared
+            raise InputError(
+                f"The splits of {name} must have the same sides; {first} has "
+                f"{', '.join(sides) or 'no pairs'}, {split} has {', '.join(other) or 'no pairs'}. "
+                "Give each split files with the same suffixes; put others into another folder."
+            )
+    rows = {
+        split: key_rows(files, read, context, f"read {split}") for split, files in sources.items()
+    }
+    table: list[SplitOverlap] = []
     for at, side in enumerate(sides):
-        for split, own in rows.items():
-            found.append(_copies(SplitOverlap(name, side, split, split, 0, 0, 0, None), own, at))
+        for split, counted in rows.items():  # copies after the first
+            n = len(counted)
+            exact, same = (n - len(np.unique(hashes[:, at])) for hashes in _hashes(counted))
+            table.append(SplitOverlap(name, side, split, split, n, exact, same, None))
         for within, splits in _WITHIN.items():
-            asked = [s for s in splits if s in rows and within in rows]
+            asked = [split for split in splits if split in rows and within in rows]
             texts = {split: _texts(sources[split], read, at) for split in asked if near}
             contained = {split: np.zeros(0, np.bool_) for split in texts}
             if any(texts.values()):  # `within` is read once for all of them
                 watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
                 leaks = find_leaks(watched, sources[within], read.sides()[at], context)
-                for split, own_texts in texts.items():
-                    numbers = watched.numbers(own_texts)
+                for split, of_split in texts.items():
+                    numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
-            found += [
-                _shared(
-                    SplitOverlap(name, side, split, within, 0, 0, 0, None),
-                    rows[split],
-                    rows[within],
-                    at,
-                    contained.get(split),
+            for split in asked:
+                pairs = zip(_hashes(rows[split]), _hashes(rows[within]), strict=True)
+                identical, shared = (np.isin(a[:, at], b[:, at]) for a, b in pairs)
+                table.append(
+                    SplitOverlap(
+                        name,
+                        side,
+                        split,
+                        within,
+                        len(rows[split]),
+                        int(identical.sum()),
+                        int(shared.sum()),
+                        int((shared | contained[split]).sum()) if near else None,
+                    )
                 )
-                for split in asked
-            ]
-    return found
+    return table
 
 
-def _require_same_sides(name: str, sources: Mapping[str, Sequence[Source]]) -> None:
-    """Raise `InputError` for splits with different sides, which cannot be compared."""
-    sides = {
-        split: ", ".join(corpus.sides(found)) if corpus.is_parallel(found) else ""
-        for split, found in sources.items()
-    }
-    (first, own), *others = sides.items()
-    for split, found in others:
-        if found != own:
-            raise InputError(
-                f"The splits of {name} must have the same sides; {first} has {own or 'no pairs'}, "
-                f"{split} has {found or 'no pairs'}. Give each split files with the same suffixes; "
-                "put others into another folder."
-            )
+def _hashes(rows: Rows) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Of texts as written, and of normalised ones."""
+    return rows.written, rows.keys
 
 
-def split_input(folder: Path, found: Mapping[str, Any]) -> str:
+def split_input(folder: Path, entry: Mapping[str, Any]) -> str:
     """The files of a split as an input, from their entry in the manifest of `split`."""
-    files = ",".join(str(folder / name) for name in found["files"])
-    if not found["pair"]:
+    files = ",".join(str(folder / name) for name in entry["files"])
+    if not entry["pair"]:
         return files
-    return f"pair:{files}" + (f":{found['columns']}" if found["columns"] else "")
-
-
-def _copies(empty: SplitOverlap, rows: Rows, side: int) -> SplitOverlap:
-    """Count the copies within a split, after the first of each text."""
-    identical, shared = (
-        len(rows) - len(np.unique(hashes[:, side])) for hashes in (rows.written, rows.keys)
-    )
-    return dataclasses.replace(empty, texts=len(rows), identical=identical, shared=shared)
-
-
-def _shared(
-    empty: SplitOverlap, rows: Rows, others: Rows, side: int, contained: NDArray[np.bool_] | None
-) -> SplitOverlap:
-    """Count the texts of a split that are in another; `contained`: bool [n], near-duplicates."""
-    identical = np.isin(rows.written[:, side], others.written[:, side])
-    shared = np.isin(rows.keys[:, side], others.keys[:, side])
-    near = None if contained is None else int((shared | contained).sum())
-    return dataclasses.replace(
-        empty, texts=len(rows), identical=int(identical.sum()), shared=int(shared.sum()), near=near
-    )
+    return f"pair:{files}" + (f":{entry['columns']}" if entry["columns"] else "")
 
 
 def _texts(sources: Sequence[Source], read: ReadPlan, side: int) -> list[str]:
@@ -183,7 +188,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
         )
     manifest = SplitFolder(folder).finished()
     if manifest is not None and manifest.get("command") == "split":
-        places = {name: [split_input(folder, found)] for name, found in manifest["splits"].items()}
+        places = {name: [split_input(folder, e)] for name, e in manifest["splits"].items()}
         return places, dataclasses.replace(read, **manifest["read"])
     entries: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
@@ -195,16 +200,16 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
         raise InputError(
             f"<.check={folder}> must contain files named train, dev and test; it contains {names}."
         )
-    return {split: _inputs(folder, split, found) for split, found in entries.items()}, read
-
-
-def _inputs(folder: Path, split: str, entries: Sequence[Path]) -> list[str]:
-    """The files of a split as inputs."""
-    if all(entry.is_dir() or format_of(entry.name) for entry in entries):
-        return list(map(str, entries))
-    if len(entries) == 2 and not any(entry.is_dir() for entry in entries):
-        return [f"pair:{entries[0]},{entries[1]}"]
-    raise InputError(
-        f"<.check={folder}> must contain for {split} two line-aligned files ({split}.de, "
-        f"{split}.en) or files of rows; it contains {', '.join(entry.name for entry in entries)}."
-    )
+    inputs = {}
+    for split, files in entries.items():
+        if all(entry.is_dir() or format_of(entry.name) for entry in files):
+            inputs[split] = list(map(str, files))
+        elif len(files) == 2 and not any(entry.is_dir() for entry in files):
+            inputs[split] = [f"pair:{files[0]},{files[1]}"]
+        else:
+            raise InputError(
+                f"<.check={folder}> must contain for {split} two line-aligned files ({split}.de, "
+                f"{split}.en) or files of rows; it contains "
+                f"{', '.join(entry.name for entry in files)}."
+            )
+    return inputs, read

@@ -56,6 +56,7 @@ class Classification(TaskType):
 
     def constant(self, task: Task) -> dict[str, float]:
         """The metrics of the most frequent class of train; of several, the first."""
+        # a score below this one shows that nothing was learned
         answer = np.bincount(task.train.flat).argmax()
         answers = np.full(len(task.test), answer, np.int32)
         return self.measure(task.labels, task.test, answers)

@@ -57,9 +57,10 @@ class FewShot(Classification):
             prompts = [before + plan.likelihood.begun(text) for text in examples.texts()]
             asked = [_sequences(decoder, prompt, labels) for prompt in prompts]
             nats = decoder.log_likelihoods(
-                [sequence for own, _ in asked for sequence in own],
+                [sequence for of_prompt, _ in asked for sequence in of_prompt],
                 lambda numbers: on_done(len(numbers) / len(labels)),
             )
+            # longer labels are less likely, so a label counts by its bytes
             answers = (nats.reshape(-1, len(labels)) / sizes).argmax(1)
             return answers.tolist(), sum(cut for _, cut in asked)
 
@@ -69,18 +70,16 @@ class FewShot(Classification):
 def _sequences(
     decoder: Decoder, prompt: str, labels: tuple[str, ...]
 ) -> tuple[list[TokenSequence], bool]:
-    """The prompt followed by each label, and whether the beginning of one is cut.
-
-    Prompt and label are tokenised together; white space at the end of the prompt is the label's.
-    """
+    """The prompt followed by each label, and whether the beginning of one is cut."""
+    # Prompt and label are tokenised together; white space at the end of the prompt is the label's.
     begin = prompt.rstrip()
     rest = prompt[len(begin) :]
     alone, *whole = decoder.tokens([begin, *(f"{begin}{rest}{label}" for label in labels)])
-    ids = [[*decoder.special.prefix, *own] for own in whole]
-    sizes = [max(1, len(own) - len(alone)) for own in whole]
+    ids = [[*decoder.special.prefix, *sequence] for sequence in whole]
+    sizes = [max(1, len(sequence) - len(alone)) for sequence in whole]
     if max(sizes) > decoder.context:
         allowed = f"{max(sizes)} or more, the tokens of a label"
         raise bad_setting("<likelihood.context>", allowed, decoder.context)
     most = decoder.context + 1
-    found = [(own[-most:], size) for own, size in zip(ids, sizes, strict=True)]
-    return found, any(len(own) > most for own in ids)
+    cut = [(sequence[-most:], size) for sequence, size in zip(ids, sizes, strict=True)]
+    return cut, any(len(sequence) > most for sequence in ids)

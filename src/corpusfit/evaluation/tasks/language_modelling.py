@@ -46,8 +46,10 @@ class LanguageModelling(TaskType):
         decoder = open_decoder(plan.model.name, hardware, plan.likelihood.context, _CONTEXT)
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
-            windows = [list(decoder.windows(own)) for own in decoder.tokens(examples.texts())]
-            counts = np.array([len(own) for own in windows])
+            windows = [
+                list(decoder.windows(of_text)) for of_text in decoder.tokens(examples.texts())
+            ]
+            counts = np.array([len(of_text) for of_text in windows])
             owner = np.repeat(np.arange(len(windows)), counts)
             nats = decoder.log_likelihoods(
                 list(chain.from_iterable(windows)),
@@ -62,10 +64,10 @@ class LanguageModelling(TaskType):
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.float64]:
         """float64 [n, 3, 1]: the bits, nothing, and the bytes."""
-        found = np.zeros((len(examples), 3, 1))
-        found[:, 0, 0] = answers
-        found[:, 2, 0] = [len(text.encode("utf-8", "replace")) for text in examples.texts()]
-        return found
+        sums = np.zeros((len(examples), 3, 1))
+        sums[:, 0, 0] = answers
+        sums[:, 2, 0] = [len(text.encode("utf-8", "replace")) for text in examples.texts()]
+        return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         """Negated bits per byte, of sums [..., 3, 1]."""

@@ -31,9 +31,8 @@ from corpusfit.training.memory import naming_memory_errors
 
 _BATCH = 8
 _OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller <likelihood.context>.")
-
+# A task of lm-eval, of several in a group, and the number of an example in it.
 _Key = tuple[str, int]
-"""A task of lm-eval, of several in a group, and the number of an example in it."""
 
 
 class LmEval(TaskType):
@@ -67,8 +66,8 @@ class LmEval(TaskType):
         has = [m for m in self.metrics if all(m in sample for sample in asked.values())]
         wanted = metric_of(plan, self.kind)
         if wanted not in has:
-            own = ", ".join(next(iter(asked.values()))["metrics"])
-            cure = f"{name} has {own}."
+            known = ", ".join(next(iter(asked.values()))["metrics"])
+            cure = f"{name} has {known}."
             raise bad_setting("<task.metric>", " or ".join(has) or "of another task", wanted, cure)
         pieces = [[_as_text(key, sample)] for key, sample in asked.items()]
         test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
@@ -93,10 +92,10 @@ class LmEval(TaskType):
             )
             keys = [_key(text) for text in examples.texts()]
             with naming_memory_errors(_OUT_OF_MEMORY):
-                found = _evaluated(task.place, opened, keys)
+                logged = _evaluated(task.place, opened, keys)
             on_done(len(examples))
-            values = [[found[key].get(metric) for metric in self.metrics] for key in keys]
-            return [[None if v is None else float(v) for v in own] for own in values], 0
+            values = [[logged[key].get(metric) for metric in self.metrics] for key in keys]
+            return [[None if v is None else float(v) for v in row] for row in values], 0
 
         return answer
 
@@ -126,11 +125,13 @@ def _evaluated(
         allowed, cure = "another kind without lm-eval", "Install it with `pip install lm-eval`."
         raise bad_setting("<task.kind>", allowed, "lm_eval", cure) from e
     file = Path(place)
-    own = {"include_path": str(file.parent), "include_defaults": False} if file.is_file() else {}
+    options = (
+        {"include_path": str(file.parent), "include_defaults": False} if file.is_file() else {}
+    )
     asked: dict[str, list[int]] = {}
     for name, number in sorted(keys or ()):
         asked.setdefault(name, []).append(number)
-    manager = TaskManager(**own)
+    manager = TaskManager(**options)
     loaded = manager.load([place])["tasks"]
     logged = lm_eval.simple_evaluate(
         model,
@@ -139,11 +140,11 @@ def _evaluated(
         task_manager=manager,
         bootstrap_iters=0,
     )["samples"]
-    found: dict[_Key, Mapping[str, Any]] = {}
+    by_example: dict[_Key, Mapping[str, Any]] = {}
     for name, samples in logged.items():
         for sample in samples:
-            found.setdefault((name, sample["doc_id"]), sample)
-    return found
+            by_example.setdefault((name, sample["doc_id"]), sample)
+    return by_example
 
 
 def _as_text(key: _Key, sample: Mapping[str, Any]) -> str:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import torch
 
 
+# What says whether an example has a class, by the value in a multi-hot list.
 _SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
-"""What says whether an example has a class, by the value in a multi-hot list."""
 
 
 class Multilabel(TaskType):
@@ -60,13 +60,13 @@ class Multilabel(TaskType):
         return items if usable else None
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
-        """The labels of each example, each once; those of multi-hot lists by their places.
-
-        Lists of train that are all of one length, two or more, and hold nothing but 0 and 1, or
-        false and true, are multi-hot: as class numbers, every example would have the same classes.
-        """
+        """The labels of each example, each once; those of multi-hot lists by their places."""
+        # Lists of train that are all of one length, two or more, and hold nothing but 0 and 1, or
+        # false and true, are multi-hot: as class numbers, every example would have the same
+        # classes.
         train = splits["train"].labels
         length = len(train[0]) if train else 0
+        # one row of other values or another length means that the lists name classes
         hot = length > 1 and all(len(row) == length and _SWITCH.keys() >= {*row} for row in train)
         if hot and names and len(names) != length:
             allowed = f"{length} names, as the labels are lists of {length}"
@@ -82,10 +82,10 @@ class Multilabel(TaskType):
                         f"train are; {split} has {row[:8]}. Check <task.label_field>."
                     )
                 if hot:
-                    own = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
+                    named = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
                 else:
-                    own = [_name(label, names) for label in _once(row, split)]
-                rows.append(list(dict.fromkeys(own)))
+                    named = [_name(label, names) for label in _once(row, split)]
+                rows.append(list(dict.fromkeys(named)))
             changed[split] = dataclasses.replace(labelled, labels=rows)
         if hot:
             called = ", ".join(places[:8]) + (", …" if length > 8 else "")
@@ -114,14 +114,14 @@ class Multilabel(TaskType):
         """Binary cross-entropy, the mean over texts and the labels of train."""
         import torch
 
-        own = targets[:, : logits.shape[1]]
-        return torch.nn.functional.binary_cross_entropy_with_logits(logits, own)
+        of_train = targets[:, : logits.shape[1]]
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, of_train)
 
     def answers(self, logits: torch.Tensor, task: Task) -> NDArray[np.int32]:
         """int32 [m, labels]; labels that train lacks are never predicted."""
-        found = np.zeros((len(logits), len(task.labels)), np.int32)
-        found[:, : logits.shape[1]] = (logits > 0).cpu().numpy()
-        return found
+        predicted = np.zeros((len(logits), len(task.labels)), np.int32)
+        predicted[:, : logits.shape[1]] = (logits > 0).cpu().numpy()
+        return predicted
 
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]

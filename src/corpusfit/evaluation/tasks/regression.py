@@ -76,8 +76,8 @@ class Regression(TaskType):
     def answers(self, logits: torch.Tensor, task: Task) -> NDArray[np.float64]:
         """float64 [m], in the unit of the labels."""
         mean, deviation = _scale(task)
-        found: NDArray[np.float64] = logits[:, 0].double().cpu().numpy() * deviation + mean
-        return found
+        values: NDArray[np.float64] = logits[:, 0].double().cpu().numpy() * deviation + mean
+        return values
 
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
@@ -85,13 +85,13 @@ class Regression(TaskType):
         """float64 [n, 3, 5]: see `score`; numbers less the mean of gold, for accurate sums."""
         gold = examples.flat
         values = (gold - gold.mean(), answers - gold.mean())
-        found = np.zeros((len(gold), 3, 5))
-        found[:, 0, 4], found[:, 2, 4] = (answers - gold) ** 2, 1
+        sums = np.zeros((len(gold), 3, 5))
+        sums[:, 0, 4], sums[:, 2, 4] = (answers - gold) ** 2, 1
         for column, (x, y) in enumerate((values, tuple(map(_ranks, values)))):
-            found[:, 0, 2 * column] = x * y
+            sums[:, 0, 2 * column] = x * y
             for row, v in ((1, y), (2, x)):
-                found[:, row, 2 * column], found[:, row, 2 * column + 1] = v, v * v
-        return found
+                sums[:, row, 2 * column], sums[:, row, 2 * column + 1] = v, v * v
+        return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         """A correlation, 0 for constant numbers, or the negated mean squared error."""
@@ -102,10 +102,11 @@ class Regression(TaskType):
         if name == "neg_mse":
             return np.asarray(-summed[..., 0, 4] / n, np.float64)
         spread = [n * s - v * v for s, v in zip(squares, (answer, gold), strict=True)]
+        # rounding leaves a spread above 0 for constant numbers
         spread = [np.where(v > 1e-12 * n * s, v, 0) for v, s in zip(spread, squares, strict=True)]
         product = np.sqrt(spread[0] * spread[1])
-        found = (n * both - answer * gold) / np.where(product > 0, product, 1)
-        return np.asarray(np.where(product > 0, np.clip(found, -1, 1), 0.0), np.float64)
+        correlation = (n * both - answer * gold) / np.where(product > 0, product, 1)
+        return np.asarray(np.where(product > 0, np.clip(correlation, -1, 1), 0.0), np.float64)
 
 
 def _scale(task: Task) -> tuple[float, float]:

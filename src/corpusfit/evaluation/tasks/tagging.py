@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,53 @@ from corpusfit.core.errors import InputError, UsageError
 from corpusfit.evaluation.augment import LETTER
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.encoding import NOWHERE
-from corpusfit.evaluation.formats.tags import as_bio, begins, scheme, strays
 from corpusfit.evaluation.metrics import tallies
 from corpusfit.evaluation.plan import FinetunePlan
 from corpusfit.evaluation.task import Examples
 from corpusfit.training.prediction import Predictor
 from corpusfit.training.special_tokens import SpecialTokens
+
+_SAME = {"L": "E", "U": "S"}  # BILOU's L (last) and U (unit) are E (end) and S (single) in BIOES
+
+
+def scheme(sentences: Iterable[list[str]]) -> str:
+    """The tagging scheme: `bio`, `iob1` or `bioes` (also for BILOU).
+
+    Reference: Ramshaw and Marcus (1995), IOB1; Tjong Kim Sang and Veenstra (1999), IOB2.
+    """
+    # IOB1 uses `B-` only for an entity directly after another of the same type.
+    stray, free = False, False
+    for before, tag in chain.from_iterable(map(_pairs, sentences)):
+        if tag[0] in "ESLU":
+            return "bioes"
+        stray |= tag[0] == "I" and begins(before, tag)
+        free |= tag[0] == "B" and before[1:] != tag[1:]
+    return "iob1" if stray and not free else "bio"
+
+
+def as_bio(tags: list[str]) -> list[str]:
+    """A sentence's tags in BIO, with the same entities by the rules of conlleval."""
+    # An `I-` without a `B-` before it begins an entity for seqeval, so it becomes a `B-`.
+    return [
+        tag if tag == "O" else ("B" if begins(before, tag) else "I") + tag[1:]
+        for before, tag in _pairs(tags)
+    ]
+
+
+def strays(tags: list[str]) -> int:
+    """Number of `I-` tags without a `B-` or `I-` of the same type before them."""
+    return sum(tag[0] == "I" and begins(before, tag) for before, tag in _pairs(tags))
+
+
+def begins(before: str, tag: str) -> bool:
+    """Whether an entity begins at a tag (not `O`), given the previous tag."""
+    prefix, last = _SAME.get(tag[0], tag[0]), _SAME.get(before[0], before[0])
+    return prefix in "BS" or last in "OES" or before[1:] != tag[1:]
+
+
+def _pairs(tags: list[str]) -> Iterator[tuple[str, str]]:
+    return pairwise(["O", *tags])
+
 
 _OUTSIDE = "O"
 
@@ -73,10 +115,8 @@ class Tagging(TaskType):
         tokens: int,
         special: SpecialTokens,
     ) -> NDArray[np.int64]:
-        """The first token that ends inside each word (Devlin et al. 2019, section 5.3).
-
-        A token may begin with the space before a word.
-        """
+        """The first token that ends inside each word (Devlin et al. 2019, section 5.3)."""
+        # A token may begin with the space before a word.
         sizes = np.fromiter(map(len, words), np.int64, len(words))
         ends = np.cumsum(sizes + 1) - 1
         begins = ends - sizes
@@ -95,9 +135,10 @@ class Tagging(TaskType):
         """
         gold, owner = examples.flat, np.repeat(np.arange(len(examples)), examples.lengths)
         rules = _Rules(labels)
-        true, found = (rules.spans(numbers, owner) for numbers in (gold, answers))
-        right = true[np.isin(true @ rules.key(len(gold)), found @ rules.key(len(gold)))]
-        counted = [(owner[s[:, 1]], s[:, 0]) for s in (right, found, true)]
+        true, answered = (rules.spans(numbers, owner) for numbers in (gold, answers))
+        # a span is right if its type and both borders are
+        right = true[np.isin(true @ rules.key(len(gold)), answered @ rules.key(len(gold)))]
+        counted = [(owner[s[:, 1]], s[:, 0]) for s in (right, answered, true)]
         return tallies(gold == answers, examples.lengths, counted, rules.types)
 
     def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
@@ -111,9 +152,9 @@ class Tagging(TaskType):
         return [
             [
                 ["", word, ""] if label == outside and LETTER.search(word) else [word]
-                for word, label in zip(pieces, own, strict=True)
+                for word, label in zip(pieces, tags, strict=True)
             ]
-            for pieces, own in zip(examples.pieces, examples.labels, strict=True)
+            for pieces, tags in zip(examples.pieces, examples.labels, strict=True)
         ]
 
 

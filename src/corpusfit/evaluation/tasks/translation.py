@@ -12,9 +12,9 @@ from corpusfit.core.errors import TrainingError, importing
 from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation.contract import Answering, TaskType
+from corpusfit.evaluation.network import SETTING, open_translator
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.resampling import Metric
-from corpusfit.evaluation.seq2seq import SETTING, open_translator
+from corpusfit.evaluation.significance import Metric
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.training.decoding import translate
 from corpusfit.training.memory import naming_memory_errors
@@ -70,8 +70,10 @@ class Translation(TaskType):
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
             with naming_memory_errors(out_of_memory):
-                found = translate(model, tokenizer, examples.texts(), plan.decode, on_done=on_done)
-            return list(found.texts), found.truncated
+                translated = translate(
+                    model, tokenizer, examples.texts(), plan.decode, on_done=on_done
+                )
+            return list(translated.texts), translated.truncated
 
         return answer
 
@@ -80,18 +82,18 @@ class Translation(TaskType):
     ) -> NDArray[np.int64]:
         """Counts of sacreBLEU for each sentence."""
         bleu, chrf = _bleu(labels), _chrf(_WORDS)
-        found = np.zeros((len(examples), 3, _CHRF["chrf++"].stop), np.int64)
+        sums = np.zeros((len(examples), 3, _CHRF["chrf++"].stop), np.int64)
         if not len(examples):
-            return found
-        references = [[str(own[0]) for own in examples.labels]]
+            return sums
+        references = [[str(labels_of[0]) for labels_of in examples.labels]]
         answered = [str(answer) for answer in answers]
         words = np.array(bleu._extract_corpus_statistics(answered, references), np.int64)
-        found[:, 0, _BLEU], found[:, 1, _BLEU] = words[:, 2 : 2 + _ORDERS], words[:, 2 + _ORDERS :]
-        found[:, 1, _LENGTH], found[:, 2, _LENGTH] = words[:, 0], words[:, 1]
+        sums[:, 0, _BLEU], sums[:, 1, _BLEU] = words[:, 2 : 2 + _ORDERS], words[:, 2 + _ORDERS :]
+        sums[:, 1, _LENGTH], sums[:, 2, _LENGTH] = words[:, 0], words[:, 1]
         grams = np.array(chrf._extract_corpus_statistics(answered, references), np.int64)
         for row, place in ((0, 2), (1, 0), (2, 1)):
-            found[:, row, _CHRF["chrf++"]] = grams[:, place::3]
-        return found
+            sums[:, row, _CHRF["chrf++"]] = grams[:, place::3]
+        return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         """BLEU, chrF or chrF++ in [0, 1], from sums of `tally`."""
@@ -156,15 +158,15 @@ def _bleu_of(summed: NDArray[np.float64]) -> NDArray[np.float64]:
 def _chrf_of(grams: NDArray[np.float64]) -> NDArray[np.float64]:
     """The F-score of mean precision and recall over the orders that occur, [..., 3, orders]."""
     match, answer, gold = (grams[..., row, :] for row in range(3))
-    there = (answer > 0) & (gold > 0)
-    orders = np.maximum(there.sum(-1), 1)
+    occurs = (answer > 0) & (gold > 0)
+    orders = np.maximum(occurs.sum(-1), 1)
     precision, recall = (
-        np.where(there, match / np.where(there, of, 1), 0.0).sum(-1) / orders
+        np.where(occurs, match / np.where(occurs, of, 1), 0.0).sum(-1) / orders
         for of in (answer, gold)
     )
     both = _BETA * precision + recall
-    found = (1 + _BETA) * precision * recall / np.where(both > 0, both, 1)
-    return np.asarray(found, np.float64)
+    score = (1 + _BETA) * precision * recall / np.where(both > 0, both, 1)
+    return np.asarray(score, np.float64)
 
 
 def _resampled(n: int) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Decides how much of each document a composition takes."""
+"""Decide how much of each language, and of each document, a composition takes."""
 
 from __future__ import annotations
 
@@ -9,56 +9,95 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, bad_setting
-from corpusfit.mixing.budget import allocate, smoothed, unimax
 from corpusfit.mixing.plan import ENGLISH, MD_ED, MD_MWIKI, SPECIFIC, UNIMAX, CompositionPlan
 
-NO_PAGE = np.uint64(0)
-"""The key of a row without a page."""
+_HALVINGS = 200
+
+
+def smoothed(sizes: NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
+    """float64 [L]: P(L)^alpha, normalised, where P(L) is a language's share of the sizes [L].
+
+    Reference: mDAPT, section 3.2; Xue et al. (2020), mT5, section 3.2 (alpha 0.3).
+    """
+    # A language of size 0 has no share, whatever alpha.
+    share = sizes / max(1, int(sizes.sum()))
+    powers = np.where(sizes > 0, share**alpha, 0.0)
+    return np.asarray(powers / max(powers.sum(), np.finfo(np.float64).tiny), np.float64)
+
+
+def unimax(sizes: NDArray[np.int64], budget: int, cap: int) -> NDArray[np.int64]:
+    """int64 [L]: amounts as even as possible, with no language above `cap` times its size.
+
+    Reference: Chung et al. (2023), UniMax, Algorithm 1.
+    """
+    # From the smallest language to the largest, each gets an equal part of the remaining budget, or
+    # its cap if that is less. The sum is the budget, or the sum of the caps if that is less.
+    amounts = np.zeros(len(sizes), np.int64)
+    left = budget
+    order = np.argsort(sizes, kind="stable")
+    for position, language in enumerate(order.tolist()):
+        amounts[language] = min(left // (len(sizes) - position), cap * int(sizes[language]))
+        left -= int(amounts[language])
+    return amounts
+
+
+def allocate(
+    weights: NDArray[np.float64], lower: NDArray[np.int64], upper: NDArray[np.int64], budget: int
+) -> NDArray[np.int64]:
+    """int64 [L]: amounts in proportion to weights, within bounds, that add up to the budget.
+
+    Reference: mDAPT, section 3.2 and Tables 8 and 9.
+    """
+    # A language whose lower bound is above its proportional amount keeps the bound, and the others
+    # share the rest, as German does in mDAPT's Table 9.
+    if not lower.sum() <= budget <= upper.sum():
+        raise ValueError(f"budget must be from {lower.sum()} to {upper.sum()}; got {budget}")
+    positive = weights > 0
+    low, high = 0.0, float(np.max(upper[positive] / weights[positive], initial=1.0))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if np.clip(middle * weights, lower, upper).sum() < budget:
+            low = middle
+        else:
+            high = middle
+    # the factor that fills the budget within all bounds was found by bisection
+    exact = np.clip(high * weights, lower, upper)
+    shares = np.maximum(np.floor(exact).astype(np.int64), lower)
+    left = budget - int(shares.sum())
+    nearest = np.argsort(shares - exact, kind="stable")  # largest remainders first
+    shares[nearest[:left]] += 1
+    return shares
+
+
+NO_PAGE = np.uint64(0)  # The key of a row without a page
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """n candidate documents of L languages, in reading order.
+    """n candidate documents of L languages, in reading order."""
 
-    Attributes:
-        source: int16 [n], number of the recipe's source.
-        language: int16 [n], number of the recipe's language.
-        size: int64 [n], size in the budget's unit, above 0.
-        text: uint64 [n], key of the clean sentences; exact duplicates have the same.
-        page: uint64 [n], key of the page in all languages; `NO_PAGE` without one.
-        order: float64 [n] in (0, 1), within its source and language; taken in ascending order.
-    """
-
-    source: NDArray[np.int16]
-    language: NDArray[np.int16]
-    size: NDArray[np.int64]
+    source: NDArray[np.int16]  # int16 [n], number of the recipe's source
+    language: NDArray[np.int16]  # int16 [n], number of the recipe's language
+    size: NDArray[np.int64]  # int64 [n], size in the budget's unit, above 0
+    # uint64 [n], key of the clean sentences; exact duplicates have the same
     text: NDArray[np.uint64]
-    page: NDArray[np.uint64]
+    page: NDArray[np.uint64]  # uint64 [n], key of the page in all languages; `NO_PAGE` without one
+    # float64 [n] in (0, 1), within its source and language; taken in ascending order
     order: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Share:
-    """Amounts of one language, in the budget's unit.
+    """Amounts of one language, in the budget's unit."""
 
-    Attributes:
-        language: language code.
-        specific: available specific text, without duplicates.
-        general: available general text, without duplicates.
-        own: specific text that is taken as the language's own (M_D of mDAPT).
-        further: further specific text that up-samples the language.
-        upsampled: general text that up-samples the language.
-        again: repeated text, beyond the first time.
-        smoothed: share of the language by the sampling, in [0, 1], before limits by availability.
-    """
-
-    language: str
-    specific: int
-    general: int
-    own: int
-    further: int
-    upsampled: int
-    again: int
+    language: str  # language code
+    specific: int  # available specific text, without duplicates
+    general: int  # available general text, without duplicates
+    own: int  # specific text that is taken as the language's own (M_D of mDAPT)
+    further: int  # further specific text that up-samples the language
+    upsampled: int  # general text that up-samples the language
+    again: int  # repeated text, beyond the first time
+    # share of the language by the sampling, in [0, 1], before limits by availability
     smoothed: float
 
     @property
@@ -69,34 +108,26 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Taking:
-    """The decision.
+    """The decision."""
 
-    Attributes:
-        amounts: int64 [n], amount of each document; above its size, the document is repeated.
-        shares: amounts by language.
-        copies: documents left out as duplicates in the same language.
-        elsewhere: documents left out because another language takes their text or page.
-        notes: messages for the user.
-    """
-
+    # int64 [n], amount of each document; above its size, the document is repeated
     amounts: NDArray[np.int64]
-    shares: list[Share]
-    copies: int
-    elsewhere: int
-    notes: list[str]
+    shares: list[Share]  # amounts by language
+    copies: int  # documents left out as duplicates in the same language
+    elsewhere: int  # documents left out because another language takes their text or page
+    notes: list[str]  # messages for the user
 
 
 def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     """Decide how much of each document is taken.
 
-    Duplicates are dropped, the budget is shared among the languages, and each share is filled in
-    order: specific text, then the text that up-samples it. The last document of a language may be
-    cut, to meet the budget exactly. A document in two languages goes to the language with less text
-    that the composition can take, specific text before general. Memory is about a hundred bytes per
-    document, and no text.
-
     Reference: mDAPT, section 3.2.
     """
+    # Duplicates are dropped, the budget is shared among the languages, and each share is filled in
+    # order: specific text, then the text that up-samples it. The last document of a language may be
+    # cut, to meet the budget exactly. A document in two languages goes to the language with less
+    # text that the composition can take, specific text before general. Memory is about a hundred
+    # bytes per document, and no text.
     n = len(recipe.languages)
     is_specific = np.array([s.kind == SPECIFIC for s in recipe.sources])[pool.source]
     usable = _usable(recipe)[is_specific.astype(int), pool.language]
@@ -106,7 +137,11 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
         for which in (kept & is_specific, kept & ~is_specific)
     )
     _require_text(recipe, specific, general)
-    own = np.minimum(specific, [_limit(recipe, code) for code in recipe.languages])
+    # a language's own specific text; English of M_D+E_D up-samples
+    unlimited = np.iinfo(np.int64).max
+    without = {ENGLISH: 0} if recipe.composition == MD_ED else {}
+    limits = {**without, **recipe.limits}
+    own = np.minimum(specific, [limits.get(code, unlimited) for code in recipe.languages])
     notes: list[str] = []
     targets, weights = _targets(recipe, specific, general, own, notes)
     amounts = np.zeros(len(pool.size), np.int64)
@@ -136,12 +171,6 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     return Taking(amounts, shares, int((~kept).sum()) - elsewhere, elsewhere, notes)
 
 
-def _limit(recipe: CompositionPlan, code: str) -> int:
-    """The maximum of a language's own specific text; 0 for English in M_D+E_D, which up-samples."""
-    without = 0 if recipe.composition == MD_ED and code == ENGLISH else np.iinfo(np.int64).max
-    return recipe.limits.get(code, without)
-
-
 def _fill(sizes: NDArray[np.int64], target: int) -> NDArray[np.int64]:
     """int64 [n]: amounts that fill a target in order, starting over after the last document."""
     whole = int(sizes.sum())
@@ -161,11 +190,10 @@ def _usable(recipe: CompositionPlan) -> NDArray[np.bool_]:
 def _without_duplicates(
     pool: Pool, is_specific: NDArray[np.bool_], usable: NDArray[np.bool_], n: int
 ) -> tuple[NDArray[np.bool_], int]:
-    """Documents that are no duplicates, bool [n], and the number that another language takes.
-
-    Documents that are not usable are duplicates of those that are, never the other way round.
-    """
+    """Documents that are no duplicates, bool [n], and the number that another language takes."""
+    # Documents that are not usable are duplicates of those that are, never the other way round.
     supply = np.bincount(pool.language[usable], pool.size[usable], n)
+    # a text in two languages goes to the one with less
     rank = np.argsort(np.argsort(supply, kind="stable"), kind="stable")
     order = np.lexsort((np.arange(len(pool.size)), rank[pool.language], ~is_specific, ~usable))
     _, first, which = np.unique(pool.text[order], return_index=True, return_inverse=True)
@@ -173,6 +201,7 @@ def _without_duplicates(
     kept[order[first]] = True
     owner = pool.language[order[first]][which]
     elsewhere = int((owner != pool.language[order]).sum())
+    # one page in two languages is one text, and the language with less text keeps it
     paged = order[kept[order] & (pool.page[order] != NO_PAGE)]
     _, first, which = np.unique(pool.page[paged], return_index=True, return_inverse=True)
     dropped = paged[pool.language[paged[first]][which] != pool.language[paged]]
@@ -206,9 +235,18 @@ def _targets(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """int64 [L], the amount of each language, and float64 [L], its share by the sampling alone."""
     weights, lower, upper = _bounds(recipe, specific, general, own, notes)
-    shortfall = recipe.budget - int(upper.sum())
-    if shortfall > 0:
-        raise _budget_error(recipe, upper)
+    if recipe.budget > int(upper.sum()):
+        by = zip(recipe.languages, upper.tolist(), strict=True)
+        each = ", ".join(f"{code} {most:,}" for code, most in by)
+        times = f" with {recipe.repeats} repeats" if recipe.repeats > 1 else ""
+        raise bad_setting(
+            "budget",
+            f"at most {upper.sum():,} {recipe.unit}, the maximum of {recipe.composition} from "
+            f"these sources{times} ({each})",
+            recipe.budget,
+            "Add sources, lower the budget, or set "
+            f"repeats = {recipe.repeats + 1} to repeat texts.",
+        )
     if recipe.composition == MD_MWIKI and recipe.sampling == UNIMAX:
         amounts = unimax(specific + general, recipe.budget, recipe.repeats)
         return amounts, amounts / max(1, recipe.budget)
@@ -233,11 +271,8 @@ def _bounds(
         weights = is_english.astype(np.float64)
         upper = np.where(is_english, recipe.repeats * specific, own)
     else:
-        return (
-            is_english.astype(np.float64),
-            none,
-            np.where(is_english, recipe.repeats * specific, 0),
-        )
+        upper = np.where(is_english, recipe.repeats * specific, 0)
+        return is_english.astype(np.float64), none, upper
     if own.sum() < recipe.budget:
         return weights, own, upper
     if own.sum() > recipe.budget:
@@ -265,26 +300,12 @@ def _sampling_sizes(
     return np.where(own > 0, own, own[own > 0].min())
 
 
-def _budget_error(recipe: CompositionPlan, upper: NDArray[np.int64]) -> Exception:
-    """The error for a budget that the sources cannot meet."""
-    by = zip(recipe.languages, upper.tolist(), strict=True)
-    each = ", ".join(f"{code} {most:,}" for code, most in by)
-    times = f" with {recipe.repeats} repeats" if recipe.repeats > 1 else ""
-    return bad_setting(
-        "budget",
-        f"at most {upper.sum():,} {recipe.unit}, the maximum of {recipe.composition} from these "
-        f"sources{times} ({each})",
-        recipe.budget,
-        f"Add sources, lower the budget, or set repeats = {recipe.repeats + 1} to repeat texts.",
-    )
-
-
 def quantiles(
     keys: NDArray[np.float64], groups: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.float64]:
     """float64 [n] in (0, 1): the rank of each key in its group, so that groups mix evenly."""
-    found = np.empty(len(keys))
+    ranks = np.empty(len(keys))
     for places in groups:
         order = np.lexsort((places, keys[places]))
-        found[places[order]] = (np.arange(len(places)) + 0.5) / max(1, len(places))
-    return found
+        ranks[places[order]] = (np.arange(len(places)) + 0.5) / max(1, len(places))
+    return ranks

@@ -8,9 +8,8 @@ pytest.importorskip("torch", reason="the extra train is not installed")
 
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import UsageError
-from corpusfit.evaluation import augmenting as augment
-from corpusfit.evaluation.augment import augment_examples, replace_words
-from corpusfit.evaluation.augmenting import write_augmented_examples
+from corpusfit.evaluation import augment
+from corpusfit.evaluation.augment import augment_examples, replace_words, write_augmented_examples
 from corpusfit.evaluation.backtranslate import BackTranslator
 from corpusfit.evaluation.plan import AugmentPlan
 from corpusfit.evaluation.task import Examples, load_examples

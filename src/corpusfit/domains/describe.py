@@ -1,0 +1,213 @@
+"""Describe clusters: purity, proximity, words, traits, typical units and outliers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from corpusfit.domains.mixture import Domains
+from corpusfit.scoring.table import write_parquet
+
+_EXAMPLES = 5  # units shown for a cluster or a pair of domains
+_LONGEST = 2_000  # characters of each
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_PRONOUN = re.compile(
+    r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"
+    r"|they|them|their|theirs)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d")
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A drawn unit with its known domain."""
+
+    text: str
+    source: str
+    row: int
+    domain: str
+
+
+def confusion(clusters: Ints, domains: Ints, k: int, t: int) -> Ints:
+    """The number of texts of each domain in each cluster: int64 [k, t]."""
+    return np.bincount(clusters * t + domains, minlength=k * t).reshape(k, t)
+
+
+def majority(counts: Ints) -> Ints:
+    """The most frequent domain of each cluster, int64 [k]; the first of equals."""
+    return np.asarray(counts.argmax(axis=1), np.int64)
+
+
+def purity(counts: Ints) -> float:
+    """The fraction of texts whose domain is the most frequent one of their cluster.
+
+    Reference: Manning, Raghavan and Schütze (2008), section 16.3; Aharoni and Goldberg (2020),
+    sections 2.4 and 2.6, Figure 2.
+    """
+    # More clusters are purer, so purities are comparable only at the same k.
+    return float(counts.max(axis=1).sum() / max(1, counts.sum()))
+
+
+def proximity(
+    vectors: NDArray[np.floating], domains: NDArray[np.int64], t: int
+) -> NDArray[np.float64]:
+    """Cosines between the mean vectors of t domains: float64 [t, t].
+
+    Reference: Aharoni and Goldberg (2020), section 3.2 and Figure 4.
+    """
+    # The nearer two centroids, the better a model of one domain does on the other.
+    sums = np.zeros((t, vectors.shape[1]))
+    np.add.at(sums, domains, vectors)
+    means = sums / np.bincount(domains, minlength=t)[:, None]
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+    return np.asarray(means @ means.T, np.float64)
+
+
+def traits(texts: Sequence[str]) -> dict[str, float]:
+    """Traits of some texts (Aharoni and Goldberg, 2020, Table 2); zeros without texts."""
+    counts = np.array(
+        [
+            (
+                len(_WORD.findall(text)),
+                bool(_NUMBER.search(text)),
+                bool(_PRONOUN.search(text)),
+                any(mark in text for mark in "?？؟"),
+            )
+            for text in texts or [""]
+        ],
+        np.float64,
+    )
+    words, numbers, pronouns, questions = counts.mean(axis=0).tolist()
+    return {
+        "texts": len(texts),
+        "words": words,  # the mean number; all others are fractions of the texts
+        "numbers": numbers,
+        "pronouns": pronouns,  # English only
+        "questions": questions,
+        "pronouns_or_questions": float(np.maximum(counts[:, 2], counts[:, 3]).mean()),
+    }
+
+
+def own_words(
+    texts: Iterable[str], clusters: NDArray[np.int64], k: int, most: int = 8
+) -> list[list[str]]:
+    """The most characteristic words of each of k clusters, in descending order."""
+    # Words are ranked by p log(p / q), their part of the divergence of a cluster from all texts
+    # (Kullback and Leibler, 1951), where p is the word's share of the words in the cluster and q
+    # that in all texts. A word counts once per text.
+    counts = [Counter[str]() for _ in range(k)]
+    for text, cluster in zip(texts, clusters.tolist(), strict=True):
+        counts[cluster].update({word.lower() for word in _WORD.findall(text) if len(word) > 1})
+    whole = sum(counts, Counter[str]())
+    total = whole.total()
+    ranked = []
+    for of_cluster in counts:
+        size = of_cluster.total()
+        divergence = {
+            word: n / size * math.log(n / size / (whole[word] / total))
+            for word, n in of_cluster.items()
+            if n > 1
+        }
+        ranked.append(sorted(divergence, key=lambda word: (-divergence[word], word))[:most])
+    return ranked
+
+
+def described(
+    units: Sequence[Known],
+    of: NDArray[np.int64],
+    shares: NDArray[np.float32],
+    domains: Domains,
+    counts: NDArray[np.int64],
+    names: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Each cluster: its size, domains, words and most typical units."""
+    words = own_words((unit.text for unit in units), of, domains.k)
+    clusters = []
+    for number in range(domains.k):
+        inside = np.flatnonzero(of == number)
+        # of the units that surely belong to the cluster, the longest
+        surest = inside[np.argsort(-shares[inside, number], kind="stable")]
+        typical = sorted(surest[: 40 * _EXAMPLES].tolist(), key=lambda i: -len(units[i].text))
+        named = zip(names, counts[number].tolist(), strict=True)
+        clusters.append(
+            {
+                "cluster": number + 1,
+                "units": len(inside),
+                "share": len(inside) / max(1, len(units)),
+                "words": words[number],
+                "domains": dict(Counter({name: n for name, n in named if n}).most_common()),
+                "examples": [units[i].text[:_LONGEST] for i in typical[:_EXAMPLES]],
+            }
+        )
+    return clusters
+
+
+def outliers(
+    units: Sequence[Known],
+    of: NDArray[np.int64],
+    known: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    names: Sequence[str],
+) -> dict[str, Any] | None:
+    """Units in a cluster of another domain, and their common traits (Table 2)."""
+    if len(names) < 2:
+        return None
+    taken_for = majority(counts)[of]  # the domain that a unit seems to be of
+    outside = np.flatnonzero(taken_for != known)
+    texts = [unit.text for unit in units]
+    pairs: dict[tuple[int, int], list[str]] = {}
+    attracted: dict[int, list[str]] = {}
+    for i in outside.tolist():
+        domain, other = int(known[i]), int(taken_for[i])
+        pairs.setdefault((domain, other), []).append(texts[i])
+        attracted.setdefault(other, []).append(texts[i])
+    return {
+        "all": traits(texts),
+        "outliers": traits([texts[i] for i in outside]),
+        "attracted": [
+            {"domain": names[other], **traits(attracted[other])} for other in sorted(attracted)
+        ],
+        "pairs": [
+            {
+                "domain": names[domain],
+                "taken_for": names[other],
+                "texts": len(examples),
+                "examples": [text[:_LONGEST] for text in examples[:_EXAMPLES]],
+            }
+            for (domain, other), examples in sorted(pairs.items(), key=lambda p: (-len(p[1]), p[0]))
+        ],
+    }
+
+
+def write_sample(
+    path: Path,
+    units: Sequence[Known],
+    of: NDArray[np.int64],
+    shares: NDArray[np.float32],
+    places: NDArray[np.float32],
+) -> None:
+    """Write the units with their clusters (from 1), shares and places on the map."""
+    places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+    rows = [
+        {
+            **dataclasses.asdict(unit),
+            "cluster": int(cluster) + 1,
+            "shares": share.tolist(),
+            "x": float(x),
+            "y": float(y),
+        }
+        for unit, cluster, share, (x, y) in zip(units, of, shares, places, strict=True)
+    ]
+    write_parquet(path, pa.Table.from_pylist(rows))
