@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import read_arrays
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.core.manifest import Finished, locked, source_as_dict, source_identity, versions
 from corpusfit.core.plan import AUTO
 from corpusfit.domains.cluster_contents import described, outliers, write_sample
 from corpusfit.domains.cluster_sample import draw_units
@@ -25,14 +24,13 @@ from corpusfit.domains.folder import ClustersFolder
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.domains.proximity import proximity
 from corpusfit.domains.purity import confusion, purity
-from corpusfit.embed.minilm import default_embedder
+from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.corpus_embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.labels_job import NONE
-from corpusfit.text.context import Machine, Run
-from corpusfit.text.pair_languages import sampled, warn_english_only, with_side
-from corpusfit.text.reproduce import absolute, command_words
+from corpusfit.text.context import Machine, Run, absolute, command_words
+from corpusfit.text.pairs import sampled, warn_english_only, with_side
 
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
 """Numbers of clusters that BIC chooses from."""

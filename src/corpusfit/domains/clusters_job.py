@@ -25,8 +25,7 @@ from corpusfit.scoring.table import column, columns_of, source_column, write_par
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.labels_job import labels_at
 from corpusfit.selection.sample_job import Drawn, below, lowest, strings
-from corpusfit.text.reading import Tally
-from corpusfit.text.segments import join_units
+from corpusfit.text.reading import Tally, join_units
 
 _LABEL = 200
 """Characters of a domain's name."""

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from corpusfit.core.engine import Meter, Progress
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, versions
-from corpusfit.embed.extras import require_extras
+from corpusfit.core.manifest import Finished, locked, versions
+from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.evaluation.answering import answering_hardware
 from corpusfit.evaluation.augment import require_allowed
@@ -35,9 +34,8 @@ from corpusfit.evaluation.resampling import Metric
 from corpusfit.evaluation.sides import Side
 from corpusfit.evaluation.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import Task, store_task, task_digest
-from corpusfit.text.context import HERE, Machine
-from corpusfit.text.pair_languages import check_languages
-from corpusfit.text.reproduce import absolute, command_words, named_model
+from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
+from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
 SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed.folders import find
+from corpusfit.embed.folders import find, read_pooling
 from corpusfit.embed.hardware import resolve
-from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.evaluation.encoding import encode
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE

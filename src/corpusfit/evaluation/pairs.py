@@ -11,8 +11,8 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
-from corpusfit.text.unpack import unpacked_name
 
 _ALLOWED = (
     "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "

@@ -15,10 +15,10 @@ from corpusfit.evaluation.formats.rct import ABSTRACT
 from corpusfit.evaluation.formats.tokens import SUFFIXES
 from corpusfit.evaluation.registry import load, names
 from corpusfit.text.cutting import BOM
+from corpusfit.text.files import Stream, unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.registry import format_of, suffixes
 from corpusfit.text.sources import is_pair
-from corpusfit.text.unpack import Stream, unpacked_name
 
 SPLITS = ("train", "dev", "test")
 FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs", "texts")

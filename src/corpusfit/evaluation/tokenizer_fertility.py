@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import CorpusfitError, ModelError, raise_machine_fault
 from corpusfit.embed.contract import Progress
-from corpusfit.embed.extras import require_extras
-from corpusfit.embed.folders import Setting, find
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.folders import Setting, find, minilm_folder, require_extras
 from corpusfit.embed.transformer import load_tokenizer, quiet
 from corpusfit.evaluation.formats.brat import WORD
 

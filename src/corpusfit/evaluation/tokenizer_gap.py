@@ -28,7 +28,7 @@ from corpusfit.evaluation.tokenizer_fertility import (
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.samples import background_texts
 from corpusfit.text.context import Machine, Run, RunContext
-from corpusfit.text.pair_languages import sampled, with_side
+from corpusfit.text.pairs import sampled, with_side
 from corpusfit.text.registry import format_of
 
 ROUNDS = 2_000

@@ -16,7 +16,7 @@ from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, Texts, taken, text_array
 from corpusfit.mixing.russian import cyrillic
 from corpusfit.text.normalise import unescaped
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units
 
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"'=]+)"

@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, listed, read_many, writing
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.core.manifest import (
+    Finished,
+    locked,
+    source_as_dict,
+    source_identity,
+    versions,
+    warn_if_disk_is_small,
+)
 from corpusfit.core.plan import AUTO, FIRST
-from corpusfit.core.room import warn_without_room
 from corpusfit.core.types import Source
 from corpusfit.mixing.compose_job import WriteComposed, mark_path
 from corpusfit.mixing.folder import ComposeFolder
@@ -38,7 +43,7 @@ from corpusfit.mixing.surveying import (
 )
 from corpusfit.scoring import registry
 from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.pair_languages import sampled, with_side
+from corpusfit.text.pairs import sampled, with_side
 
 
 class Composition(Finished):
@@ -69,7 +74,7 @@ def compose(
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
         selection = _decided(context, texts)
-        warn_without_room(folder, context.size * _share(selection, texts), running.progress)
+        warn_if_disk_is_small(folder, context.size * _share(selection, texts), running.progress)
         amounts = _write(context, places, selection)
         _write_rejects(context, read["shards"])
         folder.finish(_manifest(context, read, selection, amounts))

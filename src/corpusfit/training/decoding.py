@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.embed.batches import token_batches
-from corpusfit.embed.transformer import position_limit
+from corpusfit.embed.transformer import position_limit, token_batches
 from corpusfit.training.decode_plan import DecodePlan
 from corpusfit.training.folded_attention import Folding, folding_attention
 from corpusfit.training.token_rules import TokenRules

@@ -18,7 +18,7 @@ from corpusfit.core.types import Source
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
-from corpusfit.text.survey_job import scan_with
+from corpusfit.text.survey import scan_with
 from corpusfit.training.plan import TASK
 
 

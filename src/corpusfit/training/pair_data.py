@@ -14,7 +14,7 @@ from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.languages import code_of
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
-from corpusfit.text.pair_languages import Pair, check_sources, sampled, with_side
+from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
 from corpusfit.training.chunks import Chunks, cut_chunks, whole_pairs
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import AdaptPlan

@@ -8,8 +8,7 @@ from pathlib import Path
 from corpusfit.core.artifacts import is_local, place
 from corpusfit.core.errors import StorageError, bad_setting, importing
 from corpusfit.core.manifest import Finished
-from corpusfit.embed.folders import hub_answers
-from corpusfit.embed.sentence_folders import POOLING
+from corpusfit.embed.folders import POOLING, hub_answers
 from corpusfit.text.files import first_line
 from corpusfit.training.cards import Compared, write_model_card, write_selection_card
 

@@ -11,10 +11,10 @@ from typing import Any
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError
-from corpusfit.core.room import warn_without_room
+from corpusfit.core.manifest import warn_if_disk_is_small
 from corpusfit.embed.contract import file_digest
+from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
-from corpusfit.embed.sentence_folders import write_pooling
 from corpusfit.training.adapters import Base, save_adapter
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.models import open_model, save_model
@@ -90,7 +90,7 @@ class PhaseRunner:
         )
         if self.trial is None:
             needed = model_bytes(facts, training.plan.checkpoints)
-            warn_without_room(folder, needed, self.progress)
+            warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
         if self.track and not self.accelerator.trackers:

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, bad_setting, changed_input
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
-from corpusfit.core.room import warn_without_room
+from corpusfit.core.manifest import (
+    Finished,
+    locked,
+    source_as_dict,
+    source_identity,
+    versions,
+    warn_if_disk_is_small,
+)
 from corpusfit.core.types import Source
 from corpusfit.evaluation.contamination.finder import HeldoutIndex
 from corpusfit.evaluation.contamination.match import find_leaks
@@ -29,8 +34,7 @@ from corpusfit.evaluation.splitting.text_keys import Rows, key_rows
 from corpusfit.evaluation.splitting.text_keys_job import TextsOfRows
 from corpusfit.evaluation.splitting.writers import Written, form_of, write_split
 from corpusfit.text import cures
-from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.reproduce import absolute
+from corpusfit.text.context import Machine, RunContext, absolute
 from corpusfit.text.same_text import FORM
 
 _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
@@ -69,7 +73,7 @@ def split(
         done = folder.finished()
         if done is not None:
             return Split(out, done)
-        warn_without_room(folder, sum(source.size for source in sources), context.progress)
+        warn_if_disk_is_small(folder, sum(source.size for source in sources), context.progress)
         task = _Task(plan, sources, context)
         rows, side = task.sides()
         written = write_split(
