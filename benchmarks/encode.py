@@ -67,7 +67,7 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
 
     from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
-    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.embed.folders import minilm_folder
 
     peer = SentenceTransformer(str(minilm_folder()), device="cpu")
     whole = SentenceTransformer(str(minilm_folder()), device="cpu")
@@ -100,7 +100,7 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
 
     from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
-    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.embed.folders import minilm_folder
 
     kwargs = {"dtype": torch.bfloat16}
     peer = SentenceTransformer(str(minilm_folder()), device="cpu", model_kwargs=kwargs)
@@ -132,7 +132,7 @@ def on_gpu(texts: list[str], cache: Path) -> None:
 
     from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
-    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.embed.folders import minilm_folder
 
     kwargs = {"dtype": torch.bfloat16}
     peer = SentenceTransformer(str(minilm_folder()), device="cuda", model_kwargs=kwargs)
@@ -159,7 +159,7 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
 
     from corpusfit.core.engine import LocalEngine
     from corpusfit.core.plan import EmbedPlan
-    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.embed.folders import minilm_folder
     from corpusfit.selection.embed_job import EmbedTexts
 
     peer = SentenceTransformer(str(minilm_folder()), device="cpu")
@@ -185,7 +185,7 @@ def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
 
     from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
-    from corpusfit.embed.word_tokens import WordTokens
+    from corpusfit.embed.wordpiece import WordTokens
 
     ours = load(EmbedPlan(embedder="static:minilm"), cache)
     peer = StaticModel.from_pretrained(next(cache.glob("static-*")))

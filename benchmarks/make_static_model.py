@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import load_file, save
 
 from corpusfit.embed.distill import distilled_folder
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.folders import minilm_folder
 from corpusfit.embed.static import PACKAGED
 
 

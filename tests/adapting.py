@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corpusfit.embed.sentence_folders import Pooling
+from corpusfit.embed.folders import Pooling
 from corpusfit.training.batches import ChunkTokens
 from corpusfit.training.checkpoints import Checkpoints
 from corpusfit.training.heldout import Heldout, HeldoutBleu

@@ -47,7 +47,7 @@ with _measured:
     from corpusfit.scoring.names import names as method_names
     from corpusfit.scoring.table import read, read_columns, read_rows
     from corpusfit.text import registry
-    from corpusfit.text.units import cut_units
+    from corpusfit.text.reading import cut_units
 
     registry.formats()
     for _name in method_names():

@@ -12,7 +12,7 @@ from journeys import digests, prose, scores
 import corpusfit
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.text.pair_languages import is_english_only
+from corpusfit.text.pairs import is_english_only
 
 NOUNS = ["house", "river", "teacher", "garden", "letter", "market", "bridge", "window"]
 GERMAN_WORDS = ["Haus", "Fluss", "Lehrer", "Garten", "Brief", "Markt", "Brücke", "Fenster"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from corpusfit.core.plan import TXT, ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import cutting, documents, find, normalise, packed, rows, shards
-from corpusfit.text.dialects import Dialect, Records
+from corpusfit.text.formats.csv import Dialect, Records
 from corpusfit.text.formats.txt import _BlankLines
 from corpusfit.text.survey import fingerprint
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
 from corpusfit.kernels import cut
-from corpusfit.text.segments import join_units, segment_scores
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units, join_units, segment_scores
 
 MODES = ["window", "sentence", "paragraph", "fixed", "document"]
 words = st.sampled_from(

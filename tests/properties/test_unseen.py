@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.kernels.unseen import greedy_order
+from corpusfit.kernels.coverage import greedy_order
 
 TEXTS = st.lists(
     st.tuples(st.sets(st.integers(0, 9), max_size=6), st.integers(0, 4)), min_size=0, max_size=25

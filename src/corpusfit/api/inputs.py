@@ -22,9 +22,8 @@ import pyarrow as pa
 from corpusfit.api.offers import Keywords
 from corpusfit.core.artifacts import is_local, writing
 from corpusfit.core.errors import CALLER, EmptyInputError, bad_setting
-from corpusfit.text import tables
 from corpusfit.text.context import Machine
-from corpusfit.text.fields import fields_in, missing
+from corpusfit.text.fields import fields_in, missing, records, values
 from corpusfit.text.formats.jsonl import line_of
 from corpusfit.text.registry import format_of, named
 from corpusfit.text.rejects import missing_field
@@ -175,9 +174,9 @@ def _rows(data: Any) -> Iterator[Any]:
         for batch in data:
             yield from _rows(batch)
     elif hasattr(data, "schema") and hasattr(data, "to_pylist"):  # an Arrow batch
-        yield from tables.records(data)
+        yield from records(data)
     elif hasattr(data, "to_pylist"):  # an Arrow array
-        yield from tables.values(data)
+        yield from values(data)
     else:
         for row in data:
             yield from _rows(row) if hasattr(row, "to_pylist") else [row]
@@ -186,7 +185,7 @@ def _rows(data: Any) -> Iterator[Any]:
 def _column(column: Any) -> Iterable[Any]:
     """The values of a column of pandas, without digits that its type does not have."""
     if hasattr(column.dtype, "pyarrow_dtype"):
-        return tables.values(pa.array(column))
+        return values(pa.array(column))
     return list(column.to_numpy() if str(column.dtype) in ("float16", "float32") else column)
 
 

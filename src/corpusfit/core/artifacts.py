@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, here or in a store; dataclasses as safetensors files."""
+"""Atomic file writes, here or in a store, and dataclasses as safetensors files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from corpusfit.core.errors import (
 
 T = TypeVar("T")
 
-_ASIDE = re.compile(r"\.\d+\.part$")
+_TEMPORARY = re.compile(r"\.\d+\.part$")
+# files of a store that are fetched at a time
 _AT_ONCE = 256
 
 
@@ -61,7 +62,9 @@ def user_path(name: str) -> Path:
 
 def user_cache() -> Path:
     """The user's local folder for what can be made again."""
-    return user_path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "corpusfit"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("corpusfit", appauthor=False)
 
 
 @contextlib.contextmanager
@@ -97,8 +100,8 @@ def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
             yield from (path.read_bytes() for path in some)
         else:
             fs, keys = _store(some[0])[0], [_store(path)[1] for path in some]
-            found = fs.cat(keys)
-            yield from (found[key] for key in keys)
+            contents = fs.cat(keys)
+            yield from (contents[key] for key in keys)
 
 
 def remove(*paths: Path) -> None:
@@ -122,22 +125,37 @@ def _store(path: Any) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write that appears whole or not at all."""
-    with _renamed(path) if is_local(path) else _put(path) as f:
-        yield f
-
-
-@contextlib.contextmanager
-def _put(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary local file, put into the store when it is whole."""
-    fs, key = _store(path)
-    with tempfile.NamedTemporaryFile(prefix="corpusfit-") as f:
-        yield cast("BinaryIO", f)
-        f.flush()
-        try:
-            fs.put_file(f.name, key)
-        except Exception as e:  # whatever the store's library raises
-            raise _unwritten(path, e) from e
+    """Open a file for an atomic write."""
+    if not is_local(path):
+        fs, key = _store(path)
+        with tempfile.NamedTemporaryFile(prefix="corpusfit-") as f:
+            yield cast("BinaryIO", f)
+            f.flush()
+            try:
+                fs.put_file(f.name, key)
+            except Exception as e:  # whatever the store's library raises
+                raise _unwritten(path, e) from e
+        return
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        if os.name == "posix":  # sync the folder, so that the rename survives a power cut
+            handle = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+    except BaseException as e:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if not isinstance(e, OSError):
+            raise
+        raise _unwritten(path, e) from e
 
 
 def _unwritten(path: Path, error: Exception) -> StorageError:
@@ -148,49 +166,19 @@ def _unwritten(path: Path, error: Exception) -> StorageError:
     )
 
 
-@contextlib.contextmanager
-def _renamed(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file beside the path; sync and rename it."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, "wb") as f:
-            yield f
-            f.flush()
-            os.fsync(f.fileno())
-        aside.replace(path)
-        _sync_folder(path.parent)
-    except BaseException as e:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        if not isinstance(e, OSError):
-            raise
-        raise _unwritten(path, e) from e
-
-
 def sweep(folder: Path, files: str = "**/*") -> None:
     """Remove the temporary files of killed processes from a folder."""
     if not is_local(folder):
         return  # a store has no temporary files
-    for left in folder.glob(f"{files}.part"):
-        if _ASIDE.search(left.name):
-            left.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, on systems that can sync folders."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    for file in folder.glob(f"{files}.part"):
+        if _TEMPORARY.search(file.name):
+            file.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; raises as `writing` does."""
+    """Write a file atomically."""
     if is_local(path):
-        with _renamed(path) as f:
+        with writing(path) as f:
             f.write(data)
         return
     fs, key = _store(path)
@@ -211,7 +199,7 @@ def copy(file: Path, to: Path) -> None:
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
-    """Write named arrays and a JSON header as one safetensors file, whole or not at all."""
+    """Write named arrays and a JSON header as one safetensors file."""
     write_bytes(path, _saved(arrays, header))
 
 
@@ -224,7 +212,7 @@ def read_arrays(
     path: Path, names: Sequence[str] | None = None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_arrays` wrote: the named arrays (default: all) and the header."""
-    with _own(path):
+    with _undamaged(path):
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
         path.open("rb").close()  # as `safe_open` calls any error of it a missing file
@@ -235,7 +223,7 @@ def read_arrays(
 
 
 @contextlib.contextmanager
-def _own(path: Path) -> Iterator[None]:
+def _undamaged(path: Path) -> Iterator[None]:
     """Read a file of ours; any other is a `ModelError`, a disk that fails a `StorageError`."""
     try:
         yield
@@ -287,7 +275,7 @@ def restore(path: Path, resolve: Callable[[str], type[T]]) -> T:
     JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
     """
     arrays, header = read_arrays(path)
-    with _own(path):
+    with _undamaged(path):
         return _rebuilt(arrays, header, resolve)
 
 
@@ -300,19 +288,19 @@ def _rebuilt(
     arrays: dict[str, NDArray[Any]], header: dict[str, Any], resolve: Callable[[str], type[T]]
 ) -> T:
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in header["fields"].items()}
-    own = resolve(header["kind"])
-    kinds = typing.get_type_hints(own)
+    cls = resolve(header["kind"])
+    kinds = typing.get_type_hints(cls)
     for name, value in (arrays | plain).items():
         if name in kinds and not _is_a(value, kinds[name]):
             raise ValueError(f"{name} is not a {kinds[name]}")
-    return own(**arrays, **plain)
+    return cls(**arrays, **plain)
 
 
 def _is_a(value: Any, kind: Any) -> bool:
     """Whether a value is of a type; only arrays, numbers and texts are compared."""
-    held = typing.get_origin(kind)
-    if held is np.ndarray and isinstance(value, np.ndarray):
+    origin = typing.get_origin(kind)
+    if origin is np.ndarray and isinstance(value, np.ndarray):
         return value.dtype.type in typing.get_args(typing.get_args(kind)[1])
     if kind in (int, float, str, bool):
         return type(value) is kind or (kind is float and type(value) is int)
-    return isinstance(value, held) if held in (tuple, np.ndarray) else True
+    return isinstance(value, origin) if origin in (tuple, np.ndarray) else True

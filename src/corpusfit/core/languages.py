@@ -46,8 +46,8 @@ tahty tamta tattt telte tgktg thath tibbo tirti tnffa tonto tsntn tsots tuktk tu
 uigug ukruk urdur uzbuz uznuz venve vievi volvo welcy wlnwa wolwo xhoxh yddyi yidyi yoryo
 zhaza zhozh zsmms zulzu zybza
 """
+# other codes of a language: those with three letters, former ones, a macrolanguage's usual one
 _SHORTEST = {pair[:3]: pair[3:] for pair in _THREE_LETTERS.split()} | _TWO_LETTERS
-"""Other codes of a language: those with three letters, former ones, a macrolanguage's usual one."""
 
 _KNOWN = frozenset(_SHORTEST.values())
 
@@ -118,8 +118,8 @@ def _model() -> Any:
 
 
 _WORD = re.compile(r"[^\W_]\S*")
+# finds, in one fast pass, every letter of a script without spaces, and others
 _RARE = re.compile("[^\0-\u0dff\u1d00-\u2e7f]")
-"""Finds, in one fast pass, every letter of a script without spaces, and others."""
 
 
 @cache

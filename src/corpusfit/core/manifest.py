@@ -1,4 +1,4 @@
-"""Output folders: the identity of a run, what a folder contains, and its manifest."""
+"""Output folders: the identity of a run, what a folder contains, its manifest and its lock."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import hashlib
 import json
 import platform
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpusfit.core.artifacts import is_local, no_collection, sweep, write_bytes
 from corpusfit.core.errors import (
@@ -23,10 +24,13 @@ from corpusfit.core.errors import (
     OutputFolderError,
     raise_machine_fault,
 )
-from corpusfit.core.settings import with_new_names
 from corpusfit.core.types import Source
 
+if TYPE_CHECKING:
+    from corpusfit.core.engine import Progress
+
 FORMAT = 1
+_SOURCE_FIELDS = [field for field in dataclasses.fields(Source) if field.name != "cells"]
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
@@ -68,10 +72,7 @@ def commit() -> str:
 
 def source_as_dict(source: Source) -> dict[str, Any]:
     """A source as the manifest has it: without its cells, which can be found again."""
-    return {name: getattr(source, name) for name in _STORED}
-
-
-_STORED = tuple(f.name for f in dataclasses.fields(Source) if f.name != "cells")
+    return {f.name: getattr(source, f.name) for f in _SOURCE_FIELDS}
 
 
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:
@@ -82,10 +83,10 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON object that a run wrote; raises `InputError` if the file holds anything else."""
     with undamaged(path):
-        found = json.loads(path.read_bytes())
-        if not isinstance(found, dict):
+        value = json.loads(path.read_bytes())
+        if not isinstance(value, dict):
             raise ValueError("it is no JSON object")
-    return found
+    return value
 
 
 _DAMAGE = (
@@ -95,12 +96,12 @@ _DAMAGE = (
 
 
 @contextlib.contextmanager
-def undamaged(*places: Path) -> Iterator[None]:
+def undamaged(*paths: Path) -> Iterator[None]:
     """Read what a run wrote."""
     try:
         yield
     except _DAMAGE as e:
-        named, why = ", ".join(map(str, places)), str(e).partition("\n")[0]
+        named, why = ", ".join(map(str, paths)), str(e).partition("\n")[0]
         raise_machine_fault(e, f"Cannot read {named}")
         raise InputError(
             f"{named} is incomplete, damaged, or not from this version of corpusfit "
@@ -182,7 +183,7 @@ class OutFolder:
         if not begun.exists():
             return False
         try:
-            before = with_new_names(read_object(begun))
+            before = read_object(begun)
         except InputError as e:
             if overwrite:
                 return True
@@ -282,37 +283,95 @@ def _differences(before: Any, now: Any, path: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         if path in _FILES:
             return _changed_files(_FILES[path], before, now)
-        found = []
+        differing = []
         for key in sorted({*before, *now}):
-            found += _differences(before.get(key), now.get(key), f"{path}.{key}".strip("."))
-        return found
+            differing += _differences(before.get(key), now.get(key), f"{path}.{key}".strip("."))
+        return differing
     if before == now:
         return []
     if all(_DIGEST.fullmatch(str(value)) or value is None for value in (before, now)):
         return [f"{path} has changed"]
-    was, here = ("not set" if value is None else repr(value) for value in (before, now))
-    return [f"{path} was {was}, is {here}"]
+    was, is_now = ("not set" if value is None else repr(value) for value in (before, now))
+    return [f"{path} was {was}, is {is_now}"]
 
 
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
+# entries of an identity that map files to fingerprints, and their names in messages
 _FILES = {
     **{role: role for role in ("target", "corpus", "data", "task", "replay")},
     "files": "method",
 }
-"""Entries of an identity that map files to fingerprints, and their names in messages."""
 
 
 def _changed_files(role: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """The differences between two maps of files to fingerprints, in words."""
     gone, new = (sorted(one.keys() - other.keys()) for one, other in ((before, now), (now, before)))
     same = sorted(before.keys() & now.keys())
-    found = [f"{role} file {name} has changed" for name in same if before[name] != now[name]]
+    changed = [f"{role} file {name} has changed" for name in same if before[name] != now[name]]
     if gone and new:
-        return [*found, f"{role} was {_few(gone)}, is {_few(new)}"]
-    found += [f"{role} file {name} is only in that run" for name in gone]
-    return found + [f"{role} file {name} is not in that run" for name in new]
+        return [*changed, f"{role} was {_few(gone)}, is {_few(new)}"]
+    changed += [f"{role} file {name} is only in that run" for name in gone]
+    return changed + [f"{role} file {name} is not in that run" for name in new]
 
 
 def _few(names: list[str]) -> str:
     """The first names of a list."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
+@contextlib.contextmanager
+def locked(work: Path, command: str, *, shared: bool = False, make: bool = False) -> Iterator[None]:
+    """Hold an advisory lock on a folder without links; without the system's support, do nothing.
+
+    The system frees the lock when the process ends. Windows, some network drives and stores of
+    objects have none, and a folder that cannot be written to needs none.
+    """
+    OutFolder(work.parent).refuse_links()
+    if make and is_local(work):
+        with contextlib.suppress(OSError):  # the command's first file says what is wrong
+            work.mkdir(parents=True, exist_ok=True)
+    try:
+        # not by the library `filelock`: its locks exclude readers from each other, its lock for
+        # readers is a database that network drives lack, and without flock it leaves a file behind
+        import fcntl
+
+        file = (work / "lock").open("a+") if is_local(work) and work.is_dir() else None
+    except (ImportError, OSError):
+        file = None
+    if file is None:
+        yield
+        return
+    with file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            file.seek(0)
+            holder = file.read().strip()
+            other = f"`corpusfit {holder}`" if holder else "Another command"
+            raise OutputFolderError(
+                f"{other} is under way in {work.parent} and holds {work / 'lock'}. Wait until it "
+                "ends, or use another folder."
+            ) from e
+        except OSError:  # the drive has no locks
+            yield
+            return
+        file.truncate(0)
+        file.write(command)
+        file.flush()
+        yield
+
+
+def warn_if_disk_is_small(folder: OutFolder, needed: float, progress: Progress) -> None:
+    """Compare the free disk space with an upper estimate of what a run writes.
+
+    The warning is not kept in the manifest, as it is of the machine alone.
+    """
+    if not is_local(folder.work):
+        return
+    disk = next(path for path in (folder.work, *folder.work.parents) if path.exists())
+    free = shutil.disk_usage(disk).free
+    if needed > free:
+        progress.warn(
+            f"{folder.path} has {free / 1e9:,.1f} GB of free room, and the run may write up to "
+            f"about {needed / 1e9:,.1f} GB. Make room, or choose another <.out>."
+        )

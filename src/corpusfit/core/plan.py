@@ -79,9 +79,6 @@ Query = Annotated[
 _AMOUNT = "set by <choose.fraction>"
 
 
-_AS_BEFORE = (("side", AUTO), ("side", FIRST))
-
-
 @dataclass(frozen=True)
 class ReadPlan(Group, group="read"):
     """How rows become documents."""
@@ -151,21 +148,29 @@ class ReadPlan(Group, group="read"):
         ),
     ] = 0.0
 
+    # settings at their defaults are left out of identities and digests as runs have them
     def decisive(self) -> dict[str, Any]:
-        """The settings that decide the rows; those that are newer than digests only where set."""
-        start, newer = ReadPlan(), ("separator", "quote", "columns", "query")
-        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
-        return {k: v for k, v in self.identity().items() if k not in same}
+        """The settings that decide the rows."""
+        return self._without_unset(self.identity(), ("separator", "quote", "columns", "query"))
 
     def identity(self) -> dict[str, Any]:
-        """All settings but `strict`, newer ones only where set: older runs lack them."""
-        start, newer = ReadPlan(), ("normalise", "max_words", "max_length_ratio", "escape")
-        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
-        return {k: v for k, v in self.stated().items() if k not in {"strict", *same}}
+        """All settings but `strict`."""
+        optional = ("normalise", "max_words", "max_length_ratio", "escape")
+        values = self._without_unset(self.stated(), optional)
+        del values["strict"]
+        return values
 
     def stated(self) -> dict[str, Any]:
-        """All settings, with the side of pairs only if it is the second: older runs lack it."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if (k, v) not in _AS_BEFORE}
+        """All settings, with the side of pairs only if it is the second, or named."""
+        values = dataclasses.asdict(self)
+        if self.side in (AUTO, FIRST):
+            del values["side"]
+        return values
+
+    @staticmethod
+    def _without_unset(values: dict[str, Any], optional: tuple[str, ...]) -> dict[str, Any]:
+        defaults = dataclasses.asdict(ReadPlan())
+        return {k: v for k, v in values.items() if k not in optional or v != defaults[k]}
 
     def sides(self) -> tuple[ReadPlan, ReadPlan]:
         """The plans by which the first and the second side of aligned pairs are the texts."""
@@ -296,29 +301,29 @@ class FitPlan(Group, group="fit"):
     ] = ""
 
     def identity(self) -> dict[str, Any]:
-        """All settings; `target_field` only where it is set, because older runs lack it."""
-        found = dataclasses.asdict(self)
+        """All settings; `target_field` only where it is set."""
+        values = dataclasses.asdict(self)
         if not self.target_field:
-            del found["target_field"]
-        return found
+            del values["target_field"]
+        return values
 
     def _check_together(self) -> None:
         self.share_of()
 
     def share_of(self) -> dict[str, float]:
         """The shares by the targets' names; empty without the setting."""
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for part in filter(None, self.shares.split(",")):
             name, _, share = part.strip().rpartition(":")
             try:
-                found[name] = float(share)
+                shares[name] = float(share)
             except ValueError:
-                found[name] = 0.0
-            if not name or not 0 < found[name] < math.inf:
+                shares[name] = 0.0
+            if not name or not 0 < shares[name] < math.inf:
                 allowed = "NAME:SHARE pairs separated by commas, with shares above 0"
                 cure = "For example <fit.shares=a.jsonl:0.7,b.jsonl:0.3>."
                 raise bad_setting("<fit.shares>", allowed, self.shares, cure)
-        return found
+        return shares
 
 
 @dataclass(frozen=True)
@@ -605,12 +610,12 @@ class ChoosePlan(Group, group="choose"):
     ] = "exact"
 
     def identity(self) -> dict[str, Any]:
-        """All settings, but what older runs did without saying: count segments, keep copies."""
-        found = dataclasses.asdict(self)
-        for name, before in (("fraction_of", "segments"), ("dedup", "none")):
-            if found[name] == before:
-                del found[name]
-        return found
+        """All settings, but for counting segments and keeping copies."""
+        values = dataclasses.asdict(self)
+        for name, unsaid in (("fraction_of", "segments"), ("dedup", "none")):
+            if values[name] == unsaid:
+                del values[name]
+        return values
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""

@@ -17,10 +17,6 @@ from typing import Any, ClassVar, Self
 from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
 from corpusfit.core.options import Option, settings_of
 
-RENAMED = {"pile": "corpus", "tune": "finetune", "weigh": "weights"}
-"""Groups of settings and keys of recipes with a new name: new names by old ones."""
-
-
 SEED = Option("Random seed", "seed", least=0, below=2**63)
 """The option `seed` of every plan."""
 
@@ -76,8 +72,15 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A plan from stored values, also with old names; other settings keep their defaults."""
-        return cls().with_values(with_new_names(values)).check()
+        """A plan from the values that a run stored; other settings keep their defaults."""
+        plan = cls()
+        for name in values:
+            if name not in (*plan._groups(), "seed"):
+                raise UsageError(
+                    f"An earlier version of corpusfit wrote this run, whose settings {name} have "
+                    "another name now. Repeat its command, with another <.out>."
+                )
+        return plan.with_values(values).check()
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
@@ -144,11 +147,6 @@ class Settings:
         return dataclasses.replace(self, **{name: value})
 
 
-def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored groups of settings with the names that they have now."""
-    return {RENAMED.get(name, name): value for name, value in values.items()}
-
-
 def positive(setting: str, value: float) -> None:
     """Raise `UsageError` unless a value is above 0 and finite."""
     if not 0 < value < math.inf:
@@ -203,11 +201,8 @@ def _read_toml(what: str, path: Path) -> dict[str, Any]:
 
 
 def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
-    """The error for a setting that does not exist: its new name, or a similar one."""
+    """The error for a setting that does not exist, with a similar one."""
     group, dot, name = path.partition(".")
-    if RENAMED.get(group) in allowed:
-        new = f"{table}{RENAMED[group]}{dot}{name}"
-        return UsageError(f"{table}{path} has a new name: write {new}.")
     similar = difflib.get_close_matches(group if of_plan else path, allowed, n=1)
     if of_plan:
         end = f"{dot}{name}" if similar != ["seed"] else ""

@@ -20,8 +20,7 @@ from corpusfit.core.types import in_file
 from corpusfit.domains.mixture import read_domains
 from corpusfit.embed.store import VectorStore
 from corpusfit.scoring.table import column, columns_of, source_column, write_parquet
-from corpusfit.text.reading import Tally
-from corpusfit.text.segments import join_units
+from corpusfit.text.reading import Tally, join_units
 
 
 class ClustersFolder(OutFolder):

@@ -17,8 +17,7 @@ from corpusfit.core.artifacts import read_arrays, write_bytes
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.languages import count_words
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.core.manifest import Finished, locked, source_as_dict, source_identity, versions
 from corpusfit.core.plan import AUTO, CutPlan, ReadPlan
 from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.assign import ClustersFolder
@@ -34,16 +33,15 @@ from corpusfit.domains.describe import (
 from corpusfit.domains.fitting import Baseline, FitDomains, Fitted, TrainWords
 from corpusfit.domains.mixture import read_domains, write_domains
 from corpusfit.domains.plan import ClustersPlan
-from corpusfit.embed.minilm import default_embedder
+from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.corpus_embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.labels_job import NONE, labels_at
 from corpusfit.selection.sample_job import ALL, Drawn, below, first_bound, lowest, merge, strings
-from corpusfit.text.context import Machine, Run
-from corpusfit.text.pair_languages import sampled, warn_english_only, with_side
+from corpusfit.text.context import Machine, Run, absolute, command_words
+from corpusfit.text.pairs import sampled, warn_english_only, with_side
 from corpusfit.text.reading import Reasons, Tally
-from corpusfit.text.reproduce import absolute, command_words
 
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # numbers of clusters for BIC
 # Least units per dimension of a cluster: with fewer, its covariance is singular, its likelihood

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,41 +39,35 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     """
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
-    place = cache / f"static-{key[:32]}"
-    here = place if is_local(cache) else user_cache() / f"{place.name}-{digest({'of': str(place)})}"
-    if here.is_dir():
-        return here
-    if is_local(cache):
-        _create(here, lambda folder: _distil(source, folder))
-    else:
-        if not (place / _FILES[-1]).exists():
-            _distil(source, place)
-        _create(here, lambda folder: _copy(place, folder))
-    return here
-
-
-def _create(place: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a temporary folder, then rename it to its final name."""
+    cached = cache / f"static-{key[:32]}"
+    local = cached
+    if not is_local(cache):  # a model in a store is copied to this machine
+        local = user_cache() / f"{cached.name}-{digest({'of': str(cached)})}"
+    if local.is_dir():
+        return local
+    if local != cached and not (cached / _FILES[-1]).exists():
+        _distil(source, cached)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".distilling-") as temporary:
+        # a temporary folder, renamed when it is whole
+        local.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=local.parent, prefix=".distilling-") as temporary:
             whole = Path(temporary) / "model"
-            fill(whole)
+            if local == cached:
+                _distil(source, whole)
+            else:
+                for name in _FILES:
+                    write_bytes(whole / name, (cached / name).read_bytes())
             try:
-                whole.rename(place)
+                whole.rename(local)
             except OSError:
-                if not place.is_dir():  # an existing folder stays, because its content is the same
+                if not local.is_dir():  # an existing folder stays, because its content is the same
                     raise
     except OSError as e:
         raise StorageError(
-            f"Cannot write the static model to {place.parent}: {e.strerror or e}. Free disk space "
+            f"Cannot write the static model to {local.parent}: {e.strerror or e}. Free disk space "
             "or allow writing, then run the same command again."
         ) from e
-
-
-def _copy(place: Path, folder: Path) -> None:
-    for name in _FILES:
-        write_bytes(folder / name, (place / name).read_bytes())
+    return local
 
 
 def _distil(source: Path, folder: Path) -> None:

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import Hardware, resolve, seeded
-from corpusfit.embed.transformer import TransformerEncoder, load_transformer
+from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
 """Tokens of a forward and backward pass, which keeps all layers' states; see `hardware.py`."""

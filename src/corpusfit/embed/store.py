@@ -28,13 +28,10 @@ _ARRAYS = ("row", "start", "end", "pieces", "vectors", "rejects")
 
 
 class VectorStore:
-    """The units and embeddings of a corpus, one file per shard.
+    """The units and embeddings of a corpus in a folder, one file per shard.
 
     Embeddings are stored as float16: the rounding (about 5e-4 relative) is far below the
     differences that rank texts.
-
-    Args:
-        folder: where the files are; created at the first write.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,8 +41,9 @@ class VectorStore:
         return self.folder / f"part-{shard:05d}.safetensors"
 
     def finished(self) -> set[int]:
-        """The shards with a stored file, by one listing; files appear whole or not at all."""
-        return {int(found[1]) for name in listed(self.folder) if (found := _PART.fullmatch(name))}
+        """The shards with a stored file, by one listing."""
+        parts = filter(None, map(_PART.fullmatch, listed(self.folder)))
+        return {int(part[1]) for part in parts}
 
     def write(self, shard: int, units: Units, vectors: Vectors, tally: dict[str, Any]) -> None:
         """Store a shard's n units, its embeddings [n, d], and the counts from reading it."""

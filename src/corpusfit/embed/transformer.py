@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Texts, Vectors
-from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import Encoder, Progress, digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.hardware import resolve
@@ -139,6 +138,21 @@ class TransformerEncoder(Encoder):
         if cls is not None and bool((tokens[:, 0] == cls).all()):
             return states[:, 0]
         return states[torch.arange(len(states), device=states.device), real - 1]
+
+
+def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
+    """Split texts into batches of similar length; the longest come first, ties in the given order.
+
+    The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
+    budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
+    The caller puts results back in order.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    at = 0
+    while at < len(order):
+        rows = max(1, budget // max(1, int(lengths[order[at]])))
+        yield order[at : at + rows]
+        at += rows
 
 
 def fingerprint(folder: Path, plan: EmbedPlan) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import buffers, text_array
-from corpusfit.kernels.pieces import Pieces, index_pieces, piece_ids
+from corpusfit.kernels.pieces import Pieces, cut_words, index_pieces, piece_ids
 
 _Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 _FORMS: tuple[_Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
@@ -34,6 +34,15 @@ _CHINESE = (
     (0x2B920, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
+
+WORDS = 1 << 20
+"""Most words in a table: about 60 MB."""
+
+# words found last
+_NEAR = 1 << 15
+
+BLOCK = WORDS >> 2
+"""Most bytes of the texts that are cut at once, and so of new words."""
 
 Change = Callable[[str], str]
 
@@ -72,8 +81,8 @@ class WordPiece:
     def ids(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The token ids of n texts, int32; begin and end of each text's, int64 [n, 2]."""
         data, offsets = buffers(text_array([*map(self._words, texts)]))
-        found: tuple[NDArray[np.int32], NDArray[np.int64]] = piece_ids(data, offsets, self.pieces)
-        return found
+        ids: tuple[NDArray[np.int32], NDArray[np.int64]] = piece_ids(data, offsets, self.pieces)
+        return ids
 
     def _words(self, text: str) -> str:
         """The normalised words of a text, separated by spaces."""
@@ -91,11 +100,11 @@ class _Each(dict[int, str]):
         self._changes = changes
 
     def __missing__(self, code: int) -> str:
-        found = chr(code)
+        text = chr(code)
         for change in self._changes:
-            found = "".join(map(change, found))
-        self[code] = found
-        return found
+            text = "".join(map(change, text))
+        self[code] = text
+        return text
 
     def __call__(self, text: str) -> str:
         return text.translate(self)
@@ -112,15 +121,15 @@ def _steps(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _changes(steps: Sequence[Mapping[str, Any]]) -> list[Change]:
     """The changes from a text to its words, whole texts in turn."""
     forms: dict[str, Change] = {form: partial(normalize, form) for form in _FORMS}
-    found: list[Change] = []
+    whole: list[Change] = []
     each: list[Change] = []
     for change in [change for step in steps for change in _named(step)]:
         if change in forms:
-            found += [_Each(*each), forms[change]]
+            whole += [_Each(*each), forms[change]]
             each = []
         else:
             each.append(_OF_EACH[change])
-    return [*found, _Each(*each, _cut)]
+    return [*whole, _Each(*each, _cut)]
 
 
 def _named(step: Mapping[str, Any]) -> list[str]:
@@ -186,3 +195,57 @@ def _pieces(settings: Mapping[str, Any]) -> Pieces:
     longest = int(np.int64(model["max_input_chars_per_word"]))
     unknown = model["vocab"][model["unk_token"]]
     return *tables[0], *tables[1], longest, unknown, fold
+
+
+class WordTokens:
+    """A table of the words that a tokenizer has read, with their token ids.
+
+    The table is emptied when it is full; which words it holds changes no id.
+
+    Attributes:
+        tokenizer: reads words that are not ASCII.
+        spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
+        ids: int32, the tokens of all words.
+    """
+
+    def __init__(self, tokenizer: WordPiece) -> None:
+        self.tokenizer = tokenizer
+        marks = [mark.encode() for mark in tokenizer.marks]
+        longest = max(map(len, marks), default=0)
+        padded = b"".join(mark.ljust(longest, b"\0") for mark in marks)
+        self._marks = np.frombuffer(padded, np.uint8).reshape(len(marks), longest)
+        self._empty()
+
+    def _empty(self) -> None:
+        self._known, self._used = 0, 0
+        self._near = np.empty(_NEAR, np.uint64), np.full(_NEAR, -1, np.int32)
+        self._keys = np.empty(2 * WORDS, np.uint64)
+        self._entries = np.full(2 * WORDS, -1, np.int32)
+        self.spans = np.empty((WORDS, 2), np.int64)
+        self.ids = np.empty(WORDS, np.int32)
+
+    def numbers(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], most: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
+        """Cut n texts of at most `BLOCK` bytes into words, and add new words to the table."""
+        if self._known + BLOCK > WORDS:
+            self._empty()
+        self._make_room(BLOCK)
+        how = most, self._marks, self.tokenizer.pieces
+        tables = *self._near, self._keys, self._entries, self.spans, self.ids
+        words, firsts, marked, fresh, self._known, self._used = cut_words(
+            data, offsets, *how, *tables, self._known, self._used
+        )
+        if len(fresh):
+            view = data.data
+            new_words = [str(view[begin:end], "utf-8") for _, begin, end in fresh.tolist()]
+            ids, spans = self.tokenizer.ids(new_words)
+            self._make_room(len(ids))
+            self.ids[self._used : self._used + len(ids)] = ids
+            self.spans[fresh[:, 0]] = self._used + spans
+            self._used += len(ids)
+        return words, firsts, marked
+
+    def _make_room(self, tokens: int) -> None:
+        if self._used + tokens > len(self.ids):
+            self.ids = np.concatenate([self.ids, np.empty(tokens + len(self.ids), np.int32)])

@@ -15,13 +15,12 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Job, Progress
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import Setting
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.embed.transformer import position_limit, quiet, token_batches
 from corpusfit.evaluation.network import open_translator
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units
 
 if TYPE_CHECKING:
     import torch

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import Meter, Progress
 from corpusfit.core.errors import CorpusfitError, bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, OutFolder, versions
-from corpusfit.embed.extras import require_extras
+from corpusfit.core.manifest import Finished, OutFolder, locked, versions
+from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.evaluation.augment import require_allowed, write_augmented_examples
 from corpusfit.evaluation.backtranslate import BackTranslator
@@ -37,9 +36,8 @@ from corpusfit.evaluation.task import (
     store_task,
     task_digest,
 )
-from corpusfit.text.context import HERE, Machine
-from corpusfit.text.pair_languages import check_languages
-from corpusfit.text.reproduce import absolute, command_words, named_model
+from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
+from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
 SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}  # that name the models

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import TrainingError
-from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
+from corpusfit.embed.transformer import token_batches
 from corpusfit.evaluation.encoding import (
     NOWHERE,
     Batch,

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.manifest import digest, locked, source_identity
 from corpusfit.core.types import Source, Texts, buffers, taken, text_array
-from corpusfit.embed.extras import require_extras
+from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve
 from corpusfit.kernels import characters, grams, hashed
 from corpusfit.kernels.chance import place_keys, uniform

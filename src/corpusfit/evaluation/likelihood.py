@@ -18,10 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import ModelError, TrainingError
-from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
-from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit
+from corpusfit.embed.transformer import (
+    LOCAL,
+    load_tokenizer,
+    loading,
+    position_limit,
+    token_batches,
+)
 from corpusfit.evaluation.network import with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING

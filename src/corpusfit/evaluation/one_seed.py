@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from corpusfit.core.engine import PlainJob, report
 from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed.folders import find
+from corpusfit.embed.folders import find, read_pooling
 from corpusfit.embed.hardware import Hardware, resolve
-from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.evaluation.encoding import encode
 from corpusfit.evaluation.finetune import finetune

@@ -30,10 +30,10 @@ from corpusfit.evaluation.registry import detect, load, names
 from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.cutting import BOM
+from corpusfit.text.files import Stream, unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.registry import format_of, suffixes
 from corpusfit.text.sources import is_pair
-from corpusfit.text.unpack import Stream, unpacked_name
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.

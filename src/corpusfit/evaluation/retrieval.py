@@ -23,8 +23,8 @@ from corpusfit.evaluation.significance import ROUNDING, Comparison, compare, fin
 from corpusfit.selection.embed_job import EmbedTexts
 from corpusfit.selection.fit import PrepareEncoder
 from corpusfit.text.context import Machine, RunContext
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
-from corpusfit.text.unpack import unpacked_name
 
 _ALLOWED = (
     "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "

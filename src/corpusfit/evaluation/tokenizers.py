@@ -21,9 +21,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.plan import Plan
 from corpusfit.embed.contract import Progress
-from corpusfit.embed.extras import require_extras
-from corpusfit.embed.folders import Setting, find
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.folders import Setting, find, minilm_folder, require_extras
 from corpusfit.embed.transformer import load_tokenizer, quiet
 from corpusfit.evaluation.formats.brat import WORD
 from corpusfit.evaluation.formats.conll import read_conll
@@ -33,7 +31,7 @@ from corpusfit.evaluation.significance import bootstrap_scores, stack_tallies
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.samples import background_texts
 from corpusfit.text.context import Machine, Run, RunContext
-from corpusfit.text.pair_languages import sampled, with_side
+from corpusfit.text.pairs import sampled, with_side
 from corpusfit.text.registry import format_of
 
 TOKENIZER = Setting(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpusfit.core.errors import bad_setting, called_by
 from corpusfit.core.plan import Plan
-from corpusfit.embed.extras import require_extras
+from corpusfit.embed.folders import require_extras
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.experiments.config import INIT, ORACLE, Recipe, Selector
 from corpusfit.experiments.entries import BASE, RecipeTask

@@ -12,8 +12,7 @@ from typing import Any
 
 from corpusfit.core.artifacts import is_local
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import versions
+from corpusfit.core.manifest import locked, versions
 from corpusfit.evaluation.tables import Table
 from corpusfit.experiments.checks import faults_of
 from corpusfit.experiments.config import Recipe

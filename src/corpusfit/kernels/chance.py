@@ -25,11 +25,14 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
+def _stream(seed: int, shard: int) -> NDArray[np.uint64]:
+    base, number = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
+    return _mix(_mix(base + _GOLDEN) + number * _GOLDEN)
+
+
 def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
     """uint64 [n]: the keys of a shard's n units (or segments)."""
-    base, place = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
-    stream = _mix(_mix(base + _GOLDEN) + place * _GOLDEN)
-    return _mix(stream + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
+    return _mix(_stream(seed, shard) + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
 
 
 def value_keys(seed: int, stream: int, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -55,9 +58,7 @@ def part_keys(
     """
     owner = np.repeat(np.arange(len(rows)), parts)
     number = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
-    base, place = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
-    stream = _mix(_mix(base + _GOLDEN) + place * _GOLDEN)
-    of_row = _mix(stream + (rows.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    of_row = _mix(_stream(seed, shard) + (rows.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
     return owner, number, _mix(of_row[owner] + (number.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 

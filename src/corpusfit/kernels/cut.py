@@ -23,7 +23,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import IDEOGRAPHIC, UNSPACED
-from corpusfit.kernels.growing import twice
 from corpusfit.kernels.words import (
     HIGH,
     REACH,
@@ -31,6 +30,7 @@ from corpusfit.kernels.words import (
     letter_bits,
     letter_bytes,
     load,
+    twice,
     zeros_below,
 )
 

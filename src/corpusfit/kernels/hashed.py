@@ -15,9 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.grams import longest
-from corpusfit.kernels.growing import twice
 from corpusfit.kernels.tokens import follow, tokenise
-from corpusfit.kernels.words import Word
+from corpusfit.kernels.words import Word, twice
 
 MOST = 5
 """Length of the longest n-grams, in tokens."""

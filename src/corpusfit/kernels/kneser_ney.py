@@ -21,9 +21,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.backoff import LONGEST, UNKNOWN, empty_table, put, read_on
-from corpusfit.kernels.growing import twice
 from corpusfit.kernels.tokens import BEGIN, END, follow
-from corpusfit.kernels.words import Word
+from corpusfit.kernels.words import Word, twice
 
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of counts 1, 2 and above if the counts do not determine them (as in lmplz)."""

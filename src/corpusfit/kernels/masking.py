@@ -16,20 +16,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.words import GOLDEN, chance
+
 MASKED, REPLACED = 0.8, 0.1
 """Shares of the predicted tokens; the rest stay unchanged."""
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(11)
-_UNIT = 2.0**-53
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _chance(x: np.uint64) -> float:
-    """A number in [0, 1) from a key (SplitMix64's finalizer)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return float((x ^ (x >> np.uint64(31))) >> _SHIFT) * _UNIT
 
 
 @njit(cache=True, nogil=True)
@@ -66,16 +56,16 @@ def masked(
             if not ordinary[token]:
                 inside = False
                 continue
-            key = keys[r] + np.uint64(3 * c + 1) * _GOLDEN
+            key = keys[r] + np.uint64(3 * c + 1) * GOLDEN
             if begins[token] or not inside:
-                taking = _chance(key) < rate
+                taking = chance(key) < rate
             inside = True
             if not taking:
                 continue
             picked[r, c] = True
-            what = _chance(key + _GOLDEN)
+            what = chance(key + GOLDEN)
             if what < MASKED:
                 inputs[r, c] = mask
             elif what < MASKED + REPLACED:
-                inputs[r, c] = others[int(_chance(key + _GOLDEN + _GOLDEN) * len(others))]
+                inputs[r, c] = others[int(chance(key + GOLDEN + GOLDEN) * len(others))]
     return inputs, picked

@@ -1,13 +1,19 @@
-"""Overlap of a batch of texts with listed texts.
+"""Overlap of texts by their n-grams: of a batch with listed texts, and keys of near-duplicates.
 
 What: a sketch of each listed text (its n-grams, or the k with the smallest identities), inverted
 from n-gram to listed texts; and a scan that counts, for every text of a batch, how many of each
-sketch's n-grams it contains.
+sketch's n-grams it contains. And MinHash: b keys of a text, each of the lowest of its n-grams in r
+random orders.
 Why: a corpus is scanned at about the speed of tokenisation, because nearly all of its n-grams are
-in no sketch: a small bitmap excludes them without access to the large table.
+in no sketch: a small bitmap excludes them without access to the large table. Two texts whose sets
+of n-grams have the Jaccard similarity s share a key with the probability 1 - (1 - s^r)^b, so
+near-duplicates are found by equal keys, and no two texts are compared.
 Trade-off: an n-gram that many listed texts share costs a step for each of them. An n-gram whose
-identity is 0 (probability 2^-64) is never found.
-Reference: Broder (1997), On the resemblance and containment of documents; Bloom (1970).
+identity is 0 (probability 2^-64) is never found. MinHash is a probability; its orders are linear
+functions of 32 bits of an n-gram's hash, which the processor computes eight at a time; they are not
+quite independent.
+Reference: Broder (1997), On the resemblance and containment of documents; Bloom (1970); Leskovec et
+al., Mining of Massive Datasets, section 3.4.
 """
 
 from __future__ import annotations
@@ -19,14 +25,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.grams import count_each, find, gram_at, grams_of, longest
-from corpusfit.kernels.tokens import tokenise
+from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
-_ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
+_ONE, _SIX, _HALF, _LOW = np.uint64(1), np.uint64(6), np.uint64(32), np.uint64(63)
+# distance in bytes from which two n-grams of a sketch belong to different runs
 _APART = 2_000
-"""Distance in bytes from which two n-grams of a sketch belong to different runs."""
+# bits of the bitmap per n-gram of a sketch: at most one foreign n-gram in 16 passes
 _SPARSE = 16
-"""Bits of the bitmap per n-gram of a sketch: at most one foreign n-gram in 16 passes."""
 
 
 def sketches(
@@ -203,3 +209,50 @@ def overlaps(
         _take_enough(found, i, touched[:m], hits, need, first)
     texts, listed, counts, firsts = _columns(found)
     return texts, listed, counts, firsts
+
+
+@njit(cache=True, nogil=True)
+def _lower(
+    low: NDArray[np.uint32],
+    gram: np.uint32,
+    factors: NDArray[np.uint32],
+    offsets: NDArray[np.uint32],
+) -> None:
+    """Lower the minima of all orders by one n-gram."""
+    for j in range(len(low)):
+        low[j] = min(low[j], np.uint32(gram * factors[j] + offsets[j]))
+
+
+@njit(cache=True, nogil=True)
+def band_keys(
+    grams: NDArray[np.uint64],
+    bounds: NDArray[np.int64],
+    factors: NDArray[np.uint32],
+    offsets: NDArray[np.uint32],
+    rows: int,
+) -> NDArray[np.uint64]:
+    """The keys of n texts.
+
+    Args:
+        grams: uint64 [m], as `grams.grams_of` returns them.
+        bounds: int64 [n + 1].
+        factors: uint32 [b * r], odd; with `offsets` the random orders.
+        offsets: uint32 [b * r].
+        rows: orders of a key, r.
+
+    Returns:
+        uint64 [b, n]; texts without an n-gram share all keys.
+    """
+    n, bands = len(bounds) - 1, len(factors) // rows
+    keys = np.empty((bands, n), np.uint64)
+    low = np.empty(len(factors), np.uint32)
+    for i in range(n):
+        low[:] = 0xFFFFFFFF
+        for at in range(bounds[i], bounds[i + 1]):
+            _lower(low, np.uint32(grams[at] >> _HALF), factors, offsets)
+        for band in range(bands):
+            key = np.uint64(band + 1)
+            for j in range(band * rows, (band + 1) * rows):
+                key = follow(key, np.uint64(low[j]))
+            keys[band, i] = key
+    return keys

@@ -36,7 +36,7 @@ def fill_rows(
     """
     row_of, rows = _rows_of(order, lengths, room)
     begins = np.concatenate([[0], np.cumsum(np.bincount(row_of, minlength=rows))])
-    return _by_row(order, row_of, begins), begins
+    return order[np.argsort(row_of, kind="stable")], begins
 
 
 @njit(cache=True, nogil=True)
@@ -91,16 +91,3 @@ def _rows_of(
             left[best], row[best] = room - length, rows
         rows += 1
     return row_of, rows
-
-
-@njit(cache=True, nogil=True)
-def _by_row(
-    order: NDArray[np.int64], row_of: NDArray[np.int64], begins: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The numbers grouped by row, in their order within a row."""
-    ends = begins[:-1].copy()
-    grouped = np.empty(len(order), np.int64)
-    for i in range(len(order)):
-        grouped[ends[row_of[i]]] = order[i]
-        ends[row_of[i]] += 1
-    return grouped

@@ -12,26 +12,22 @@ Compositionality, sections 2.2 and 2.3; windows, table and learning rate as in t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(11)
-_UNIT = 2.0**-53
+from corpusfit.kernels.words import GOLDEN, chance
+
+# share of the learning rate that is left at the end
 _LOWEST = 1e-4
-"""Share of the learning rate that is left at the end."""
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _chance(state: NDArray[np.uint64]) -> float:
-    """The next number in [0, 1) (SplitMix64)."""
-    state[0] += _GOLDEN
-    x = state[0]
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return float((x ^ (x >> np.uint64(31))) >> _SHIFT) * _UNIT
+def _next_chance(state: NDArray[np.uint64]) -> Any:
+    state[0] += GOLDEN
+    return chance(state[0])
 
 
 @njit(cache=True, nogil=True)
@@ -51,7 +47,7 @@ def _sampled(
         share = counts[ids[i]] / len(ids)
         if sample > 0 and share > sample:
             left = (math.sqrt(share / sample) + 1) * sample / share
-            if left < _chance(state):
+            if left < _next_chance(state):
                 continue
         kept[m], line[m] = ids[i], i
         m += 1
@@ -74,7 +70,7 @@ def _step(
     for k in range(negative + 1):
         other, label = centre, np.float32(1)
         if k:
-            other = np.searchsorted(table, _chance(state) * table[-1], "right")
+            other = np.searchsorted(table, _next_chance(state) * table[-1], "right")
             label = np.float32(0)
             if other == centre:
                 continue
@@ -127,7 +123,7 @@ def train_words(
             for a in range(m):
                 done = (epoch * n + line[a]) / (epochs * n)
                 step = np.float32(rate * max(_LOWEST, 1 - done))
-                reach = 1 + int(_chance(state) * window)
+                reach = 1 + int(_next_chance(state) * window)
                 for b in range(max(0, a - reach), min(m, a + reach + 1)):
                     if b != a:
                         word = vectors[kept[b]]

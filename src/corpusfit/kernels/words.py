@@ -39,6 +39,9 @@ _ABOVE_0 = np.uint64(0x5050505050505050)  # 0x80 - "0"
 _ABOVE_9 = np.uint64(0x4646464646464646)  # 0x7f - "9"
 _UNDERSCORE = np.uint64(0x5F5F5F5F5F5F5F5F)
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The step between two states of SplitMix64."""
+
 
 @intrinsic
 def load(typingctx: Any, data: Any, place: Any) -> Any:
@@ -142,3 +145,20 @@ def letter_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
         letter |= (((letter_bytes(x) >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
         space |= (((blank >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
     return letter, space
+
+
+@njit(cache=True, nogil=True, inline="always")
+def chance(x: Word) -> float:
+    """A number in [0, 1) from a state of SplitMix64, by its finalizer."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def twice(values: NDArray[Any]) -> NDArray[Any]:
+    """The values [n] at the begin of an array of twice their number; the rest is not set."""
+    wider = np.empty(2 * len(values), values.dtype)  # numba takes seconds to compile `np.append`
+    for i in range(len(values)):
+        wider[i] = values[i]
+    return wider

@@ -16,7 +16,7 @@ from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, Texts, taken, text_array
 from corpusfit.text.normalise import unescaped
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units
 
 _CYRILLIC = re.compile(r"[\u0400-\u052f]")
 _ROWS = (

@@ -20,10 +20,15 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, listed, read_arrays, read_many, write_bytes, writing
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import bad_setting, changed_input
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.core.manifest import (
+    Finished,
+    locked,
+    source_as_dict,
+    source_identity,
+    versions,
+    warn_if_disk_is_small,
+)
 from corpusfit.core.plan import AUTO, FIRST
-from corpusfit.core.room import warn_without_room
 from corpusfit.core.types import Document, Shard, Source
 from corpusfit.mixing.amounts import Pool, Share, Taking, decide
 from corpusfit.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan, TextSource
@@ -44,7 +49,7 @@ from corpusfit.mixing.surveying import (
 from corpusfit.scoring import registry
 from corpusfit.text import rows
 from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.pair_languages import sampled, with_side
+from corpusfit.text.pairs import sampled, with_side
 
 # Documents, sentences and word pieces by the numbers of source and language.
 Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
@@ -81,7 +86,7 @@ def compose(
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
         selection, share = _decided(context, texts)
-        warn_without_room(folder, context.size * share, running.progress)
+        warn_if_disk_is_small(folder, context.size * share, running.progress)
         amounts = _write(context, places, selection)
         with writing(out / "rejects.jsonl") as rejects:
             for number, seen in headers(context, read["shards"]):

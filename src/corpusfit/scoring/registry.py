@@ -17,8 +17,7 @@ from corpusfit.core.artifacts import packed, unpacked
 from corpusfit.core.errors import ModelError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import AUTO, MethodPlan
-from corpusfit.embed.extras import require_extras
-from corpusfit.embed.minilm import MINILM
+from corpusfit.embed.folders import MINILM, require_extras
 from corpusfit.scoring.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.scoring.names import modules, require
 

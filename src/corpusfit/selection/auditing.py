@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import UsageError, bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import undamaged
+from corpusfit.core.manifest import locked, undamaged
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.scoring.contract import SOURCE

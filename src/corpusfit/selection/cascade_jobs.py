@@ -19,8 +19,7 @@ from corpusfit.scoring.contract import Scorer
 from corpusfit.scoring.surrogate import Surrogate, fit_surrogate
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.sample_job import Drawn, strings
-from corpusfit.text.reading import Tally, read_units
-from corpusfit.text.segments import join_units
+from corpusfit.text.reading import Tally, join_units, read_units
 
 _SURROGATE = "cascade surrogate"
 _APART = 0x5E63

@@ -28,8 +28,7 @@ from corpusfit.selection.sample_job import ALL, Drawn, merge
 from corpusfit.selection.samples import background_texts, target_texts
 from corpusfit.selection.scoring import require_words
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons
-from corpusfit.text.segments import joined_scores
+from corpusfit.text.reading import Reasons, joined_scores
 
 RECALL = 0.95
 FEW = 20

@@ -12,14 +12,20 @@ from typing import Any
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
+from corpusfit.core.engine.worker import noticed_by
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import digest, source_as_dict, source_identity, undamaged, versions
+from corpusfit.core.manifest import (
+    digest,
+    locked,
+    source_as_dict,
+    source_identity,
+    undamaged,
+    versions,
+    warn_if_disk_is_small,
+)
 from corpusfit.core.plan import AUTO, ChoosePlan, MethodPlan, Plan
-from corpusfit.core.room import warn_without_room
 from corpusfit.core.types import Source
 from corpusfit.kernels.characters import VERSION as TOKENS
-from corpusfit.kernels.compiling import noticed_by
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, LabelMethod
 from corpusfit.selection.amount import check_fraction, decide_fraction
@@ -44,9 +50,8 @@ from corpusfit.selection.samples import background_texts, check_shares, target_t
 from corpusfit.selection.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.selection.stages_ahead import selecting_stages, stages_ahead
 from corpusfit.selection.writing import choose_segments, count_rows, reaching, write_selected
-from corpusfit.text.context import HERE, Machine, Run, RunContext
-from corpusfit.text.pair_languages import check_sources
-from corpusfit.text.reproduce import absolute, command_words
+from corpusfit.text.context import HERE, Machine, Run, RunContext, absolute, command_words
+from corpusfit.text.pairs import check_sources
 
 
 def select(
@@ -231,7 +236,7 @@ def _run(
         if manifest is None:
             check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
             warn_language_mismatch(run)
-            warn_without_room(folder, _written_bytes(run), run.progress)
+            warn_if_disk_is_small(folder, _written_bytes(run), run.progress)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             with noticed_by(functools.cache(lambda: _compile_aside(run))):
                 used = scoring(run, folder)

@@ -13,7 +13,7 @@ from corpusfit.core.plan import CutPlan, MethodPlan
 from corpusfit.core.types import Documents, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units
 
 _TEXTS = ("A few words of a text.", "Other words, and a number: 42.", "The third one has words.")
 

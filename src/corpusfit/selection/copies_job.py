@@ -17,7 +17,7 @@ from corpusfit.core.types import Shard, Texts, buffers, text_array
 from corpusfit.kernels import characters
 from corpusfit.kernels.chance import place_keys
 from corpusfit.kernels.grams import count_each, grams_of
-from corpusfit.kernels.minhash import band_keys
+from corpusfit.kernels.overlap import band_keys
 from corpusfit.text import documents
 from corpusfit.text.same_text import exact_key, folded, form_keys
 

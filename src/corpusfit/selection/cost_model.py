@@ -12,8 +12,7 @@ from corpusfit.selection.budget import WORDS, Decision, decide
 from corpusfit.selection.embed_job import EmbedTexts
 from corpusfit.selection.fit import PrepareEncoder, TimeScoring
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons, read_units
-from corpusfit.text.segments import join_units
+from corpusfit.text.reading import Reasons, join_units, read_units
 
 UNITS = 128
 """Units that each worker encodes."""

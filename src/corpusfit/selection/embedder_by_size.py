@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from corpusfit.core.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.core.types import Source
+from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
-from corpusfit.embed.minilm import default_embedder
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
 from corpusfit.selection.budget import format_duration

@@ -18,7 +18,7 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Effect
 from corpusfit.selection.explain_job import effects_of
 from corpusfit.selection.fit import Sample
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units
 
 _UNITS = 2
 """First units of a segment whose mean is its vector, enough to place it on a map."""

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
 from corpusfit.core.escaping import harmless
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import undamaged
+from corpusfit.core.manifest import locked, undamaged
 from corpusfit.core.plan import MethodPlan, Plan
 from corpusfit.core.types import FILE_BITS, Documents, Source, file_of, in_file, taken, text_array
 from corpusfit.scoring import registry, table
@@ -32,8 +31,7 @@ from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.scoring import tallies
 from corpusfit.selection.stage_job import StageParts
 from corpusfit.text.context import Machine, Run
-from corpusfit.text.reading import read_units
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units, read_units
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from corpusfit.selection.embedder_by_size import by_size
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.scoring import fit_method, prepare_encoder
 from corpusfit.text.context import Machine, Run
-from corpusfit.text.segments import joined_scores
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units, joined_scores
 
 
 @dataclass(frozen=True)

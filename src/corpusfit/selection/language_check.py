@@ -14,7 +14,7 @@ from corpusfit.core.types import Document, Source
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod
 from corpusfit.text.context import Run
-from corpusfit.text.pair_languages import is_english_only, sampled, warn_english_only, with_side
+from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 
 _SOURCES, _TEXTS = 32, 8
 """Number of sources in the sample, evenly spaced, and of first texts of each."""

@@ -18,8 +18,7 @@ from corpusfit.scoring import table
 from corpusfit.scoring.rounds import Counted, Features, Round, Taken, order_scores
 from corpusfit.selection.score_job import mark_path
 from corpusfit.selection.top import Selector, Threshold
-from corpusfit.text.reading import Tally, read_units
-from corpusfit.text.segments import join_units
+from corpusfit.text.reading import Tally, join_units, read_units
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard, Texts, taken
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import part_keys
-from corpusfit.text.reading import Tally, read_shard, read_units
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import Tally, cut_units, read_shard, read_units
 
 ALL = 2**64
 """A bound above every key."""

@@ -17,8 +17,7 @@ from corpusfit.selection.fit import Sample
 from corpusfit.selection.sample_job import ALL, Drawn, SampleTexts, TextsAt, first_bound, merge
 from corpusfit.text import cures
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons, read_shard
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import Reasons, cut_units, read_shard
 
 FEW = 20
 _PARAGRAPHS = 100

@@ -15,8 +15,7 @@ from corpusfit.core.types import Paired, Shard, Units
 from corpusfit.embed.store import VectorStore
 from corpusfit.scoring import registry, table
 from corpusfit.selection.copies_job import keys_of, write_keys
-from corpusfit.text.reading import Tally, read_units
-from corpusfit.text.segments import join_units, segment_scores
+from corpusfit.text.reading import Tally, join_units, read_units, segment_scores
 
 
 def mark_path(marks: Path, shard: int) -> Path:

@@ -23,9 +23,14 @@ from corpusfit.embed import load, wants_gpu
 from corpusfit.scoring import table
 from corpusfit.selection.cascade_jobs import StageScorer
 from corpusfit.selection.score_job import mark_path
-from corpusfit.text.reading import Tally, read_shard, read_units
-from corpusfit.text.segments import join_units, joined_scores
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import (
+    Tally,
+    cut_units,
+    join_units,
+    joined_scores,
+    read_shard,
+    read_units,
+)
 
 _PART = re.compile(r"part-(\d+)\.safetensors")
 

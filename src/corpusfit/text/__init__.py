@@ -4,8 +4,7 @@ from corpusfit.text.fields import Pick
 from corpusfit.text.normalise import normalise
 from corpusfit.text.registry import load as load_format
 from corpusfit.text.rejects import kind
-from corpusfit.text.rows import documents, raw_rows, rows
-from corpusfit.text.shards import layout, packed, shards
+from corpusfit.text.shards import documents, layout, packed, raw_rows, rows, shards
 from corpusfit.text.sources import (
     content,
     files_of,

@@ -15,6 +15,7 @@ from corpusfit.core.artifacts import is_local, remove
 from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.text.context import Machine
 
+# folders of the cache whose members are entries, by kind
 _FOLDERS = {
     "embeddings": "embeddings of corpora",
     "samples": "embeddings of samples",
@@ -22,17 +23,16 @@ _FOLDERS = {
     "rankings": "rankings of methods",
     "data": "data in memory",
 }
-"""Folders of the cache whose members are entries, by kind."""
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _REMOVED = ".removed-"
+# entries of the cache itself, by their names; other files may be the user's
 _NAMES = {
     re.compile(r"static-[0-9a-f]{32}"): "static models",
     re.compile(r"vega-[\d.]+\.js"): "chart library",
     re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}|\.distilling-\w+"): "temporary files",
 }
-"""Entries of the cache itself, by their names; other files may be the user's."""
+# seconds since its last use in which a command may still need an entry
 _IN_USE = 3600.0
-"""Seconds since its last use in which a command may still need an entry."""
 _DAY, _GB = 86_400.0, 1e9
 
 
@@ -79,14 +79,24 @@ def prune_cache(
         if limit is not None and not limit >= 0:
             raise bad_setting(name, "a number from 0", limit)
     entries, now, removed = cache_entries(machine), time.time(), []
+    cache = machine.cache_folder()
     size = sum(entry.size for entry in entries)
     for entry in entries:
         age = now - entry.used
         old = older_than is not None and age > older_than * _DAY
         much = keep is not None and size > keep * _GB
-        if age > _IN_USE and (old or much) and (dry_run or _remove(entry, machine.cache_folder())):
-            removed.append(entry)
-            size -= entry.size
+        if age <= _IN_USE or not (old or much):
+            continue
+        if not dry_run:
+            path = entry.path
+            try:
+                if is_local(path):
+                    path = path.rename(cache / f"{_REMOVED}{uuid.uuid4().hex}")
+                remove(path)
+            except OSError:  # gone, or on Windows open in another process
+                continue
+        removed.append(entry)
+        size -= entry.size
     return removed
 
 
@@ -96,7 +106,9 @@ def _entries(cache: Path) -> Iterator[CacheEntry]:
             kind = _FOLDERS[path.name]
             yield from (_entry(m, kind) for m in _members(path) if _DIGEST.fullmatch(m.stem))
             continue
-        yield from (_entry(path, kind) for own, kind in _NAMES.items() if own.fullmatch(path.name))
+        yield from (
+            _entry(path, kind) for name, kind in _NAMES.items() if name.fullmatch(path.name)
+        )
 
 
 def _members(folder: Path) -> list[Path]:
@@ -111,21 +123,9 @@ def _entry(path: Path, kind: str) -> CacheEntry:
     size, used, changed = 0, 0.0, 0.0
     for file in (path, *path.rglob("*")) if path.is_dir() else (path,):
         with contextlib.suppress(FileNotFoundError):  # another command may remove it
-            found = file.stat()
-            changed = max(changed, found.st_mtime)
-            if not stat.S_ISDIR(found.st_mode):
-                size += found.st_size
-                used = max(used, found.st_mtime, getattr(found, "st_atime", 0.0) or 0.0)
+            state = file.stat()
+            changed = max(changed, state.st_mtime)
+            if not stat.S_ISDIR(state.st_mode):
+                size += state.st_size
+                used = max(used, state.st_mtime, getattr(state, "st_atime", 0.0) or 0.0)
     return CacheEntry(path, kind, size, used or changed)
-
-
-def _remove(entry: CacheEntry, cache: Path) -> bool:
-    """Remove an entry; False if it is open or gone."""
-    path = entry.path
-    try:
-        if is_local(path):
-            path = path.rename(cache / f"{_REMOVED}{uuid.uuid4().hex}")
-        remove(path)
-    except OSError:  # on Windows another process has a file open; elsewhere it is removed already
-        return False
-    return True

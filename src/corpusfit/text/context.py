@@ -11,15 +11,16 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import place, remove, user_cache
+from corpusfit.core.artifacts import place, remove, user_cache, user_path
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
+from corpusfit.core.engine.worker import noticed_by
 from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
@@ -30,11 +31,10 @@ from corpusfit.core.errors import (
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Shard, Source
-from corpusfit.kernels.compiling import noticed_by
 from corpusfit.selection.budget import Decision
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
-from corpusfit.text.survey_job import scan_with
+from corpusfit.text.survey import scan_with
 
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -355,3 +355,33 @@ def _written(source: Source) -> int:
     except OSError:
         return 0
     return found
+
+
+def command_words(
+    command: str,
+    inputs: Mapping[str, Sequence[str]],
+    options: Mapping[str, str | int],
+    overrides: Sequence[str],
+) -> list[str]:
+    """The words of a command line that repeats a run, without `--out`."""
+    words = ["corpusfit", command]
+    for option, values in inputs.items():
+        for value in values:
+            words += [f"--{option}", value]
+    for option, single in options.items():
+        words += [f"--{option}", str(single)] if single != "" else []
+    for setting in overrides:
+        words += ["--set", setting]
+    return words
+
+
+def absolute(inputs: Sequence[str]) -> list[str]:
+    """Inputs with absolute paths, so that they mean the same in another working folder."""
+    return [each if each in ("", "-") else corpus.located(each, Path.cwd()) for each in inputs]
+
+
+def named_model(name: str) -> str:
+    """A model's folder, or a pattern of folders, as an absolute path; a hub id as it is."""
+    path = user_path(name)
+    known = "{seed}" in name or path.exists()  # a pattern stands for folders
+    return str(path.absolute()) if name and known else name

@@ -116,7 +116,7 @@ class Format(ABC):
 
 
 def columns_of(rows: Iterable[Row], pick: Pick | None = None) -> tuple[Documents, list[Reject]]:
-    """The usable rows as columns, and the rejects; the arguments are those of `Format.columns`."""
+    """The usable rows as columns, and the rejects; see `Format.columns`."""
     used: list[Document] = []
     rejected: list[Reject] = []
     for row in rows:
@@ -129,45 +129,45 @@ def columns_of(rows: Iterable[Row], pick: Pick | None = None) -> tuple[Documents
     return picked(Documents(numbers, texts), pick), rejected
 
 
-def picked(found: Documents, pick: Pick | None) -> Documents:
+def picked(documents: Documents, pick: Pick | None) -> Documents:
     """The documents that `pick` chooses, by the sizes of their texts; all without it."""
     if not pick:
-        return found
-    chosen = pick(found.row, np.diff(buffers(found.texts)[1]))
-    return Documents(found.row[chosen], taken(found.texts, np.flatnonzero(chosen)))
+        return documents
+    chosen = pick(documents.row, np.diff(buffers(documents.texts)[1]))
+    return Documents(documents.row[chosen], taken(documents.texts, np.flatnonzero(chosen)))
 
 
 def completed(
-    found: Documents, plain: NDArray[np.bool_], parse: Callable[[int], Row | None]
+    read: Documents, plain: NDArray[np.bool_], parse: Callable[[int], Row | None]
 ) -> tuple[Documents, list[Reject]]:
     """The usable rows of n, and the rejects, after a kernel has read most of them.
 
     Args:
-        found: n rows, with empty texts where the kernel left them to the full parser.
+        read: n rows, with empty texts where the kernel left them to the full parser.
         plain: bool [n], which it read.
-        parse: parses the row at a place; None for what is no row.
+        parse: parses row i of them; None for what is no row.
     """
     rejected: list[Reject] = []
     further: list[str] = []
-    kept, place = plain.copy(), np.arange(len(plain))
+    kept, at = plain.copy(), np.arange(len(plain))
     for i in np.flatnonzero(~plain).tolist():
         row = parse(i)
         if isinstance(row, Reject):
             rejected.append(row)
         elif row is not None:
-            kept[i], place[i] = True, len(plain) + len(further)
+            kept[i], at[i] = True, len(plain) + len(further)
             further.append(row.text)
     if kept.all() and not further:
-        return found, rejected
-    both = pa.concat_arrays([found.texts, text_array(further)])
-    return Documents(found.row[kept], taken(both, place[kept])), rejected
+        return read, rejected
+    both = pa.concat_arrays([read.texts, text_array(further)])
+    return Documents(read.row[kept], taken(both, at[kept])), rejected
 
 
 def is_utf8(data: bytes) -> bool:
     """Whether the bytes are UTF-8, without decoding them to a string."""
-    places = pa.py_buffer(np.array([0, len(data)], np.int64))
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
     try:
-        pa.LargeStringArray.from_buffers(1, places, pa.py_buffer(data)).validate(full=True)
+        pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True

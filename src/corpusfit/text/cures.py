@@ -16,77 +16,66 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
 from corpusfit.text.cutting import BOM
-from corpusfit.text.files import CHUNK
-from corpusfit.text.formats.csv import SEPARATORS, Csv
+from corpusfit.text.files import CHUNK, MAGIC, Stream, unpacked_name
+from corpusfit.text.formats.csv import SEPARATORS, TAB, Csv
 from corpusfit.text.registry import load
-from corpusfit.text.unpack import Stream, unpacked_name
 
-_BYTES = {
-    b"\x1f\x8b": ("a gzip archive", ".gz"),
-    b"\x28\xb5\x2f\xfd": ("a zstd archive", ".zst"),
-    b"BZh": ("a bzip2 archive", ".bz2"),
-    b"\xfd7zXZ\0": ("an xz archive", ".xz"),
+# the programs that unpack, by compression
+_PROGRAMS = {"gz": "gzip", "zst": "zstd", "bz2": "bzip2", "xz": "xz"}
+# what a file is, and its suffix, by its first bytes
+_CONTENTS = {
+    **{
+        magic: (f"{'an' if c == 'xz' else 'a'} {_PROGRAMS[c]} archive", f".{c}")
+        for magic, c in MAGIC.items()
+    },
     b"PAR1": ("Parquet", ".parquet"),
     b"ARROW1": ("an Arrow file", ".arrow"),
     b"SQLite format 3\0": ("an SQLite database", ".sqlite"),
     b"PK\3\4": ("a zip archive or an office document", ""),
     b"%PDF": ("a PDF", ""),
 }
-_ARCHIVES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
-"""The programs that unpack, by suffix."""
-_SHEETS = (".xlsx", ".xls", ".ods")
-_FIRST = {
-    ".lz4": ("Unpack it", "lz4 -dk {} {}", ""),
-    ".zip": ("Unpack it", "python -m zipfile -e {} {}", ""),
+# what to do first, its command and the suffix of what that makes, by suffix
+_COMMANDS = {
+    ".docx": ("Make text of it", "pandoc -t plain {} -o {}", ".txt"),
     ".pdf": ("Make text of it", "pdftotext {} {}", ".txt"),
-    ".doc": (
-        "Make text of it",
-        "soffice --headless --convert-to 'txt:Text (encoded):UTF8' --outdir {folder} {}",
-        ".txt",
-    ),
-    **dict.fromkeys(
-        (".docx", ".odt", ".rtf", ".epub", ".html", ".htm"),
-        ("Make text of it", "pandoc -t plain {} -o {}", ".txt"),
-    ),
+    ".zip": ("Unpack it", "python -m zipfile -e {} {}", ""),
 }
-"""What to do first, its command and the suffix of what that makes, by suffix."""
-_BESIDE = (".html", ".htm", ".zip", ".json")
-"""Kinds of files that also lie beside texts without being texts."""
-_APART = re.compile(
+_SHEET = ".xlsx"
+# suffixes with a cure of their own; the last two are also those of files beside texts
+_CURABLE = (".docx", ".pdf", _SHEET, ".json", ".zip")
+# names of files about the data, such as `_SUCCESS`, which nobody expects to be read
+_METADATA = re.compile(
     r"_.*|(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
     r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(md5|sha1|sha256|sha512|crc|sig|asc)"
     r"|(md5|sha1|sha256|sha512)sums?(\.txt)?|checksums?(\..*)?|thumbs\.db|desktop\.ini",
     re.IGNORECASE,
 )
-"""Names of files about the data, such as `_SUCCESS`, which nobody expects to be read."""
+# most files that a note names
 _NAMED = 3
-"""Most files that a note names."""
 _AS_LINES = (
     'python -c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)%s]" '
     "< {} > {}"
 )
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
-_TAB = "\t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HEAD = 1 << 16
+# rows of a file that are rejected for one reason, as a fraction, above which it needs a cure
 _LOST = 0.1
-"""Rows of a file that are rejected for one reason, as a fraction, above which it needs a cure."""
+# most files that are opened to find a cure
 _MOST = 10
-"""Most files that are opened to find a cure."""
-
-
-def kind(path: str) -> str:
-    """The suffix of a file that can be made readable, without that of an archive; else empty."""
-    suffix = PurePosixPath(unpacked_name(path)[0]).suffix.lower()
-    return suffix if suffix in (*_FIRST, *_SHEETS, ".json") else ""
 
 
 def of_skipped(paths: Iterable[str]) -> str:
     """What to do to read the first of some files that are no links; empty without any."""
-    files = [p for p in paths if not _is_apart(p) and not os.path.islink(p)]  # noqa: PTH114
+    files = [p for p in paths if not _is_metadata(p) and not os.path.islink(p)]  # noqa: PTH114
     if not files:
         return ""
-    first = min(files, key=lambda path: (not kind(path), kind(path) in _BESIDE, path))
+
+    def rank(path: str) -> tuple[int, str]:
+        suffix = PurePosixPath(unpacked_name(path)[0]).suffix.lower()
+        return (2 if suffix not in _CURABLE else suffix in _CURABLE[-2:]), path
+
+    first = min(files, key=rank)
     try:
         cure = of_name(first)
     except InputError:  # a folder, or a file that is closed
@@ -96,11 +85,20 @@ def of_skipped(paths: Iterable[str]) -> str:
 
 def note_of(skipped: Iterable[str], setting: str) -> str:
     """What to say of the files of folders and globs that are passed over; empty without any."""
-    paths = sorted({path for path in skipped if not _is_apart(path)})
+    paths = sorted({path for path in skipped if not _is_metadata(path)})
     if not paths:
         return ""
-    kinds = Counter(map(_ending, paths))
-    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(kinds.items()))
+    counts: Counter[str] = Counter()
+    for path in paths:
+        inner, archive = unpacked_name(PurePosixPath(path).name)
+        if os.path.islink(path):  # noqa: PTH114 (of URLs too)
+            counts["link"] += 1
+        elif os.path.isdir(path):  # noqa: PTH112
+            counts["folder that cannot be listed"] += 1
+        else:
+            ending = PurePosixPath(inner).suffix + (f".{archive}" if archive else "")
+            counts[ending.lower() or "without suffix"] += 1
+    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()))
     names = ", ".join(PurePosixPath(path).name for path in paths[:_NAMED])
     more = ", …" if len(paths) > _NAMED else ""
     files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
@@ -108,19 +106,8 @@ def note_of(skipped: Iterable[str], setting: str) -> str:
     return note.rstrip()
 
 
-def _is_apart(path: str) -> bool:
-    return _APART.fullmatch(PurePosixPath(path).name) is not None
-
-
-def _ending(path: str) -> str:
-    """What a file that is passed over is: a link, or its suffix with that of an archive."""
-    if os.path.islink(path):  # noqa: PTH114 (of URLs too)
-        return "link"
-    if os.path.isdir(path):  # noqa: PTH112
-        return "folder that cannot be listed"
-    inner, archive = unpacked_name(PurePosixPath(path).name)
-    suffix = PurePosixPath(inner).suffix + (f".{archive}" if archive else "")
-    return suffix.lower() or "without suffix"
+def _is_metadata(path: str) -> bool:
+    return _METADATA.fullmatch(PurePosixPath(path).name) is not None
 
 
 def holds_json_lines(path: str) -> bool:
@@ -137,10 +124,10 @@ def of_name(path: str) -> str:
     """What to do with a file, named itself, whose suffix is none of the readable ones."""
     inner, archive = unpacked_name(path)
     suffix = PurePosixPath(inner).suffix.lower()
-    if suffix in _FIRST:
-        what, command, made = _FIRST[suffix]
+    if suffix in _COMMANDS:
+        what, command, made = _COMMANDS[suffix]
         return f"{what} first: {_command(command, path, made)}"
-    if suffix in _SHEETS:
+    if suffix == _SHEET:
         return "Save the sheet as CSV first."
     if suffix == ".json":
         lines = _as_lines(path, _start(path, archive))
@@ -148,10 +135,13 @@ def of_name(path: str) -> str:
     start = _start(path)
     if not suffix and not archive and _is_json(start.removeprefix(BOM).strip().partition(b"\n")[0]):
         return f"If each line is a row, rename it: {_moved(path, path + '.jsonl')}"
-    form, own = _by_bytes(start)
-    if own and own != f".{archive}":
-        return f"It is {form}: add {own} to its name."
-    return "Rename the file to match its content; pass two line-aligned files as pair:FILE,FILE."
+    content, stated = _by_bytes(start)
+    if stated and stated != f".{archive}":
+        return f"It is {content}: add {stated} to its name."
+    return (
+        "Rename the file to match its content, or save its text as .txt; pass two line-aligned "
+        "files as pair:FILE,FILE."
+    )
 
 
 def of_content(
@@ -161,16 +151,22 @@ def of_content(
     source = next((s for s in sources if s.size and load(s.format).files(s)), None)
     if source is None or not reasons:
         return otherwise
-    path, reason = source.url, max(reasons, key=lambda kind: reasons[kind])
-    start = _start(path)
-    form, suffix = _by_bytes(start)
-    if form and suffix not in (*load(source.format).suffixes, f".{source.compression}"):
+    path, name, archive = source.url, source.name, f".{source.compression}"
+    reason = max(reasons, key=lambda kind: reasons[kind])
+    content, suffix = _by_bytes(_start(path))
+    if content and suffix not in (*load(source.format).suffixes, archive):
         cure = f" Rename it: {_renamed(path, suffix)}" if suffix else ""
-        return f"{source.name} is {form}.{cure}"
-    archive = f".{source.compression}"
+        return f"{name} is {content}.{cure}"
     if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
-        return f"{source.name} is not a {archive} archive. Rename it to match its content."
-    return _of_text(source, plan, reason, _start(path, source.compression)) or otherwise
+        return f"{name} is not a {archive} archive. Rename it to match its content."
+    start = _start(path, source.compression)
+    if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
+        return of_encoding(name, path, start)
+    listed = start.lstrip()[:1] == b"["
+    if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
+        lines = _as_lines(path, start)
+        return f"{name} is one value of JSON. {lines}" if lines else otherwise
+    return _of_separator(source, plan, start) or otherwise
 
 
 class Losses:
@@ -188,14 +184,14 @@ class Losses:
     def cure(self, sources: Sequence[Source], plan: ReadPlan) -> str:
         """What to do about the file that lost most, of those that lost a tenth of their rows."""
         total = {name: reasons.total() for name, reasons in self._lost.items()}
-        worst = {
+        lossy = {
             name
             for name, reasons in self._lost.items()
             if max(reasons.values(), default=0) > _LOST * (total[name] + self._kept[name])
         }
-        found = sorted((s for s in sources if s.name in worst), key=lambda s: -total[s.name])
+        worst = sorted((s for s in sources if s.name in lossy), key=lambda s: -total[s.name])
         cures = (
-            of_content([source], plan, self._lost[source.name], "") for source in found[:_MOST]
+            of_content([source], plan, self._lost[source.name], "") for source in worst[:_MOST]
         )
         return next(filter(None, cures), "")
 
@@ -204,94 +200,6 @@ def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
     """What to do about inputs without a usable row, by why their rows are rejected."""
     files = f"ive other files to <.{role}>."
     return f"{field}, or g{files}" if any(map(rejects.of_field, reasons)) else f"G{files}"
-
-
-def _of_text(source: Source, plan: ReadPlan, reason: str, start: bytes) -> str:
-    """What to do about the text of a file, whose rows are most often rejected for a reason."""
-    path = source.url
-    if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
-        return of_encoding(source.name, path, start)
-    listed = start.lstrip()[:1] == b"["
-    if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
-        lines = _as_lines(path, start)
-        return lines and f"{source.name} is one value of JSON. {lines}"
-    return _of_separator(source, plan, start)
-
-
-def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
-    """What to do about a CSV file that is not divided at the marks that its header has."""
-    form = load(source.format)
-    if not isinstance(form, Csv):
-        return ""
-    own = form.dialect(plan, start).separator
-    header = start.partition(b"\n")[0].decode(errors="replace")
-    other = max((mark for mark in SEPARATORS if mark != own), key=header.count)
-    if other not in header or (own in header and plan.text_field not in header.split(other)):
-        return ""
-    has = f"{source.name} has {other!r} between its values"
-    if plan.separator:
-        return f"{has}. Leave out <read.separator>, and each file is read by its own."
-    if other == _TAB:
-        suffix = ".tsv" + source.url[len(unpacked_name(source.url)[0]) :]
-        return f"{has}. Rename it: {_renamed(source.url, suffix)}"
-    return f"{has}: <read.separator={other}>"
-
-
-def _as_lines(path: str, start: bytes) -> str:
-    """How to write the rows of one JSON value as lines; empty if each line is one, or none is."""
-    first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
-    if more and _is_json(first):
-        return ""
-    if first.startswith(b"["):
-        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
-    for found in _LIST.finditer(start):
-        opened, closed = (
-            [start.count(mark, 0, found.start()) for mark in marks] for marks in (b"{[", b"}]")
-        )
-        if opened == [closed[0] + 1, closed[1]]:
-            name = found[1].decode()
-            command = _command(_AS_LINES % f"[{name!r}]", path, ".rows.jsonl")
-            return f"Write a line for each row of {name!r} first: {command}"
-    return ""
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return False
-    return True
-
-
-def _by_bytes(start: bytes) -> tuple[str, str]:
-    """The name of a format and its suffix, by a file's first bytes; empty if none is known."""
-    return next((found for mark, found in _BYTES.items() if start.startswith(mark)), ("", ""))
-
-
-def _start(path: str, compression: str = "", size: int = _HEAD) -> bytes:
-    """The first bytes of a file, unpacked."""
-    source = Source("", path, "", compression, 0, "")
-    return next(iter(Stream(source, ReadPlan())), b"")[:size]
-
-
-def _command(words: str, path: str, suffix: str) -> str:
-    """A command that makes another file of one, which is unpacked first."""
-    inner, archive = unpacked_name(path)
-    made = PurePosixPath(inner).with_suffix(suffix)
-    unpack = f"{_ARCHIVES['.' + archive]} -dk {shlex.quote(path)} && " if archive else ""
-    folder = shlex.quote(str(made.parent))
-    return unpack + words.format(shlex.quote(inner), shlex.quote(str(made)), folder=folder)
-
-
-def _renamed(path: str, suffix: str) -> str:
-    """The command that gives a file another suffix; an archive keeps its own before that."""
-    inner = unpacked_name(path)[0]
-    made = inner + suffix if suffix in _ARCHIVES else PurePosixPath(inner).with_suffix(suffix)
-    return _moved(path, str(made))
-
-
-def _moved(path: str, to: str) -> str:
-    return f"mv {shlex.quote(path)} {shlex.quote(to)}"
 
 
 def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:
@@ -307,3 +215,80 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
     if encoding == "UTF-16":
         return f"{name} is in UTF-16: {command}"
     return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"
+
+
+def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
+    """What to do about a CSV file that is not divided at the marks that its header has."""
+    form = load(source.format)
+    if not isinstance(form, Csv):
+        return ""
+    used = form.dialect(plan, start).separator
+    header = start.partition(b"\n")[0].decode(errors="replace")
+    other = max((mark for mark in SEPARATORS if mark != used), key=header.count)
+    if other not in header or (used in header and plan.text_field not in header.split(other)):
+        return ""
+    has = f"{source.name} has {other!r} between its values"
+    if plan.separator:
+        return f"{has}. Leave out <read.separator>, and each file is read by its own."
+    if other == TAB:
+        suffix = ".tsv" + source.url[len(unpacked_name(source.url)[0]) :]
+        return f"{has}. Rename it: {_renamed(source.url, suffix)}"
+    return f"{has}: <read.separator={other}>"
+
+
+def _as_lines(path: str, start: bytes) -> str:
+    """How to write the rows of one JSON value as lines; empty if each line is one, or none is."""
+    first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
+    if more and _is_json(first):
+        return ""
+    if first.startswith(b"["):
+        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
+    for match in _LIST.finditer(start):
+        opened, closed = (
+            [start.count(mark, 0, match.start()) for mark in marks] for marks in (b"{[", b"}]")
+        )
+        if opened == [closed[0] + 1, closed[1]]:
+            name = match[1].decode()
+            command = _command(_AS_LINES % f"[{name!r}]", path, ".rows.jsonl")
+            return f"Write a line for each row of {name!r} first: {command}"
+    return ""
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _by_bytes(start: bytes) -> tuple[str, str]:
+    """What a file is by its first bytes, and its suffix; empty if none is known."""
+    known = (content for magic, content in _CONTENTS.items() if start.startswith(magic))
+    return next(known, ("", ""))
+
+
+def _start(path: str, compression: str = "", size: int = _HEAD) -> bytes:
+    """The first bytes of a file, unpacked."""
+    source = Source("", path, "", compression, 0, "")
+    return next(iter(Stream(source, ReadPlan())), b"")[:size]
+
+
+def _command(template: str, path: str, suffix: str) -> str:
+    """A command that makes another file of one, which is unpacked first."""
+    inner, archive = unpacked_name(path)
+    made = PurePosixPath(inner).with_suffix(suffix)
+    unpack = f"{_PROGRAMS[archive]} -dk {shlex.quote(path)} && " if archive else ""
+    return unpack + template.format(shlex.quote(inner), shlex.quote(str(made)))
+
+
+def _renamed(path: str, suffix: str) -> str:
+    """The command that gives a file another suffix; an archive keeps its own before that."""
+    inner = unpacked_name(path)[0]
+    if suffix.removeprefix(".") in _PROGRAMS:
+        return _moved(path, inner + suffix)
+    return _moved(path, str(PurePosixPath(inner).with_suffix(suffix)))
+
+
+def _moved(path: str, to: str) -> str:
+    return f"mv {shlex.quote(path)} {shlex.quote(to)}"

@@ -26,16 +26,12 @@ Scanner: TypeAlias = Callable[[bytes], Scan]
 
 
 class Chunks(Protocol):
-    """A stream of bytes, its position, and why it ended early (see `unpack.Stream`)."""
+    """A stream of bytes, its position, and why it ended early; see `files.Stream`."""
 
     @property
-    def position(self) -> int:
-        """Stored bytes consumed so far."""
-
+    def position(self) -> int: ...  # noqa: D102
     @property
-    def problem(self) -> str:
-        """Reject reason if the stream ended early, else empty."""
-
+    def problem(self) -> str: ...  # noqa: D102
     def __iter__(self) -> Iterator[bytes]: ...
 
 

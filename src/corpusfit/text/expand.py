@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.text import cures
-from corpusfit.text.files import filesystem, is_url, unreadable
+from corpusfit.text.files import filesystem, is_url, unpacked_name, unreadable
 from corpusfit.text.registry import allowed_suffixes, format_of
-from corpusfit.text.unpack import unpacked_name
+
+# most names of a folder that are compared with one that does not exist
+_COMPARED = 1000
 
 
 class Found(NamedTuple):
@@ -53,23 +55,22 @@ def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     name if it has one there.
     """
     try:
-        found = (
-            _remote(input_name, setting, skipped)
-            if is_url(input_name)
-            else _local(input_name, input_name, setting, skipped)
-        )
+        if is_url(input_name):
+            files = _remote(input_name, setting, skipped)
+        else:
+            files = _local(input_name, input_name, setting, skipped)
     except OSError as e:
         raise InputError(
             f"{setting} must be a readable input; got {input_name!r}, but {e.filename} cannot "
             f"be read: {e.strerror or e}. Check its name and its permissions."
         ) from e
-    if not found:
+    if not files:
         raise EmptyInputError(
             f"{setting} must hold at least one readable file; {input_name!r} has none. "
             f"Readable suffixes: {allowed_suffixes()}. Output folders of runs are skipped. "
             f"{cures.of_skipped(skipped)}".rstrip()
         )
-    return found
+    return files
 
 
 def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[Found]:
@@ -81,24 +82,32 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
         real = os.path.realpath(path)
         return [Found(path, _slashes(path), _slashes(folder), "", *known, real=real)]
     if not glob.has_magic(path):
-        raise _missing(input_name, setting, f", which does not exist{_like(path)}")
+        try:
+            names = sorted(each.name for each in Path(path).parent.iterdir())
+        except OSError:  # there is no such folder, or it cannot be read
+            names = []
+        near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
+        guess = f" (did you mean {near[0]!r}?)" if near else ""
+        raise _missing(input_name, setting, f", which does not exist{guess}")
     folder = _fixed_part(path)
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
-    found = _walked(folder, pattern, skipped) if Path(folder).is_dir() else []
-    if not found and len(skipped) == before:
+    files = _walked(folder, pattern, skipped) if Path(folder).is_dir() else []
+    if not files and len(skipped) == before:
         raise _missing(input_name, setting, ", which matches nothing")
-    return found
+    return files
 
 
 def _slashes(path: str) -> str:
     return path.replace(os.sep, "/")
 
 
+# file of a folder that a run wrote
+_RUN = "/.corpusfit/run.json"
+# the parts of a pattern from which on the rest of a path may match
 _States = frozenset[int]
-"""The places in a pattern from which the rest of a path may match."""
+# of a folder that the pattern itself matches, so that all in it is read
 _ALL: _States = frozenset()
-"""Of a folder that the pattern itself matches, so that all in it is read."""
 
 
 def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[Found]:
@@ -117,12 +126,15 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[Fou
         if not waiting:
             links.sort(reverse=True)
             waiting.append(links.pop())
-        folder, place, states, beside = waiting.pop()
-        real = place or os.path.realpath(folder)
-        if not place and (_holds(real, top) or _holds(real, beside)):  # the link leads back
-            others += [] if _holds(top, real) else [folder]
+        folder, known, states, beside = waiting.pop()
+        real = known or os.path.realpath(folder)
+        if not known and (_holds(real, top) or _holds(real, beside)):  # the link leads back
+            if not _holds(top, real):
+                others.append(folder)
             continue
-        if (real, states) in entered or (folder != root and _is_output(Path(folder))):
+        if (real, states) in entered:
+            continue
+        if folder != root and os.path.exists(folder + _RUN):  # noqa: PTH110 (never raises)
             continue
         entered.add((real, states))
         for entry in _entries(folder, others, must=not states):
@@ -156,13 +168,13 @@ def _with_formats(
 ) -> list[Found]:
     """Those of some files, given by (URL, path, real path), that have a format."""
     alike: dict[tuple[str, str], bool] = {}
-    found = []
+    readable = []
     for url, path, real in sorted(files):
         if known := _format(url, alike):
-            found.append(Found(url, _slashes(path), _slashes(folder), store, *known, real=real))
+            readable.append(Found(url, _slashes(path), _slashes(folder), store, *known, real=real))
         else:
             skipped.append(url)
-    return found
+    return readable
 
 
 def _holds(folder: str, other: str) -> bool:
@@ -191,29 +203,29 @@ def _is(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bo
 
 
 def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
-    """The places with those behind a `**`, since it may stand for no folder; None without any.
+    """The parts with those behind a `**`, since it may stand for no folder; None without any.
 
     `_ALL` if the whole pattern matches, as `a/**` does with `a`.
     """
-    found = set(states)
+    left = set(states)
     for at, part in enumerate(pattern):
-        if at in found and part == "**":
-            found.add(at + 1)
-    return _ALL if len(pattern) in found else frozenset(found) or None
+        if at in left and part == "**":
+            left.add(at + 1)
+    return _ALL if len(pattern) in left else frozenset(left) or None
 
 
 def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
-    """The places in the pattern behind the name of a folder, and whether a file of it matches."""
-    found = set[int]()
+    """The parts of the pattern behind the name of a folder, and whether a file of it matches."""
+    behind = set[int]()
     for at in states:
         part = pattern[at]
         if name.startswith(".") and not part.startswith("."):
             continue
         if part == "**":
-            found |= {at, at + 1} if at + 1 == len(pattern) else {at}
+            behind |= {at, at + 1} if at + 1 == len(pattern) else {at}
         elif fnmatch.fnmatchcase(name, part):
-            found.add(at + 1)
-    return _left(pattern, found), len(pattern) in found
+            behind.add(at + 1)
+    return _left(pattern, behind), len(pattern) in behind
 
 
 _NUMBER = re.compile(r"\d+")
@@ -237,11 +249,6 @@ def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | 
     return ("jsonl", archive) if alike[series] else None
 
 
-def _is_output(folder: Path) -> bool:
-    """Whether a run wrote this folder; False for a folder that cannot be entered."""
-    return os.path.exists(folder / ".corpusfit" / "run.json")  # noqa: PTH110 (never raises)
-
-
 def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     fs, path = filesystem(input_name, setting)
     store = input_name.partition("://")[0]
@@ -249,8 +256,8 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
         return _local(path, input_name, setting, skipped)
     try:
         if fs.isfile(path):
-            own = _known(input_name, input_name, setting)
-            return [Found(input_name, path, path.rpartition("/")[0], store, *own, real=path)]
+            known = _known(input_name, input_name, setting)
+            return [Found(input_name, path, path.rpartition("/")[0], store, *known, real=path)]
         if fs.isdir(path):
             folder, paths = path, set(fs.find(path))
         elif glob.has_magic(path):
@@ -275,9 +282,6 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
     return _with_formats(files, folder, store, skipped)
 
 
-_RUN = "/.corpusfit/run.json"
-
-
 def _known(path: str, input_name: str, setting: str) -> tuple[str, str]:
     """The format and the compression of a file that is named itself."""
     known = _format(path, {})
@@ -295,20 +299,6 @@ def _missing(input_name: str, setting: str, what: str) -> InputError:
         f"(OWNER/NAME or hub:NAME), or - for standard input; got {input_name!r}{what}. "
         "Check the spelling and the current folder."
     )
-
-
-_COMPARED = 1000
-"""Most names of a folder that are compared with one that does not exist."""
-
-
-def _like(path: str) -> str:
-    """A question after a name like this one, in the same folder."""
-    try:
-        names = sorted(each.name for each in Path(path).parent.iterdir())
-    except OSError:  # there is no such folder, or it cannot be read
-        names = []
-    near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _fixed_part(pattern: str) -> str:

@@ -1,15 +1,17 @@
-"""The rows of every format: `Row`, `Pick`, and the checks that make a document or a reject."""
+"""What a row says: its text and id from any kind of value, checked to a document or a reject."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import orjson
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
@@ -19,7 +21,7 @@ from corpusfit.text import rejects
 Row = Document | Reject
 """The result of reading one row."""
 
-_PLACE = re.compile(r"\{([^{}]+)\}")
+_TEMPLATE_FIELD = re.compile(r"\{([^{}]+)\}")
 _MISSING = object()
 
 Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
@@ -44,7 +46,7 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
 
 def fields_in(text_field: str) -> list[str]:
     """The fields that hold a row's text: those of a template such as `{title} {body}`, or one."""
-    return list(dict.fromkeys(_PLACE.findall(text_field))) or [text_field]
+    return list(dict.fromkeys(_TEMPLATE_FIELD.findall(text_field))) or [text_field]
 
 
 def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
@@ -54,21 +56,21 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
     """
     if text_field in record:
         return said(record[text_field], text_field)
-    found = {name: _value(record, name) for name in fields_in(text_field)}
-    if all(value is _MISSING for value in found.values()):
+    values = {name: _value(record, name) for name in fields_in(text_field)}
+    if all(value is _MISSING for value in values.values()):
         raise KeyError(text_field)
-    if text_field in found:
-        return said(found[text_field], text_field)
+    if text_field in values:
+        return said(values[text_field], text_field)
 
-    def written(place: re.Match[str]) -> str:
-        value = found[place[1]]
+    def written(name: re.Match[str]) -> str:
+        value = values[name[1]]
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, int | float):
             return str(value)
-        return "" if value is _MISSING else said(value, place[1]) or ""
+        return "" if value is _MISSING else said(value, name[1]) or ""
 
-    return _PLACE.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
+    return _TEMPLATE_FIELD.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
 
 
 def _value(record: Mapping[Any, Any], name: str) -> Any:
@@ -85,10 +87,10 @@ class NoTextError(Exception):
 
 
 _DEEPEST = 32
+# where a message or a part of one holds what is said; the first that is not null counts
 _SAYS = ("content", "value", "text", "parts")
-"""Where a message or a part of one holds what is said; the first that is not null counts."""
+# an object with one of these is a message or a part, even if nothing is said in it
 _SILENT = {"role", "from", "type"}
-"""An object with one of these is a message or a part, even if nothing is said in it."""
 
 
 def said(value: Any, field: str, depth: int = 0) -> str | None:
@@ -107,11 +109,11 @@ def said(value: Any, field: str, depth: int = 0) -> str | None:
         held = [text for text in texts if text is not None]
         return "\n".join(held) if held or not depth else None
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
-        there = {name: inner for name, inner in value.items() if inner is not None}
-        name = next((name for name in _SAYS if name in there), "")
-        if name and "key" not in there:  # an entry of a map has a value, too
-            return said(there[name], field, depth + 1)
-        if _SILENT & there.keys() or not there:
+        given = {name: inner for name, inner in value.items() if inner is not None}
+        name = next((name for name in _SAYS if name in given), "")
+        if name and "key" not in given:  # an entry of a map has a value, too
+            return said(given[name], field, depth + 1)
+        if _SILENT & given.keys() or not given:
             return None
     if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:
         raise NoTextError(f"{rejects.not_a_string(value)} in a list")
@@ -164,3 +166,63 @@ def from_value(
         return Reject(row, byte, rejects.EMPTY_TEXT)
     kept = id if isinstance(id, str | int) else None
     return Document(row, byte, text, kept, value=id, fields=fields)
+
+
+_Convert = Callable[[Any], Any]
+
+
+def records(table: Any) -> Iterator[dict[str, Any]]:
+    """The rows of an Arrow table or batch; dates, decimals and bytes as `json_value` takes them."""
+    names, columns = table.schema.names, list(map(values, table.columns))
+    for row in zip(*columns, strict=True) if names else [()] * table.num_rows:
+        yield dict(zip(names, row, strict=True))
+
+
+def values(column: Any) -> list[Any]:
+    """The values of an Arrow array; one that Python cannot hold is a `rejects.FOREIGN`."""
+    convert = _converter(column.type)
+    try:
+        plain: list[Any] = column.to_pylist()
+        return list(map(convert, plain)) if convert else plain
+    except (ValueError, OverflowError):  # a date beyond Python's, or no Unicode
+        pass
+    checked: list[Any] = []
+    for scalar in column:
+        try:
+            value = scalar.as_py()
+            checked.append(convert(value) if convert else value)
+        except UnicodeError:
+            checked.append({rejects.FOREIGN: rejects.INVALID_UTF8})
+        except (ValueError, OverflowError) as e:
+            checked.append({rejects.FOREIGN: rejects.unreadable(str(column.type), e)})
+    return checked
+
+
+def _converter(kind: Any) -> _Convert | None:
+    """What makes a value as Arrow gives it one as JSON has it; None if it is one already."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name == "arrow.json":
+            return lambda value: None if value is None else orjson.loads(value)
+        return _converter(kind.storage_type)
+    if types.is_dictionary(kind):
+        return _converter(kind.value_type)
+    if types.is_float16(kind) or types.is_float32(kind):
+        # the shortest digits that give it again, as JSON lines and CSV have them
+        return lambda value: None if value is None else float(str(np.float32(value)))
+    if types.is_map(kind):
+        inner = _converter(kind.item_type) or _same
+        return lambda value: None if value is None else {k: inner(v) for k, v in value}
+    if types.is_struct(kind):
+        converted = {f.name: c for f in kind if (c := _converter(f.type))}
+        if not converted:
+            return None
+        return lambda value: value and {k: converted.get(k, _same)(v) for k, v in value.items()}
+    if types.is_nested(kind) and hasattr(kind, "value_type"):
+        each = _converter(kind.value_type)
+        return each and (lambda value: value and list(map(each, value)))
+    return None
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -7,8 +7,8 @@ import html.entities
 import re
 from collections.abc import Callable
 
+# upper limit of passes; each pass undoes one layer (`&lt;b&gt;` has two)
 _PASSES = 100
-"""Upper limit of passes; each pass undoes one layer (`&lt;b&gt;` has two)."""
 
 _Replacement = str | Callable[[re.Match[str]], str]
 _Rule = tuple[re.Pattern[str], _Replacement]
@@ -49,7 +49,11 @@ def normalise(text: str) -> str:
         before = text
         tokenised = _EVIDENCE.search(text) is not None
         text = _applied(_ALWAYS, text)
-        text = _without_entity_marks(text)
+        # marks of entities: both kinds together, or one kind around words
+        if ("<< " in text and " >>" in text) and ("[[ " in text and " ]]" in text):
+            text = _MARK.sub("", text)
+        else:
+            text = _MARKED_WORDS.sub(lambda m: m[1] or m[2], text)
         if tokenised:
             text = _applied(_TOKENISED, text)
         text = _applied(_SPACES, text).strip()
@@ -62,13 +66,6 @@ def _applied(rules: tuple[_Rule, ...], text: str) -> str:
     for pattern, put in rules:
         text = pattern.sub(put, text)
     return text
-
-
-def _without_entity_marks(text: str) -> str:
-    """Remove `<< A >>` and `[[ B ]]` marks: both kinds together, or one kind around words."""
-    if ("<< " in text and " >>" in text) and ("[[ " in text and " ]]" in text):
-        return _MARK.sub("", text)
-    return _MARKED_WORDS.sub(lambda m: m[1] or m[2], text)
 
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)

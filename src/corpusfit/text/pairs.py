@@ -1,25 +1,28 @@
-"""Aligned pairs: what their two formats share, from the names of inputs to the rows."""
+"""Aligned pairs: what their two formats share, and which side is read, by its language."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
+from corpusfit import text as corpus
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import bad_setting, importing
-from corpusfit.core.languages import code_of, count_words
-from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.errors import InputError, bad_setting, importing
+from corpusfit.core.languages import can_identify, code_of, count_words, identifier
+from corpusfit.core.plan import AUTO, FIRST, SECOND, ReadPlan
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import SIDES, Named
 from corpusfit.text.cutting import BOM, Chunks, Lines, cut, lines_of
 from corpusfit.text.fields import Row, from_value
-from corpusfit.text.files import is_url
-from corpusfit.text.unpack import COMPRESSIONS, unpacked_name
+from corpusfit.text.files import COMPRESSIONS, is_url, unpacked_name
 
 _ARCHIVE = "|".join(COMPRESSIONS)
 _TSV = re.compile(rf"(.+\.tsv(?:\.(?:{_ARCHIVE}))?)(?::([^,:]+),([^,:]+))?", re.IGNORECASE)
@@ -58,10 +61,12 @@ class Pairs(Named):
             named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
             url = _absolute(tsv[1], home)
             return Source("", url, "columns", unpacked_name(url)[1], 0, "", translation=named), ":"
-        files = _two_files(rest, home)
-        if files is None:
+        cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
+        if len(cuts) > 1:  # commas in the names of files
+            cuts = [cut for cut in cuts if all(Path(_absolute(f, home)).is_file() for f in cut)]
+        if len(cuts) != 1 or not all(cuts[0]):
             raise bad_setting(setting, _FORMS, input_name)
-        first, second = (_absolute(file, home) for file in files)
+        first, second = (_absolute(file, home) for file in cuts[0])
         return Source("", first, "moses", unpacked_name(first)[1], 0, "", translation=second), ","
 
 
@@ -69,13 +74,6 @@ def side_names(*names: str) -> tuple[str, str]:
     """The names of the two sides; `text` and `translation` if they do not suit file names."""
     fine = len(set(names)) == 2 and all(map(_NAME.fullmatch, names))
     return (names[0], names[1]) if fine else SIDES
-
-
-def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
-    cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
-    if len(cuts) > 1:
-        cuts = [cut for cut in cuts if all(Path(_absolute(file, home)).is_file() for file in cut)]
-    return cuts[0] if len(cuts) == 1 and all(cuts[0]) else None
 
 
 def _absolute(file: str, home: Path) -> str:
@@ -124,12 +122,12 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
         text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
-    found, other = _side(row, byte, text), _side(row, byte, translation)
-    if isinstance(found, Reject):
-        return found
-    if isinstance(other, Reject):
-        return replace(other, reason=rejects.in_translation(other.reason))
-    sides = found.text, other.text
+    first, second = _side(row, byte, text), _side(row, byte, translation)
+    if isinstance(first, Reject):
+        return first
+    if isinstance(second, Reject):
+        return replace(second, reason=rejects.in_translation(second.reason))
+    sides = first.text, second.text
     if plan.normalise:
         languages = plan.normalise.split("-")
         sides = punctuation(languages[0])(sides[0]), punctuation(languages[1])(sides[1])
@@ -161,3 +159,185 @@ def _side(row: int, byte: int, line: bytes) -> Document | Reject:
         return from_value(row, byte, line.removesuffix(b"\r").decode())
     except UnicodeDecodeError:
         return Reject(row, byte, rejects.INVALID_UTF8)
+
+
+Pair = tuple[str, str]
+
+
+class Sampled(NamedTuple):
+    """A sample of inputs.
+
+    Attributes:
+        sides: names of the sides of each source; empty if the inputs are no pairs.
+        rows: the text of each row, and of pairs the other side.
+    """
+
+    sides: tuple[tuple[str, str], ...]
+    rows: Iterable[tuple[str, ...]]
+
+
+ENGLISH = "en"
+# names of encoders trained on English only; `auto` takes one. Others count as multilingual, as
+# the languages of a model folder are unknown.
+_ENGLISH_ONLY = re.compile(
+    r"auto|minilm|static|(.+/)?((distil)?bert-(base|large)-(un)?cased|(distil)?roberta-(base|large)"
+    r"|all-(MiniLM|mpnet)-[\w.-]+)"
+)
+
+# number of sources in the sample, evenly spaced, and of first rows of all of them together
+_SOURCES, _PAIRS = 32, 256
+# words that make a text long enough to be identified, and rows of such texts for a verdict
+_WORDS, _ENOUGH = 5, 20
+# share of pairs in other languages from which a warning is shown
+_FEW = 0.1
+
+
+def check_sources(
+    sources: Sequence[Source], read: ReadPlan, setting: str, warn: Callable[[str], None]
+) -> Pair | None:
+    """Check the languages of a sample of a parallel corpus; nothing for another corpus."""
+    if not (sources and corpus.is_parallel(sources)):
+        return None
+    return check_languages(sampled(sources, read).rows, setting, warn)
+
+
+def check_languages(
+    pairs: Iterable[tuple[str, ...]], setting: str, warn: Callable[[str], None]
+) -> Pair | None:
+    """Compare the commonest language of each side, and count pairs with a side in another one.
+
+    Skipped without the extra `languages`, and where few pairs have five words on both sides.
+
+    Reference: Lui and Baldwin (2012), langid.py.
+    """
+    identified = _languages(pairs)
+    if not identified:
+        return None
+    counts = [Counter(sides) for sides in zip(*identified, strict=True)]
+    (first, second), most = zip(*(c.most_common(1)[0] for c in counts), strict=True)
+    if first == second and 2 * min(most) > len(identified):
+        raise InputError(
+            f"{setting} must be pairs of two languages; both sides of a sample of "
+            f"{len(identified)} pairs are in the same one ({first}). Name the file of the other "
+            "language, as in pair:train.de,train.en."
+        )
+    others = sum(pair != (first, second) for pair in identified)
+    if others > _FEW * len(identified):
+        shares = ", ".join(
+            f"{100 * (1 - n / len(identified)):.0f} % of the {name} side not in {code}"
+            for name, code, n in zip(("first", "second"), (first, second), most, strict=True)
+        )
+        warn(
+            f"{setting}: {others} of a sample of {len(identified)} pairs have a side in another "
+            f"language than most ({shares}). Look at some, and remove those that are no "
+            "translations."
+        )
+    return first, second
+
+
+def with_side(
+    read: ReadPlan, embedder: str, note: Callable[[str], None], *inputs: Sampled
+) -> ReadPlan:
+    """The plan with the side of aligned pairs that is read: `first` or `second`.
+
+    `auto` is the side in the language of the inputs that are no pairs; else the English side for an
+    encoder of English; else the first. Without the extra `languages` it is the first.
+    """
+    pairs = [sample for sample in inputs if sample.sides]
+    if not pairs:
+        if read.side != AUTO:
+            raise bad_setting("<read.side>", "left out without aligned pairs", read.side)
+        return read
+    named = dict.fromkeys(names for sample in pairs for names in sample.sides)
+    decided = read.side in (FIRST, SECOND)
+    known = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
+    for order in (*named, *known):
+        if order[0] != order[1] and order[::-1] in (*named, *known):
+            cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
+            orders = f"{'-'.join(order)} and {'-'.join(order[::-1])}"
+            raise bad_setting("<read.side>", "of pairs in one direction", orders, cure)
+    if decided:
+        return read
+    if read.side != AUTO:
+        positions = {names.index(read.side) if read.side in names else -1 for names in named}
+        if len(positions) > 1 or -1 in positions:
+            every = ", ".join(dict.fromkeys(name for names in named for name in names))
+            allowed = f"auto, first, second, or the name of a side of all pairs, of {every}"
+            raise bad_setting("<read.side>", allowed, read.side)
+        return read.sides()[positions.pop()]
+    plain = dict.fromkeys(_commonest(sample.rows)[0] for sample in inputs if not sample.sides)
+    reasons = {code: f"the other texts are in the same language ({code})" for code in plain}
+    if is_english_only(embedder):
+        reasons.setdefault(ENGLISH, f"{embedder} is trained on English only")
+    # plain text decides before the encoder, which cannot compare two languages
+    deciding = next((code for code in reasons if code and code in known[0]), "")
+    at = known[0].index(deciding) if deciding else 0
+    why = reasons[deciding] if deciding else "no language decides"
+    name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
+    note(f"The pairs are read by their {name} side: {why}. For the other: <read.side={other}>.")
+    return read.sides()[at]
+
+
+def is_english_only(embedder: str) -> bool:
+    """Whether an encoder, or the one that a static model is distilled from, knows only English."""
+    return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:")))
+
+
+def warn_english_only(
+    embedder: str,
+    sources: Sequence[Source],
+    read: ReadPlan,
+    setting: str,
+    warn: Callable[[str], None],
+) -> None:
+    """Warn of an encoder of English if most of a sample is in other languages."""
+    if not is_english_only(embedder):
+        return
+    identified = _languages(_sample(sources, read))
+    others = Counter(codes[0] for codes in identified if codes[0] != ENGLISH)
+    if 2 * others.total() > len(identified):
+        share = 100 * others.total() / len(identified)
+        warn(
+            f"{share:.0f} % of a sample of {setting} is in other languages than English "
+            f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
+            "is trained on English only. Take a multilingual one with <embed.embedder=MODEL>, or a "
+            "fast static model distilled from it with <embed.embedder=static:MODEL>."
+        )
+
+
+def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
+    """The beginnings of some sources, of pairs with the first side as the text."""
+    parallel = bool(sources) and corpus.is_parallel(sources)
+    names = dict.fromkeys(corpus.sides([source]) for source in sources if parallel)
+    return Sampled(tuple(names), _sample(sources, read.sides()[0]))
+
+
+def _commonest(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The language of most rows, for each side of pairs; empty without a verdict."""
+    identified = _languages(rows)
+    most = [Counter(side).most_common(1)[0] for side in zip(*identified, strict=True)]
+    return tuple(code if 2 * n > len(identified) else "" for code, n in most) or ("", "")
+
+
+def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The languages of the texts of the first rows that are long enough; empty if they are few."""
+    if not can_identify():
+        return []
+    long = (row for row in rows if min(map(count_words, row)) >= _WORDS)
+    identify = identifier()
+    identified = [tuple(map(identify, row)) for row in islice(long, _PAIRS)]
+    return identified if len(identified) >= _ENOUGH else []
+
+
+def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ...]]:
+    """The first rows of a few sources: texts, and of pairs the other side."""
+    some = sources[:: max(1, -(-len(sources) // _SOURCES))]
+    each = -(-_PAIRS // max(1, len(some)))
+    for source in some:
+        texts = (
+            (row.text,) if row.translation is None else (row.text, row.translation)
+            for shard in corpus.shards([source], read)
+            for row in corpus.rows(shard, read)
+            if isinstance(row, Document) and count_words(row.text) >= _WORDS
+        )
+        yield from islice(texts, each)

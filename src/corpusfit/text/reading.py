@@ -1,4 +1,4 @@
-"""The first steps of every job on text: parse a shard, count its rows, cut it into units."""
+"""From a shard to documents, units and segments, with the counts of its rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from corpusfit.core.errors import StrictError
 from corpusfit.core.plan import CutPlan, ReadPlan
-from corpusfit.core.types import Documents, Shard, Texts, Units, file_of, in_file
+from corpusfit.core.types import (
+    Documents,
+    Segments,
+    Shard,
+    Texts,
+    Units,
+    buffers,
+    file_of,
+    in_file,
+)
+from corpusfit.kernels import cut
 from corpusfit.text import Pick, documents, kind
-from corpusfit.text.units import cut_units
+
+_MODES = {
+    "window": cut.WINDOW,
+    "sentence": cut.SENTENCE,
+    "paragraph": cut.PARAGRAPH,
+    "fixed": cut.FIXED,
+    "document": cut.WHOLE,
+}
 
 
 @dataclass
@@ -85,21 +106,88 @@ def read_shard(
     pick: Pick | None = None,
 ) -> tuple[Documents, Tally]:
     """The usable documents of a shard, or of the picked rows, and the tally of its rows."""
-    found, rejected = documents(shard, plan, pick)
+    usable, rejected = documents(shard, plan, pick)
     tally = Tally.of(shard)
-    tally.documents = len(found)
+    tally.documents = len(usable)
     tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]
     if plan.strict:
         require_none_rejected(tally, names)
-    return found, tally
+    return usable, tally
 
 
 def read_units(
-    shard: Shard, read: ReadPlan, cut: CutPlan, names: tuple[str, ...]
+    shard: Shard, read: ReadPlan, plan: CutPlan, names: tuple[str, ...]
 ) -> tuple[Units, Texts, Tally]:
-    """The units of a shard, their texts, and the tally of its rows; raises as `read_shard` does."""
-    found, tally = read_shard(shard, read, names)
-    units, texts = cut_units(found, cut)
+    """The units of a shard, their texts, and the tally of its rows."""
+    usable, tally = read_shard(shard, read, names)
+    units, texts = cut_units(usable, plan)
     tally.units = len(units)
     tally.characters = int((units.end - units.start).sum())
     return units, texts, tally
+
+
+def cut_units(usable: Documents, plan: CutPlan) -> tuple[Units, Texts]:
+    """Cut n documents into k units, in reading order; no unit crosses a document.
+
+    Units tile a document exactly (white space belongs to the unit before it), so offsets point into
+    the original text and no text is copied; units can end in spaces.
+    """
+    data, offsets = buffers(usable.texts)
+    counts, ends, lengths, pieces = cut.cut_points(
+        data, offsets, cut.class_table(), _MODES[plan.unit], plan.pieces
+    )
+    through = np.concatenate(([0], np.cumsum(lengths)))
+    before = np.repeat(through[np.cumsum(counts) - counts], counts)
+    units = Units(
+        np.repeat(usable.row, counts), through[:-1] - before, through[1:] - before, pieces
+    )
+    borders = pa.py_buffer(np.concatenate((offsets[:1], ends)))
+    return units, pa.LargeStringArray.from_buffers(len(units), borders, pa.py_buffer(data))
+
+
+def join_units(units: Units, gamma: int) -> Segments:
+    """Join every `gamma` consecutive units of a document into a segment, in reading order.
+
+    Segments never cross documents, so a short document is a segment of fewer units and its score is
+    noisier.
+
+    Reference: TADPOLE, section 3.2.
+    """
+    n = len(units)
+    numbers = np.arange(n)
+    opens = np.ones(n, bool)
+    opens[1:] = units.row[1:] != units.row[:-1]
+    first_of_document = np.maximum.accumulate(np.where(opens, numbers, 0)) if n else numbers
+    within = numbers - first_of_document
+    first = np.flatnonzero(within % gamma == 0)
+    count = np.diff(np.append(first, n))
+    return Segments(
+        row=units.row[first],
+        segment=(within[first] // gamma).astype(np.int32),
+        start=units.start[first],
+        end=units.end[first + count - 1],
+        units=count.astype(np.int32),
+        tokens=np.add.reduceat(units.pieces.astype(np.int64), first) if n else numbers,
+        first_unit=first,
+    )
+
+
+def segment_scores(
+    segments: Segments, unit_scores: NDArray[np.float32], *, summed: bool = False
+) -> NDArray[np.float32]:
+    """float32 [m]: the mean of each segment's unit scores (TADPOLE, section 3.2, y_j).
+
+    Or their sum, for log importance weights, which add up over a text's units.
+    """
+    return joined_scores(unit_scores, segments.units, summed=summed)
+
+
+def joined_scores(
+    unit_scores: NDArray[np.float32], units: NDArray[np.int32], *, summed: bool
+) -> NDArray[np.float32]:
+    """As `segment_scores`, from the number of units of each consecutive segment, int32 [m]."""
+    if not len(units):
+        return np.empty(0, np.float32)
+    first = np.cumsum(units, dtype=np.int64) - units
+    sums = np.add.reduceat(unit_scores.astype(np.float64), first)
+    return (sums if summed else sums / units).astype(np.float32)

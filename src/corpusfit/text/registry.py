@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpusfit.core.errors import InputError
 from corpusfit.text.contract import Format, Named
-from corpusfit.text.unpack import COMPRESSIONS, unpacked_name
+from corpusfit.text.files import COMPRESSIONS, unpacked_name
 
 GROUP = "corpusfit.formats"
 """The entry-point group in which other packages name modules with formats."""
@@ -22,13 +22,13 @@ def formats() -> dict[str, Format]:
     ours = sorted(p.stem for p in Path(__file__).parent.joinpath("formats").glob("[!_]*.py"))
     modules = [f"corpusfit.text.formats.{stem}" for stem in ours]
     modules += [entry.module for entry in entry_points(group=GROUP)]
-    found = [
+    classes = [
         cls()
         for module in map(importlib.import_module, modules)
         for _, cls in getmembers(module, isclass)
         if issubclass(cls, Format) and cls.__module__ == module.__name__ and not isabstract(cls)
     ]
-    return {form.name: form for form in found}
+    return {form.name: form for form in classes}
 
 
 def load(name: str) -> Format:

@@ -36,7 +36,7 @@ def of_field(reason: str) -> bool:
 
 def missing_field(field: str, fields: Iterable[object]) -> str:
     """The row lacks the text field; the detail lists the fields that it has (at most eight)."""
-    names = _shown(fields)
+    names = _listed(fields)
     return f"{MISSING_FIELD} {field!r}" + (f": fields are {names}" if names else "")
 
 
@@ -46,7 +46,7 @@ def not_a_string(value: object, field: str = "") -> str:
         what = value[FOREIGN]
         return INVALID_UTF8 if what == INVALID_UTF8 else f"{NOT_A_STRING}: {str(what)[:200]}"
     if isinstance(value, Mapping):
-        names = _shown(_inner(value, field))
+        names = _listed(_inner(value, field))
         return f"{NOT_A_STRING}: object" + (f" with the fields {names}" if names else "")
     return f"{NOT_A_STRING}: {type(value).__name__}"
 
@@ -54,15 +54,14 @@ def not_a_string(value: object, field: str = "") -> str:
 def _inner(value: Mapping[Any, Any], field: str) -> Iterator[str]:
     """The names that read the fields of an object, such as `meta.text`."""
     for name, inner in value.items():
-        own = f"{field}.{name}" if field else str(name)
-        deeper = isinstance(inner, Mapping) and own.count(".") < _SHOWN
-        yield from _inner(inner, own) if deeper else [own]
+        path = f"{field}.{name}" if field else str(name)
+        deeper = isinstance(inner, Mapping) and path.count(".") < _SHOWN
+        yield from _inner(inner, path) if deeper else [path]
 
 
-def _shown(names: Iterable[object]) -> str:
-    """The first names of fields."""
-    found = [str(name)[:40] for name in names]
-    return ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+def _listed(fields: Iterable[object]) -> str:
+    names = [str(name)[:40] for name in fields]
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
 
 
 def malformed_csv(detail: object) -> str:

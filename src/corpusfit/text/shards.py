@@ -1,15 +1,26 @@
-"""Cut sources into numbered shards; all reading of a corpus happens here."""
+"""Cut sources into numbered shards, and read a shard: as rows, as columns, or as raw bytes."""
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Parts, Shard, Source, Span
-from corpusfit.text.cutting import MIB, Block, most_in_one
+from corpusfit.core.types import FILE_BITS, Documents, Parts, Reject, Shard, Source, Span
+from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.text.contract import Format, columns_of
+from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
+from corpusfit.text.fields import Pick, Row
+from corpusfit.text.files import read_bytes
 from corpusfit.text.registry import load
+
+# sources in a shard, so that the numbers of its rows fit into int64
+_MOST_SOURCES = 1 << 20
 
 
 def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
@@ -19,8 +30,8 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     Of plain JSON lines and of small plain files a shard holds only its byte range, which a worker
     reads. Other files are read and unpacked by this process, which feeds the workers.
     """
-    found = (_of_source(number, source, plan) for number, source in enumerate(sources))
-    for index, shard in enumerate(itertools.chain.from_iterable(found)):
+    every = (_of_source(number, source, plan) for number, source in enumerate(sources))
+    for index, shard in enumerate(itertools.chain.from_iterable(every)):
         yield replace(shard, index=index)
 
 
@@ -42,8 +53,8 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
         begin: list[Shard] = []
         size, url, together = source.size, source.url, True
         if not _is_small_file(source, most):
-            found = _of_source(number, source, plan)
-            begin = list(itertools.islice(found, 2))
+            rest = _of_source(number, source, plan)
+            begin = list(itertools.islice(rest, 2))
             if not begin:
                 continue
             together = len(begin) == 1 and begin[0].span is None
@@ -52,7 +63,7 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             not together
             or held + size > limit
             or source.format != sources[pack.sources[0]].format
-            or number - pack.sources[0] >= _MOST
+            or number - pack.sources[0] >= _MOST_SOURCES
         ):
             yield _together(pack, sources[pack.sources[0]].format)
             pack, held = Parts([], [], [], []), 0
@@ -64,34 +75,28 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             held += size
         else:
             yield from begin
-            yield from found
+            yield from rest
     if pack.sources:
         yield _together(pack, sources[pack.sources[0]].format)
-
-
-_MOST = 1 << 20
-"""Sources in a shard, so that the numbers of its rows fit into int64."""
 
 
 def _together(parts: Parts, form: str) -> Shard:
     """One shard of small sources."""
     first = parts.sources[0]
     if len(parts.sources) == 1:
-        return parts.shards[0] or whole_file(first, parts.urls[0], parts.sizes[0], form)
+        return parts.shards[0] or _whole_file(first, parts.urls[0], parts.sizes[0], form)
     stored = zip(parts.shards, parts.sizes, strict=True)
     position = sum(shard.position if shard else size for shard, size in stored)
     return Shard(0, first, form, 0, 0, b"", (), position, None, parts)
 
 
-def whole_file(source: int, url: str, size: int, form: str, first_row: int = 0) -> Shard:
-    """The shard of a whole file."""
+def _whole_file(source: int, url: str, size: int, form: str, first_row: int = 0) -> Shard:
     return Shard(0, source, form, first_row, 0, b"", (), size, Span(url, 0, size))
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
     """What a run's identity says of shards that several sources share; nothing without any.
 
-    Earlier versions gave each source its own shards, and their results must not be mixed in.
     Decided by the stored sizes.
     """
     limit = int(plan.shard_mb * MIB)
@@ -106,10 +111,18 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     """The shards of a source, without their numbers."""
     if _is_small_file(source, most_in_one(plan)):
-        yield whole_file(number, source.url, source.size, source.format)
+        yield _whole_file(number, source.url, source.size, source.format)
         return
-    form = load(source.format)
-    for block in _stored(source) if source.cells else form.blocks(source, plan):
+    if source.cells:
+        borders = itertools.pairwise(source.cells.begins.tolist())
+        cells = zip(source.cells.rows.tolist(), borders, strict=True)
+        blocks: Iterator[Block] = (
+            Block(row, begin, b"", (), end, Span(source.url, begin, end))
+            for row, (begin, end) in cells
+        )
+    else:
+        blocks = load(source.format).blocks(source, plan)
+    for block in blocks:
         yield Shard(
             index=0,
             source=number,
@@ -128,10 +141,113 @@ def _is_small_file(source: Source, most: int) -> bool:
     return 0 < source.size <= most and not source.compression and load(source.format).plain
 
 
-def _stored(source: Source) -> Iterator[Block]:
-    assert source.cells is not None  # noqa: S101
-    begins = source.cells.begins.tolist()
-    for row, (begin, end) in zip(
-        source.cells.rows.tolist(), itertools.pairwise(begins), strict=True
-    ):
-        yield Block(row, begin, b"", (), end, Span(source.url, begin, end))
+def _with_data(shard: Shard) -> Shard:
+    """The shard with its raw bytes, read now if they are still in a file."""
+    if shard.span is None:
+        return shard
+    data = read_bytes(shard.span.url, shard.span.begin, shard.span.end)
+    if not shard.span.begin:  # a part of a file with line ends has one
+        data = line_feeds(data)
+    return replace(shard, data=data, span=None)
+
+
+def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> Iterator[Row]:
+    """Yield every row of the shard once, as a `Document` or a `Reject`.
+
+    A malformed row never raises; the caller applies `plan.strict`, because it knows the source's
+    name. Rows know their ids and offsets, but are many times slower than the columns of
+    `documents`.
+    """
+    if shard.parts:
+        return _rows_of_parts(shard, shard.parts, plan, files)
+    parsed = load(shard.format).parse(_with_data(shard), plan)
+    if not shard.rejects:
+        return parsed
+    return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
+
+
+def _rows_of_parts(
+    shard: Shard, parts: Parts, plan: ReadPlan, files: Container[int] | None
+) -> Iterator[Row]:
+    for source, size, url, single in zip(*parts, strict=True):
+        if files is not None and source - shard.source not in files:
+            continue
+        before = (source - shard.source) << FILE_BITS
+        if single is None:
+            yield from rows(_whole_file(source, url, size, shard.format, before), plan)
+        else:
+            rejected = tuple(replace(r, row=before + r.row) for r in single.rejects)
+            first_row = before + single.first_row
+            yield from rows(replace(single, first_row=first_row, rejects=rejected), plan)
+
+
+def documents(
+    shard: Shard, plan: ReadPlan, pick: Pick | None = None
+) -> tuple[Documents, list[Reject]]:
+    """The usable rows of the shard as columns, and the rejects.
+
+    Formats with one row per line skip the parsing of rows that `pick` does not choose.
+    """
+    form = load(shard.format)
+    if shard.parts:
+        joined = _joined(shard.parts, shard, form, plan, pick) if form.joins else None
+        return joined or columns_of(rows(shard, plan), pick)
+    usable, rejected = form.columns(_with_data(shard), plan, pick)
+    return usable, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
+
+
+def _joined(
+    parts: Parts, shard: Shard, form: Format, plan: ReadPlan, pick: Pick | None
+) -> tuple[Documents, list[Reject]] | None:
+    """As `documents`, of several sources as one; None if they can only be parsed one by one."""
+    ats, first_rows, first_bytes, rejected, joined = [], [], [], [], bytearray()
+    for source, size, url, single in zip(*parts, strict=True):
+        before = (source - shard.source) << FILE_BITS
+        data = form.joined(single.data if single else line_feeds(read_bytes(url, 0, size)), plan)
+        if data is None:
+            return None
+        if single:
+            rejected += [replace(r, row=before + r.row) for r in single.rejects]
+        ats.append(len(joined))
+        first_rows.append(before + single.first_row if single else before)
+        first_bytes.append(single.first_byte if single else 0)
+        joined += data
+    whole = replace(shard, data=bytes(joined), parts=None)
+    # of each source: where its raw rows begin, its first row in the shard, and that row's byte
+    at, first, byte = np.array([ats, first_rows, first_bytes], np.int64)
+    ends = line_ends(np.frombuffer(whole.data, np.uint8)) + 1
+    lines = np.searchsorted(ends, at, side="right")  # the first line of each source
+
+    def numbered(line: NDArray[np.int64]) -> NDArray[np.int64]:
+        source = np.searchsorted(lines, line, side="right") - 1
+        return np.asarray(first[source] + line - lines[source])
+
+    def picked(line: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        assert pick is not None  # noqa: S101
+        return pick(numbered(line), sizes)
+
+    usable, unusable = form.columns(whole, plan, picked if pick else None)
+    for row in unusable:
+        k = int(np.searchsorted(at, row.byte, side="right")) - 1
+        number = int(numbered(np.array([row.row]))[0])
+        rejected.append(Reject(number, row.byte - int(at[k] - byte[k]), row.reason))
+    rejected.sort(key=lambda r: r.row)
+    return Documents(numbered(usable.row), usable.texts), rejected
+
+
+def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
+    """Every row of a shard of one source with its raw bytes, without the line end.
+
+    The bytes are empty for formats whose rows are never written unchanged.
+    """
+    shard, form = _with_data(shard), load(shard.format)
+    every = rows(shard, plan)
+    if not form.written:
+        yield from ((row, b"") for row in every)
+        return
+    data = memoryview(shard.data)[form.head(shard.data, plan) :]
+    end = Reject(-1, shard.first_byte + len(data), "")
+    for row, following in itertools.pairwise([*every, end]):
+        raw = bytes(data[row.byte - shard.first_byte : following.byte - shard.first_byte])
+        raw = raw.removeprefix(BOM) if row.byte == 0 else raw
+        yield row, form.written_row(shard.data, raw)

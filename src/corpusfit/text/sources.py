@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
+import shutil
+import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, TextIO, cast
 
-from corpusfit.core.artifacts import no_collection, user_path
-from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.artifacts import is_local, no_collection, user_path
+from corpusfit.core.errors import (
+    EmptyInputError,
+    InputError,
+    StorageError,
+    bad_setting,
+    machine_fault,
+)
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Cells, Source
+from corpusfit.core.types import Source
 from corpusfit.text import cures
-from corpusfit.text.contract import SIDES, Format
+from corpusfit.text.contract import SIDES
+from corpusfit.text.cutting import BOM
 from corpusfit.text.expand import Found, expanded
-from corpusfit.text.files import is_url
+from corpusfit.text.files import MAGIC, Stream, is_url
 from corpusfit.text.formats.hub import with_prefix
-from corpusfit.text.registry import load, named
-from corpusfit.text.stdin import spooled
+from corpusfit.text.registry import format_of_bytes, load, named
 from corpusfit.text.survey import ScanChunks, fingerprint, scan_here, survey
 
 
@@ -36,60 +48,44 @@ def find(
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
     neither changes when the files move. Fingerprints need one read of every local file.
     """
+    setting = role if " " in role else f"<.{role}>"
     skipped: list[str] = []
     with no_collection():
+        plan.check()
         names = [with_prefix(str(each)) for each in inputs]
-        found = _found(names, plan, spool, role, scan, skipped)
-    if said := cures.note_of(skipped, _setting(role)):
-        note(said)
-    return found
-
-
-def _found(
-    inputs: list[str],
-    plan: ReadPlan,
-    spool: Path,
-    role: str,
-    scan: ScanChunks,
-    skipped: list[str],
-) -> list[Source]:
-    plan.check()
-    setting = _setting(role)
-    unlike = [name for name in inputs if not is_pair(name)]
-    if unlike and len(unlike) < len(inputs):
-        cure = "Use a separate command for the other inputs."
-        raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
-    places: dict[tuple[str, str], Found] = {}
-    others: dict[str, Source] = {}
-    for input_name in inputs:
-        form = named(input_name)
-        if form:
-            source = form.find(input_name, setting)
-            if form.files(source):
-                path, folder = source.url, posixpath.dirname(source.url) or "."
-                kind = (source.format, source.compression, source.translation)
-                found = Found(path, path, folder, "", *kind, real=path)
-                places.setdefault((path, kind[2]), found)
+        unlike = [name for name in names if not is_pair(name)]
+        if unlike and len(unlike) < len(names):
+            cure = "Use a separate command for the other inputs."
+            raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
+        files: dict[tuple[str, str], Found] = {}
+        others: dict[str, Source] = {}
+        for name in names:
+            form = named(name)
+            if form:
+                source = form.find(name, setting)
+                if form.files(source):
+                    path, folder = source.url, posixpath.dirname(source.url) or "."
+                    kind = (source.format, source.compression, source.translation)
+                    file = Found(path, path, folder, "", *kind, real=path)
+                    files.setdefault((path, source.translation), file)
+                else:
+                    others[source.url] = source
+            elif name == "-" or _is_pipe(name):
+                if name not in others:
+                    others[name] = _spooled(name, spool, role)
             else:
-                others[source.url] = source
-        elif input_name == "-" or _is_pipe(input_name):
-            if input_name not in others:
-                others[input_name] = spooled(input_name, spool, role)
-        else:
-            for found in expanded(input_name, setting, skipped):
-                places.setdefault((f"{found.store}://{found.real}", ""), found)
-    named_sources = list(_with_names(list(places.values())))
-    sources = [*_surveyed(named_sources, plan, scan), *others.values()]
-    if not sources:
-        raise EmptyInputError(f"{setting} must name at least one input; got none.")
-    for source in sources:
-        load(source.format).check(source, plan, setting)
-    return _unique(sources)
-
-
-def _setting(role: str) -> str:
-    """How messages call the setting of the inputs."""
-    return role if " " in role else f"<.{role}>"
+                for file in expanded(name, setting, skipped):
+                    files.setdefault((f"{file.store}://{file.real}", ""), file)
+        stored = list(_with_names(list(files.values())))
+        sources = [*_surveyed(stored, plan, scan), *others.values()]
+        if not sources:
+            raise EmptyInputError(f"{setting} must name at least one input; got none.")
+        for source in sources:
+            load(source.format).check(source, plan, setting)
+        sources = _unique(sources)
+    if text := cures.note_of(skipped, setting):
+        note(text)
+    return sources
 
 
 def is_pair(input_name: str) -> bool:
@@ -108,8 +104,8 @@ def sides(sources: Sequence[Source]) -> tuple[str, str]:
 
     `text` and `translation` if the sources disagree, or do not name them.
     """
-    found = {load(source.format).sides(source) for source in sources}
-    return found.pop() if len(found) == 1 else SIDES
+    names = {load(source.format).sides(source) for source in sources}
+    return names.pop() if len(names) == 1 else SIDES
 
 
 def files_of(source: Source) -> list[str]:
@@ -137,24 +133,30 @@ def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> li
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
     asked = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    seen = iter(survey(asked, plan, scan))
-    return [
-        _as_seen(source, form, [next(seen) for _ in urls]) if urls else source
-        for source, form, urls in zip(sources, formats, files, strict=True)
-    ]
-
-
-def _as_seen(
-    source: Source, form: Format, looks: Sequence[tuple[str, int, Cells | None]]
-) -> Source:
-    digests, sizes, cells = zip(*looks, strict=True)
-    digest, kind = form.fingerprint(source, digests), (source.format, source.compression)
-    name, url, more = source.name, source.url, (cells[0], source.translation)
-    return Source(name, url, *kind, sum(sizes), digest, *more)  # three times as fast as `replace`
+    scans = iter(survey(asked, plan, scan))
+    surveyed = []
+    for source, form, urls in zip(sources, formats, files, strict=True):
+        if not urls:
+            surveyed.append(source)
+            continue
+        digests, sizes, cells = zip(*(next(scans) for _ in urls), strict=True)
+        surveyed.append(
+            Source(  # three times as fast as `replace`
+                source.name,
+                source.url,
+                source.format,
+                source.compression,
+                sum(sizes),
+                form.fingerprint(source, digests),
+                cells[0],
+                source.translation,
+            )
+        )
+    return surveyed
 
 
 def content(source: Source) -> str:
-    """The fingerprint of a source's stored files as they are now; raises as `survey` does.
+    """The fingerprint of a source's stored files as they are now.
 
     A source without stored files has the fingerprint that it had.
     """
@@ -180,22 +182,22 @@ def _is_pipe(input_name: str) -> bool:
         return False
 
 
-def _with_names(places: Sequence[Found]) -> Iterator[Source]:
+def _with_names(files: Sequence[Found]) -> Iterator[Source]:
     """The sources, named relative to the common folder of their store, without size."""
     folders: dict[str, set[str]] = {}
-    for found in places:
-        folders.setdefault(found.store, set()).add(found.folder)
-    common = {store: posixpath.commonpath(named) for store, named in folders.items()}
+    for file in files:
+        folders.setdefault(file.store, set()).add(file.folder)
+    common = {store: posixpath.commonpath(names) for store, names in folders.items()}
     inside = {store: f"{home}/" for store, home in common.items()}
-    for found in places:
-        home = common[found.store]
-        name = found.path.removeprefix(inside[found.store])
-        if not home or name == found.path:
-            name = posixpath.relpath(found.path, home or ".")
-        if found.store and len(common) > 1:
-            name = f"{found.store}/{name}"
-        kind = (found.format, found.compression)
-        yield Source(name, found.url, *kind, 0, "", translation=found.translation)
+    for file in files:
+        home = common[file.store]
+        name = file.path.removeprefix(inside[file.store])
+        if not home or name == file.path:
+            name = posixpath.relpath(file.path, home or ".")
+        if file.store and len(common) > 1:
+            name = f"{file.store}/{name}"
+        kind = (file.format, file.compression)
+        yield Source(name, file.url, *kind, 0, "", translation=file.translation)
 
 
 def _unique(sources: list[Source]) -> list[Source]:
@@ -207,7 +209,81 @@ def _unique(sources: list[Source]) -> list[Source]:
         if not name.isascii():
             name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         seen[name] += 1
-        again = f"~{seen[name]}" if seen[name] > 1 else ""
-        name += again
+        if seen[name] > 1:
+            name += f"~{seen[name]}"
         unique.append(source if name == source.name else replace(source, name=name))
     return sorted(unique, key=lambda s: s.name)
+
+
+# standard inputs that were read to their end and cannot be read again
+_used: weakref.WeakSet[TextIO] = weakref.WeakSet()
+
+
+def _spooled(input_name: str, spool: Path, role: str) -> Source:
+    """Copy `-` or a pipe into the folder `spool`, as a corpus is read more than once.
+
+    The format is JSON lines if the first byte that is not white space is `{`, else plain text. An
+    existing copy with other content stays, because an earlier run needs it.
+    """
+    if not is_local(spool):
+        raise bad_setting(
+            "<.out>",
+            "a local folder if an input is standard input or a pipe",
+            str(spool.parent),
+            "Save the input to a file first.",
+        )
+    name = "stdin" if input_name == "-" else Path(input_name).name
+    copy = spool / f"{role}-{name}"
+    incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
+    stdin = _standard_input(f"<.{role}>") if input_name == "-" else None
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        with incoming.open("wb") as out:
+            if stdin:
+                shutil.copyfileobj(stdin, out, 1 << 20)
+            else:
+                with Path(input_name).open("rb") as pipe:
+                    shutil.copyfileobj(pipe, out, 1 << 20)
+            out.flush()
+            os.fsync(out.fileno())
+        source = _described(name, incoming)
+        if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
+            copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
+        incoming.replace(copy)
+    except OSError as e:
+        with contextlib.suppress(OSError):
+            incoming.unlink()
+        what = f"{input_name} cannot be copied to {copy}"
+        raise (machine_fault(e, what) or StorageError(f"{what}: {e.strerror or e}.")) from e
+    return replace(source, url=str(copy.absolute()))
+
+
+def _standard_input(setting: str) -> BinaryIO:
+    stream = sys.stdin
+    if stream in _used:
+        raise InputError(
+            f"{setting} must be another input; got '-', but standard input was already read and "
+            "can be named only once. Save one of the two inputs to a file."
+        )
+    if stream is None or stream.closed or not hasattr(stream, "buffer"):
+        raise InputError(
+            f"{setting} must be a readable input; got '-', but standard input is closed. "
+            "Name a file, or pipe the rows in."
+        )
+    _used.add(stream)
+    return cast("BinaryIO", stream.buffer)
+
+
+def _described(name: str, copy: Path) -> Source:
+    """The source of a copied stream, its format by its first bytes."""
+    with copy.open("rb") as file:
+        start = file.read(8)
+    archive = next((c for magic, c in MAGIC.items() if start.startswith(magic)), "")
+    digest, size = fingerprint(str(copy))
+    source = Source(name, str(copy), "", archive, size, digest)
+    begin = b""
+    for chunk in Stream(source, ReadPlan()):
+        begin = chunk.removeprefix(BOM).lstrip()
+        if begin:
+            break
+    return replace(source, format=format_of_bytes(begin))

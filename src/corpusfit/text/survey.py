@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from corpusfit.core.engine import Engine, PlainJob
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Cells
 from corpusfit.kernels.jsonlines import line_ends
@@ -18,17 +20,12 @@ from corpusfit.text.cutting import MIB, most_in_one
 from corpusfit.text.files import read_bytes, stated_digest, stored_size
 
 CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
+_BATCH_BYTES = 16 << 20
+_BATCH_CHUNKS = 1024
 
 
 class Chunk(NamedTuple):
-    """A chunk of a file to scan, [begin, end).
-
-    Attributes:
-        url: the file.
-        begin: the chunk's first byte.
-        end: one past its last byte.
-        cell: bytes of a shard's cell, to find the first row of each; 0 computes only the digest.
-    """
+    """Bytes [begin, end) of a file to scan; a `cell` of 0 asks for the digest alone."""
 
     url: str
     begin: int
@@ -82,10 +79,43 @@ def scan_here(chunks: Sequence[Chunk]) -> Sequence[ChunkScan]:
     return [scan_chunk(chunk) for chunk in chunks]
 
 
+_Batch = tuple[int, list[tuple[str, int, int, int]]]
+
+
+@dataclass(frozen=True)
+class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
+    """Scan a batch of chunks; returns its number too, and of a chunk without rows its digest."""
+
+    def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
+        scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
+        return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
+
+
+def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
+    """Scan chunks on an engine's workers; the results are in the order of the chunks."""
+    # batches of plain values, because a scan of a small file takes less time than its transfer
+    batches: list[list[tuple[str, int, int, int]]] = []
+    size = _BATCH_BYTES
+    for chunk in chunks:
+        if size >= _BATCH_BYTES or len(batches[-1]) == _BATCH_CHUNKS:
+            batches.append([])
+            size = 0
+        batches[-1].append((chunk.url, chunk.begin, chunk.end, chunk.cell))
+        size += chunk.end - chunk.begin
+    if len(batches) < 2:
+        return [scan_chunk(chunk) for chunk in chunks]
+    scans = dict(engine.map(_Scan(), enumerate(batches)))
+    return [
+        ChunkScan(scan) if isinstance(scan, bytes) else scan
+        for number in range(len(batches))
+        for scan in scans[number]
+    ]
+
+
 def survey(
     files: Sequence[tuple[str, bool]], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> list[tuple[str, int, Cells | None]]:
-    """Fingerprint files and find the row offsets of those whose rows are lines.
+    """Fingerprint and size of each file, and row offsets of those whose rows are lines.
 
     Chunks can be scanned in any order; their results add up to the fingerprint (BLAKE2b over the
     chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
@@ -100,39 +130,40 @@ def survey(
         many = lines and size > one
         before = len(chunks)
         if many or not reported:
-            chunks += _chunks(url, size, cell if many else 0)
+            for begin in range(0, size, CHUNK_BYTES):
+                end = min(size, begin + CHUNK_BYTES)
+                chunks.append(Chunk(url, begin, end, cell if many else 0))
         asked.append((reported, size, many, len(chunks) - before))
     scans = iter(scan(chunks))
-    found = []
+    surveyed = []
     for reported, size, many, n in asked:
-        own_scans = list(itertools.islice(scans, n))
-        digest = reported[0] if reported else _combined(own_scans, size)
-        cells = _cells(own_scans, size, cell, int(plan.max_row_mb * MIB)) if many else None
-        found.append((digest, size, cells))
-    return found
+        of_file = list(itertools.islice(scans, n))
+        if reported:
+            digest = reported[0]
+        else:
+            combined = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=16)
+            for chunk in of_file:
+                combined.update(chunk.digest)
+            digest = combined.hexdigest()
+        cells = _cells(of_file, size, cell, int(plan.max_row_mb * MIB)) if many else None
+        surveyed.append((digest, size, cells))
+    return surveyed
 
 
 def fingerprint(url: str) -> tuple[str, int]:
-    """The fingerprint of one file in hex, and its size in bytes; raises as `survey` does."""
+    """The fingerprint of one file in hex, and its size in bytes."""
     digest, size, _ = survey([(url, False)], ReadPlan())[0]
     return digest, size
 
 
-def _chunks(url: str, size: int, cell: int) -> Iterator[Chunk]:
-    for begin in range(0, size, CHUNK_BYTES):
-        yield Chunk(url, begin, min(size, begin + CHUNK_BYTES), cell)
-
-
-def _combined(scans: Sequence[ChunkScan], size: int) -> str:
-    digest = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=16)
-    for chunk in scans:
-        digest.update(chunk.digest)
-    return digest.hexdigest()
-
-
-def _cells(scans: Sequence[ChunkScan], size: int, cell: int, longest: int) -> Cells | None:
+def _cells(scans: Sequence[ChunkScan], size: int, cell: int, most: int) -> Cells | None:
     """The first rows of all cells; None if one reader must cut the file."""
-    if not size or _longest(scans, size) > max(1, longest):
+    longest, before = 0, 0
+    for chunk in scans:
+        if chunk.ends[0] >= 0:
+            longest = max(longest, chunk.longest, chunk.ends[0] - before)
+            before = chunk.ends[1]
+    if not size or max(longest, size - before) > max(1, most):
         return None
     if all(scan.ends[0] < 0 for scan in scans):
         return None  # without a line feed, lines may end in CR
@@ -145,12 +176,3 @@ def _cells(scans: Sequence[ChunkScan], size: int, cell: int, longest: int) -> Ce
     first = np.flatnonzero(np.diff(begins // cell, prepend=-1))  # a cell can span two chunks
     counts = np.add.reduceat(rows, first)
     return Cells(np.append(begins[first], size), np.cumsum(counts) - counts)
-
-
-def _longest(scans: Sequence[ChunkScan], size: int) -> int:
-    longest, before = 0, 0
-    for chunk in scans:
-        if chunk.ends[0] >= 0:
-            longest = max(longest, chunk.longest, chunk.ends[0] - before)
-            before = chunk.ends[1]
-    return max(longest, size - before)

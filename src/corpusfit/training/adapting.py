@@ -16,15 +16,13 @@ import numpy as np
 from corpusfit.core.artifacts import remove, user_path, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, digest, source_identity, versions
-from corpusfit.embed.extras import require_extras
+from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
+from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.contamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.evaluation.contamination.search import find_contaminated
 from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
-from corpusfit.text.context import HERE, Machine
-from corpusfit.text.reproduce import absolute, command_words, named_model
+from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.data import require_enough, require_suitable, sharpness, training_text

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from corpusfit.embed.batches import token_batches
-from corpusfit.embed.transformer import position_limit
+from corpusfit.embed.transformer import position_limit, token_batches
 from corpusfit.training.plan import DecodePlan
 from corpusfit.training.translators import known_tag
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.manifest import OutFolder
-from corpusfit.embed.sentence_folders import POOLING
+from corpusfit.embed.folders import POOLING
 
 _MODEL_FILES = (
     *("*.safetensors", "*.json", "losses.jsonl", "vocab.txt", "merges.txt", "*.model"),

@@ -18,9 +18,8 @@ from typing import Any
 from corpusfit.core.artifacts import is_local, remove, writing
 from corpusfit.core.errors import ModelError, StorageError, machine_fault, raise_machine_fault
 from corpusfit.embed.contract import digest
-from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
+from corpusfit.embed.folders import Setting, file_digests, find, read_pooling, transformer_folder
 from corpusfit.embed.hardware import seeded
-from corpusfit.embed.sentence_folders import read_pooling
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
 from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of

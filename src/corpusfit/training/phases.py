@@ -14,11 +14,10 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, bad_setting
-from corpusfit.core.manifest import source_as_dict, versions
-from corpusfit.core.room import warn_without_room
+from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_small
 from corpusfit.embed.contract import file_digest
+from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
-from corpusfit.embed.sentence_folders import write_pooling
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
 from corpusfit.training.batches import ChunkTokens
 from corpusfit.training.checkpoints import Checkpoints
@@ -287,7 +286,7 @@ class PhaseRunner:
         )
         if self.trial is None:
             needed = model_bytes(facts, training.plan.checkpoints)
-            warn_without_room(folder, needed, self.progress)
+            warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
         if self.track and not self.accelerator.trackers:

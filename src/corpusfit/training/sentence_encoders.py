@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from corpusfit.embed.sentence_folders import Pooling
+from corpusfit.embed.folders import Pooling
 from corpusfit.training.prediction import evaluation_mode
 
 

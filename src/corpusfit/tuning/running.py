@@ -12,19 +12,16 @@ from typing import Any
 
 from corpusfit.core.artifacts import is_local
 from corpusfit.core.errors import UsageError, bad_setting
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import digest, source_as_dict, source_identity, versions
+from corpusfit.core.manifest import digest, locked, source_as_dict, source_identity, versions
 from corpusfit.core.types import Source
-from corpusfit.embed.extras import require_extras
-from corpusfit.embed.folders import find
+from corpusfit.embed.folders import find, require_extras
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.contamination.heldout import held_out
 from corpusfit.selection.commands import select
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.result import Selection
-from corpusfit.text.context import HERE, Machine
-from corpusfit.text.pair_languages import sampled, with_side
-from corpusfit.text.reproduce import absolute, command_words, named_model
+from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
+from corpusfit.text.pairs import sampled, with_side
 from corpusfit.training.adapting import Adapted, adapt, open_base
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.tuning.folder import TuneFolder

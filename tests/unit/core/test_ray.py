@@ -49,8 +49,7 @@ def test_a_worker_that_dies_costs_only_its_pieces(ray, answer, tmp_path):
 
 
 def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answer, monkeypatch):
-    for module in ("ray", "actors"):
-        monkeypatch.setattr(f"corpusfit.core.engine.{module}.RETRIES", 1)
+    monkeypatch.setattr("corpusfit.core.engine.ray._RETRIES", 1)
     with (
         pytest.raises(WorkerError, match=r"\b2 attempts.*workers"),
         RayEngine(1) as engine,

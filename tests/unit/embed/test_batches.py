@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.embed.batches import token_batches
+from corpusfit.embed.transformer import token_batches
 
 
 @given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 2000))

@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from corpusfit.core.errors import MissingDependencyError
-from corpusfit.embed.extras import LIBRARIES, require_extras
-from corpusfit.embed.minilm import WHEEL
+from corpusfit.embed.folders import LIBRARIES, WHEEL, require_extras
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare
-from corpusfit.embed.minilm import WHEEL, default_embedder
+from corpusfit.embed.folders import WHEEL, default_embedder
 
 HUB = "huggingface_hub.snapshot_download"
 

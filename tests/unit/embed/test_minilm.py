@@ -6,7 +6,7 @@ import pytest
 from corpusfit.core.errors import MissingDependencyError, ModelError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.folders import minilm_folder
 
 FP32 = EmbedPlan(precision="fp32", device="cpu")
 

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from corpusfit.core.artifacts import place
 from corpusfit.core.errors import ModelError
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed import load, prepare, word_tokens
+from corpusfit.embed import load, prepare, wordpiece
 from corpusfit.embed.distill import principal_components, sif_weights
 from corpusfit.embed.static import PACKAGED, load_static
 from corpusfit.embed.wordpiece import WordPiece
@@ -326,10 +326,10 @@ def test_a_full_table_is_emptied_and_the_vectors_stay(plan, cache, texts, monkey
     one = load(plan, cache)
     many = [f"{text} {word}" for word in range(50) for text in texts]
     whole = one.encode(many)
-    monkeypatch.setattr(word_tokens, "WORDS", 256)
+    monkeypatch.setattr(wordpiece, "WORDS", 256)
     small = load(plan, cache)
     monkeypatch.setattr("corpusfit.embed.static.BLOCK", 200)
-    monkeypatch.setattr(word_tokens, "BLOCK", 200)
+    monkeypatch.setattr(wordpiece, "BLOCK", 200)
     assert small.encode(many).tobytes() == whole.tobytes()
 
 

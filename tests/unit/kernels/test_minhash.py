@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.kernels.minhash import band_keys
+from corpusfit.kernels.overlap import band_keys
 
 BANDS, ROWS = 8, 3
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from corpusfit.core.engine.worker import noticed_by
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import text_array
-from corpusfit.kernels.compiling import noticed_by
 from corpusfit.scoring import registry
 from corpusfit.selection.compile_job import CompileKernels
 

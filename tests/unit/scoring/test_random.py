@@ -5,7 +5,7 @@ import pytest
 
 from corpusfit.core.types import text_array
 from corpusfit.scoring.methods.random import RandomScorer
-from corpusfit.text.segments import joined_scores
+from corpusfit.text.reading import joined_scores
 
 
 def segment_means(units: int, segments: int, seed: int = 0) -> np.ndarray:

@@ -86,7 +86,7 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
 )
 def test_what_a_method_goes_by(method, embedder, words, english):
     from corpusfit.selection.language_check import encoder_of, reads_words
-    from corpusfit.text.pair_languages import is_english_only
+    from corpusfit.text.pairs import is_english_only
 
     plan = Plan.from_dict({"method": {"name": method}, "embed": {"embedder": embedder}})
     assert (reads_words(plan), is_english_only(encoder_of(plan))) == (words, english)

@@ -316,23 +316,6 @@ def test_a_file_that_is_no_toml(recipe, tmp_path):
         read_recipe(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "named"),
-    [
-        ("corpus =", "pile =", "pile.*corpus"),
-        (
-            STEPS,
-            STEPS + "evaluate.tune.epochs = 3\n",
-            r"^evaluate\.tune\.epochs .*write evaluate\.finetune\.epochs\.",
-        ),
-        ("100 }", "100, weigh.c = 5.0 }", r"^adapt\.weigh\.c .*write adapt\.weights\.c\."),
-    ],
-)
-def test_an_old_name_is_an_error_that_names_the_new_one(recipe, before, after, named):
-    with pytest.raises(UsageError, match=named):
-        recipe(PLAIN.replace(before, after))
-
-
 def test_models_compositions_and_settings_of_a_task(recipe, tmp_path):
     (tmp_path / "mine").mkdir()
     found = recipe(

@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_rejected(read, write):
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7])
 def test_a_decision_is_no_matter_of_chunks(read, write, chunk, monkeypatch):
     data = 'id,text\n0,"a\\\\"\n1,"He said \\"hi\\", \\\\\\"x"\n2,"second, text"\n'
-    monkeypatch.setattr("corpusfit.text.unpack.CHUNK", chunk)
+    monkeypatch.setattr("corpusfit.text.files.CHUNK", chunk)
     assert texts_of(read(write("a.csv", data), escape="\\")) == [
         "a\\",
         'He said "hi", \\"x',

@@ -6,8 +6,7 @@ import numpy as np
 
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.text.segments import join_units, segment_scores
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units, join_units, segment_scores
 
 
 def cut(texts, rows=None):

@@ -19,7 +19,7 @@ from adapting import (
     weights_of,
 )
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.embed.sentence_folders import Pooling, read_pooling, write_pooling
+from corpusfit.embed.folders import Pooling, read_pooling, write_pooling
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.objectives import objective
 from corpusfit.training.passes import Feed

@@ -12,7 +12,7 @@ import zstandard
 from corpusfit.core.errors import InputError, ModelError, StrictError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
-from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.folders import minilm_folder
 from corpusfit.selection.write_job import selected_path
 from corpusfit.training import tokenising as tokenise
 from corpusfit.training import tokens as store

@@ -1,8 +1,7 @@
 """The package's names; `__init__.py` loads each when it is first used."""
 
 from .contract import Engine, Job, PlainJob
-from .inline import InlineEngine
-from .local import LocalEngine
+from .local import InlineEngine, LocalEngine
 from .progress import Meter, Progress, SpelledProgress, WarningCollector
 from .ray import RayEngine
 from .worker import counting, report

@@ -92,21 +92,13 @@ class Engine(ABC):
         """
 
     def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
-        """Run a job on a piece while this process does something else; nobody waits for it.
+        """Run a job on a piece while this process does something else, fire and forget.
 
         Only for what makes later work faster; without a second worker nothing is done.
         """
 
     def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  only clusters need it
-        """Make sure that every worker sees a folder; workers of this machine always do.
-
-        Args:
-            folder: folder that the workers write to.
-            setting: name of the setting, for the error.
-
-        Raises:
-            UsageError: a worker's machine does not see the folder.
-        """
+        """Raise `UsageError` unless every worker sees a folder; workers of this machine do."""
 
     @abstractmethod
     def __enter__(self) -> Engine:

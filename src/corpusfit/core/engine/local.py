@@ -1,4 +1,4 @@
-"""Runs jobs in processes of this machine."""
+"""Runs jobs on this machine: in worker processes, or in this process for small inputs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,20 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import ThreadpoolController
+
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
-from corpusfit.core.engine.worker import ENVIRONMENT, drawn, heard_by, opened, packed
+from corpusfit.core.engine.worker import (
+    ENVIRONMENT,
+    drawn,
+    guarded,
+    heard_by,
+    noticed_by,
+    opened,
+    packed,
+)
 from corpusfit.core.errors import WorkerError, raise_machine_fault
-from corpusfit.kernels.compiling import noticed_by
 
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
 _POLL = 0.5  # seconds between two looks at what is done of the pieces in progress
@@ -39,12 +48,6 @@ class LocalEngine(Engine):
     One thread per worker makes results independent of the number of workers. Every worker holds its
     own copy of the model, and starts with `spawn`, which takes a second but is safe with threads
     and CUDA.
-
-    Args:
-        workers: number of processes (default: one per core that this process may use).
-
-    Raises:
-        UsageError: workers is below 1.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -94,11 +97,11 @@ class LocalEngine(Engine):
         running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine, and in the map
         try:
             while True:
-                room = self.workers * _PIECES_PER_WORKER - len(running)
-                for own, piece in itertools.islice(waiting, room):
+                free = self.workers * _PIECES_PER_WORKER - len(running)
+                for in_map, piece in itertools.islice(waiting, free):
                     number = next(self._numbers)
                     with _clean_environment():  # a worker is started when the first piece needs it
-                        running[self._pool.submit(_do, job_file, number, piece)] = number, own
+                        running[self._pool.submit(_do, job_file, number, piece)] = number, in_map
                 if not running:
                     return
                 pause = _POLL if on_share else None
@@ -107,12 +110,15 @@ class LocalEngine(Engine):
                     self._shares[-1] = 0.0
                     self.on_compile()
                 if on_share:
-                    self._tell(on_share, dict(running.values()))
+                    numbers = dict(running.values())
+                    for value in self._shares:
+                        if int(value) in numbers:
+                            on_share(numbers[int(value)], value % 1)
                 for future in done:
-                    _, own = running.pop(future)
+                    _, in_map = running.pop(future)
                     result = future.result()
                     if on_share:
-                        on_share(own, 1.0)
+                        on_share(in_map, 1.0)
                     yield result
         except BrokenProcessPool as e:
             raise WorkerError(
@@ -121,7 +127,7 @@ class LocalEngine(Engine):
             ) from e
 
     def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:
-        """Run a job that nobody waits for; see `Engine.run_aside`."""
+        """Run a job, fire and forget; see `Engine.run_aside`."""
         if self._pool is not None and self.workers > 1:
             with _clean_environment():
                 self._pool.submit(_do, self._written(job), next(self._numbers), piece)
@@ -131,12 +137,6 @@ class LocalEngine(Engine):
         name, data = packed(job)
         write_bytes(self._jobs / name, data)
         return self._jobs / name
-
-    def _tell(self, on_share: OnShare, numbers: dict[int, int]) -> None:
-        """Pass on what is done of pieces in progress, by their numbers in the engine."""
-        for value in self._shares:
-            if int(value) in numbers:
-                on_share(numbers[int(value)], value % 1)
 
 
 _number = 0  # in a worker, of its piece
@@ -247,3 +247,49 @@ def _defer_ctrl_c() -> Iterator[None]:
             signal.signal(signal.SIGINT, before or signal.SIG_DFL)
         if held:
             signal.raise_signal(signal.SIGINT)
+
+
+class InlineEngine(Engine):
+    """This process, one piece after the other, with one compute thread as in a worker.
+
+    One thread gives the bits of the other engines; the process has all its threads back between
+    two pieces.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        super().__init__(workers)
+        self.workers = 1
+
+    def __enter__(self) -> InlineEngine:
+        """Nothing to start."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to stop."""
+
+    def map(
+        self,
+        job: Job[Piece, Result],
+        pieces: Iterable[Piece],
+        on_share: OnShare | None = None,
+    ) -> Iterator[Result]:
+        """Run a job on every piece, in order; see `Engine.map`."""
+        if job.encodes:
+            with contextlib.suppress(ImportError):
+                import torch  # noqa: F401  only libraries that are loaded can be limited
+        work, threads = None, None
+        for number, piece in enumerate(pieces):
+            if work is None or threads is None:
+                work = guarded(job.start())
+                threads = _libraries(len(sys.modules))
+            with threads.limit(limits=1):
+                result = work(piece)
+            if on_share:
+                on_share(number, 1.0)
+            yield result
+
+
+@functools.lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries to limit; they are looked for again when more modules are imported."""
+    return ThreadpoolController()

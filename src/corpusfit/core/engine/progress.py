@@ -92,12 +92,7 @@ class Meter:
 
 
 class SpelledProgress(Progress):
-    """Shows by another's means, with the settings in messages as the caller writes them.
-
-    Args:
-        shown: shows the progress.
-        spelling: how the caller writes a setting.
-    """
+    """Wraps a `Progress`, and spells the settings in messages as the caller writes them."""
 
     def __init__(self, shown: Progress, spelling: Spelling) -> None:
         self._spelling = spelling
@@ -115,12 +110,7 @@ class SpelledProgress(Progress):
 
 
 class WarningCollector(Progress):
-    """Keeps each warning once, shows it on another display if there is one, and nothing else.
-
-    Args:
-        shown: shows the warnings.
-        spelling: how settings are written in what is kept.
-    """
+    """Keeps each warning once, spelled, and passes it on."""
 
     def __init__(self, shown: Progress | None = None, spelling: Spelling = by_path) -> None:
         self._shown, self._spelling = shown or Progress(), spelling

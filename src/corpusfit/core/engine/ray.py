@@ -7,19 +7,159 @@ import itertools
 import logging
 import os
 import uuid
-from collections.abc import Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpusfit.core.artifacts import is_local, write_bytes
-from corpusfit.core.engine.actors import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
-from corpusfit.core.engine.worker import packed
+from corpusfit.core.engine.worker import ENVIRONMENT, opened, packed
 from corpusfit.core.errors import WorkerError, bad_setting, importing, raise_machine_fault
 
-_Numbered = Generator[tuple[int, Any], None, None]
-"""Results with the numbers of their pieces."""
+_AHEAD = 2  # pieces in flight per worker: one in progress, one waiting
+_RETRIES = 3  # repetitions of a piece whose worker was lost
+_RUNTIME = {"env_vars": ENVIRONMENT}
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A reference to a job, which travels with each piece; a worker fetches the job once."""
+
+    name: str
+    home: str  # folder that relative paths start from
+    job: Any  # Ray's reference to the bytes of `packed`
+
+    def work(self) -> Callable[[Any], Any]:
+        """In a worker: the function to call with a piece."""
+
+        def fetch() -> bytes:
+            import ray
+
+            with contextlib.suppress(OSError):  # a node without that folder can still use URLs
+                os.chdir(self.home)
+            data: bytes = ray.get(self.job)
+            return data
+
+        return opened(self.name, fetch)
+
+
+class _EncoderActor:
+    """An actor that runs pieces and keeps its job open."""
+
+    def ready(self) -> None:
+        """Return as soon as the actor has started."""
+
+    def do(self, order: _Order, piece: tuple[int, Any]) -> tuple[int, Any]:
+        """Run a numbered piece."""
+        return piece[0], order.work()(piece[1])
+
+
+class _Crew:
+    """Actors that keep an encoder open and share the pieces of a job, one job after another.
+
+    A piece whose actor is lost goes to another one. Lost actors are replaced by new ones; Ray's own
+    restart would hold pieces back until the lost node is replaced.
+
+    Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html
+    """
+
+    def __init__(self, ray: Any, size: int, gpus: int) -> None:
+        self._ray = ray
+        self._size = size
+        settings = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0, "runtime_env": _RUNTIME}
+        self._actor_class = ray.remote(_EncoderActor).options(**settings)
+        self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
+        self._actors: set[Any] = set()  # actors that have started
+        self._free: deque[Any] = deque()  # an actor once for each piece it can take
+        self._running: dict[Any, tuple[Any, Any, int]] = {}  # answer -> actor, piece, lost attempts
+        self._failures = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether pieces are in progress."""
+        return bool(self._running)
+
+    def map(self, order: _Order, pieces: Iterator[Any]) -> Iterator[Any]:
+        """Run every piece; yields results in the order of completion."""
+        todo: deque[tuple[Any, int]] = deque()
+        while True:
+            free = self._size * _AHEAD - len(self._running) - len(todo)
+            todo.extend((piece, 0) for piece in itertools.islice(pieces, max(0, free)))
+            if not todo and not self._running:
+                return
+            self._assign(order, todo)
+            for answer in self._ray.wait([*self._running, *self._starting])[0]:
+                if answer in self._starting:
+                    self._on_started(answer)
+                else:
+                    yield from self._on_finished(answer, todo)
+
+    def dismiss(self) -> None:
+        """Stop all actors at once."""
+        for actor in (*self._actors, *self._starting.values()):
+            self._ray.kill(actor)
+
+    def _assign(self, order: _Order, todo: deque[tuple[Any, int]]) -> None:
+        """Give pieces to free actors; start more actors if pieces remain."""
+        while todo and self._free:
+            actor, (piece, times) = self._free.popleft(), todo.popleft()
+            self._running[actor.do.remote(order, piece)] = actor, piece, times
+        while len(self._starting) < min(len(todo), self._size - len(self._actors)):
+            actor = self._actor_class.remote()
+            self._starting[actor.ready.remote()] = actor
+
+    def _on_started(self, answer: Any) -> None:
+        """Handle an actor that has started, or was lost before."""
+        actor = self._starting.pop(answer)
+        try:
+            _outcome(self._ray, answer)
+        except self._ray.exceptions.RayError as e:
+            self._failures += 1
+            if self._failures > _RETRIES:
+                raise _lost(e) from e
+        else:
+            self._failures = 0
+            self._actors.add(actor)
+            self._free.extend([actor] * _AHEAD)
+
+    def _on_finished(self, answer: Any, todo: deque[tuple[Any, int]]) -> Iterator[Any]:
+        """Yield a result, or requeue the piece of a lost actor."""
+        actor, piece, times = self._running.pop(answer)
+        try:
+            result = _outcome(self._ray, answer)
+        except self._ray.exceptions.RayError as e:
+            if times == _RETRIES:
+                raise _lost(e) from e
+            todo.appendleft((piece, times + 1))
+            self._actors.discard(actor)
+            self._free = deque(other for other in self._free if other != actor)
+            self._ray.kill(actor)
+        else:
+            self._free.append(actor)
+            yield result
+
+
+def _outcome(ray: Any, answer: Any) -> Any:
+    """A result; raises the job's own error, or a `RayError` for a lost worker."""
+    try:
+        return ray.get(answer)
+    except ray.exceptions.RayTaskError as e:
+        raise e.cause from e
+
+
+def _lost(error: Exception) -> WorkerError:
+    """The error for a piece that failed in every attempt."""
+    return WorkerError(
+        f"A piece of work failed in {_RETRIES + 1} attempts ({type(error).__name__}): its workers "
+        "died, most likely because they ran out of memory. Run the same command again with fewer "
+        "<.workers>, or on nodes with more memory; finished shards are kept."
+    )
+
+
+_Numbered = Generator[tuple[int, Any], None, None]  # results with the numbers of their pieces
 
 
 class RayEngine(Engine):
@@ -29,14 +169,10 @@ class RayEngine(Engine):
     the cache, so these are on shared storage. The number of pieces in flight depends on the size of
     the cluster at the start of the command.
 
+    Without `workers` there is one per CPU of the cluster, or one per core for a cluster that it
+    starts.
+
     Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html
-
-    Args:
-        workers: number of pieces in parallel (default: one per CPU of the cluster, or one per core
-            for a cluster that it starts).
-
-    Raises:
-        UsageError: workers is below 1.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -44,7 +180,7 @@ class RayEngine(Engine):
         self._limit = workers
         self._ray: Any = None
         self._connected = False  # whether this engine connected, and must disconnect
-        self._crew: Crew | None = None
+        self._crew: _Crew | None = None
 
     def __enter__(self) -> RayEngine:
         with importing("<.engine=ray>", "ray"):
@@ -76,9 +212,13 @@ class RayEngine(Engine):
         if self._ray is None:
             raise WorkerError("The engine is not started. Use `with RayEngine() as engine:`.")
         name, data = packed(job)
-        order = Order(name, str(Path.cwd()), self._ray.put(data))
+        order = _Order(name, str(Path.cwd()), self._ray.put(data))
         results = (self._on_actors if job.encodes else self._as_tasks)(order, enumerate(pieces))
-        return _told(results, on_share)
+        with contextlib.closing(results):
+            for number, result in results:
+                if on_share is not None:
+                    on_share(number, 1.0)
+                yield result
 
     def require_shared(self, folder: Path, setting: str) -> None:
         """Write a file and look for it from every node; see `Engine.require_shared`."""
@@ -89,13 +229,13 @@ class RayEngine(Engine):
         probe = folder.absolute() / f"shared-{uuid.uuid4().hex}"
         write_bytes(probe, b"")
         try:
-            check = partial(ray.remote(_sees).options, num_cpus=0, runtime_env=RUNTIME)
+            check = partial(ray.remote(_sees).options, num_cpus=0, runtime_env=_RUNTIME)
             # `soft`: another node answers for one that was lost meanwhile
             on_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
             answers = [
                 check(scheduling_strategy=on_node(n, soft=True)).remote(probe) for n in nodes
             ]
-            unseen = [a for a in answers if not outcome(ray, a)]
+            unseen = [a for a in answers if not _outcome(ray, a)]
         finally:
             probe.unlink()
         if unseen:
@@ -106,34 +246,34 @@ class RayEngine(Engine):
                 f"{len(unseen)} of {len(nodes)} nodes do not see {folder}. Use shared storage.",
             )
 
-    def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> _Numbered:
+    def _as_tasks(self, order: _Order, pieces: Iterator[Any]) -> _Numbered:
         """Run pieces as tasks; Ray repeats those whose worker or node is lost.
 
         If the caller stops early, tasks in flight end with the connection. They are not cancelled:
         Ray 2.60 aborts the process when a task ends while it is being cancelled.
         """
         self._dismiss()  # the actors hold CPUs that tasks need
-        ray, room = self._ray, self._limit or self.workers * AHEAD
-        do = ray.remote(_do).options(num_cpus=1, max_retries=RETRIES, runtime_env=RUNTIME)
+        ray, most = self._ray, self._limit or self.workers * _AHEAD
+        do = ray.remote(_do).options(num_cpus=1, max_retries=_RETRIES, runtime_env=_RUNTIME)
         running: list[Any] = []
         while True:
-            for piece in itertools.islice(pieces, room - len(running)):
+            for piece in itertools.islice(pieces, most - len(running)):
                 running.append(do.remote(order, piece))
             if not running:
                 return
             done, running = ray.wait(running)
             try:
-                result = outcome(ray, done[0])
+                result = _outcome(ray, done[0])
             except ray.exceptions.RayError as e:
-                raise lost(e) from e
+                raise _lost(e) from e
             yield result
 
-    def _on_actors(self, order: Order, pieces: Iterator[Any]) -> _Numbered:
+    def _on_actors(self, order: _Order, pieces: Iterator[Any]) -> _Numbered:
         """Run pieces on actors, which stay for the next job that encodes."""
         if self._crew is None:
             gpus = self._count("GPU")
             size = min(self.workers, gpus) if gpus else self.workers
-            self._crew = Crew(self._ray, size, min(gpus, 1))
+            self._crew = _Crew(self._ray, size, min(gpus, 1))
         try:
             yield from self._crew.map(order, pieces)
         finally:
@@ -150,16 +290,7 @@ class RayEngine(Engine):
         return int(self._ray.cluster_resources().get(resource, 0))
 
 
-def _told(results: _Numbered, on_share: OnShare | None) -> Iterator[Any]:
-    """The results, each after a call that its piece, which has this number, is done."""
-    with contextlib.closing(results):
-        for number, result in results:
-            if on_share is not None:
-                on_share(number, 1.0)
-            yield result
-
-
-def _do(order: Order, piece: tuple[int, Any]) -> tuple[int, Any]:
+def _do(order: _Order, piece: tuple[int, Any]) -> tuple[int, Any]:
     """In a worker: run a numbered piece."""
     return piece[0], order.work()(piece[1])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from corpusfit.core.engine.contract import Job
@@ -20,8 +21,8 @@ ENVIRONMENT = {
 }
 """One compute thread, so that results do not depend on the engine; set before imports."""
 
+# share of a piece that is prepared and no more; `Pace` takes the time from then
 _PREPARED = 2**-20
-"""Share of a piece that is prepared and no more; `Pace` takes the time from then."""
 
 _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
 _open: tuple[str, Callable[[Any], Any]] | None = None
@@ -85,3 +86,19 @@ def counting(total: float) -> Callable[[float], None]:
         report(done / total)
 
     return add
+
+
+@contextmanager
+def noticed_by(call: Callable[[], None]) -> Iterator[None]:
+    """Call a function whenever numba compiles a kernel in this process, not when it loads one."""
+    from numba.core import event  # not before it is used: it takes 100 MB of address space
+
+    class Heard(event.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
+            call()
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Heard()):
+        yield

@@ -12,7 +12,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text.cures import of_encoding
 from corpusfit.text.cutting import line_feeds
-from corpusfit.text.unpack import Stream, unpacked_name
+from corpusfit.text.files import Stream, unpacked_name
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from corpusfit.core.types import Document
 from corpusfit.evaluation.formats.labelled import Labelled
 from corpusfit.evaluation.formats.rows import BROKEN, read_rows
 from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.pairs import punctuation
-from corpusfit.text.unpack import unpacked_name
 
 _LABEL, _TRANSLATION = TaskPlan().label_field, "translation"
 

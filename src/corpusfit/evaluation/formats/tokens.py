@@ -16,8 +16,8 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.formats.labelled import Labelled, whole_text
 from corpusfit.evaluation.plan import KINDS, TaskPlan
 from corpusfit.evaluation.registry import load
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
-from corpusfit.text.unpack import unpacked_name
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet")
 # Rows, and the names of the tags' numbers as far as the data set has them.

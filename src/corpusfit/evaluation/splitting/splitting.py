@@ -18,10 +18,15 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import writing
 from corpusfit.core.errors import EmptyInputError, bad_setting, changed_input
-from corpusfit.core.lock import locked
-from corpusfit.core.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.core.manifest import (
+    Finished,
+    locked,
+    source_as_dict,
+    source_identity,
+    versions,
+    warn_if_disk_is_small,
+)
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.room import warn_without_room
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.evaluation.contamination.finder import HeldoutIndex
 from corpusfit.evaluation.contamination.search import find_leaks
@@ -39,9 +44,8 @@ from corpusfit.evaluation.splitting.rows import (
     one_to_one,
 )
 from corpusfit.text import cures
-from corpusfit.text.context import Machine, RunContext
+from corpusfit.text.context import Machine, RunContext, absolute
 from corpusfit.text.reading import Reasons
-from corpusfit.text.reproduce import absolute
 from corpusfit.text.same_text import FORM
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
@@ -138,7 +142,7 @@ def split(
         done = folder.finished()
         if done is not None:
             return Split(out, done)
-        warn_without_room(folder, sum(source.size for source in sources), context.progress)
+        warn_if_disk_is_small(folder, sum(source.size for source in sources), context.progress)
         wanted = {"train": 1.0, "dev": plan.split.dev, "test": plan.split.test}
         names = {code: name for code, name in _NAMES.items() if wanted[name]}
         drawing = _Drawing(plan, sources, context)

@@ -22,7 +22,7 @@ from corpusfit.experiments.inputs import scored_texts
 from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.separation.settings import Separation
 from corpusfit.text import normalise
-from corpusfit.text.units import cut_units
+from corpusfit.text.reading import cut_units
 
 LONGEST = 512
 

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Texts, Vectors, buffers
 from corpusfit.kernels import characters, hashed
-from corpusfit.kernels.logistic import balanced, logistic
-from corpusfit.kernels.sparse import Rows
+from corpusfit.kernels.logistic import Rows, balanced, logistic
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import plain_rows
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit

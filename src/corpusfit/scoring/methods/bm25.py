@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.types import Reads, Texts, buffers, taken
-from corpusfit.kernels import bm25, grams, similar
+from corpusfit.kernels import grams, similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
@@ -42,7 +42,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class Bm25Scorer(Scorer[Texts]):
-    """m queries over v different words, as an inverted index; see `kernels/bm25.py`.
+    """m queries over v different words, as an inverted index; see `kernels/similar.py`.
 
     Attributes:
         keys: uint64 [c], the table of words.
@@ -89,12 +89,12 @@ class Bm25Scorer(Scorer[Texts]):
         A text that shares no word with a query scores lowest.
         """
         return np.asarray(
-            bm25.best(*buffers(batch), table(), *self._index(), self.shift, self.scale)
+            similar.bm25_best(*buffers(batch), table(), *self._index(), self.shift, self.scale)
         )
 
     def matches(self, batch: Texts) -> NDArray[np.float32]:
         """The BM25 score of n texts for each of m queries, float32 [n, m]."""
-        return np.asarray(bm25.scores(*buffers(batch), table(), *self._index()))
+        return np.asarray(similar.bm25_scores(*buffers(batch), table(), *self._index()))
 
     def explain(self, text: str) -> list[Effect]:
         """How much each word adds to the score for the text's best query.

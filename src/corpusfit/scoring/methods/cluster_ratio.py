@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
-from corpusfit.kernels.spherical import spherical_k_means
-from corpusfit.kernels.vectors import lengths, products
+from corpusfit.kernels.vectors import lengths, products, spherical_k_means
 from corpusfit.scoring.blocks import blockwise, plain_rows
 from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
 

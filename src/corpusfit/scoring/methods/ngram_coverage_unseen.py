@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.types import Corpus, Reads, Texts, buffers
 from corpusfit.kernels.characters import table
-from corpusfit.kernels.unseen import greedy_order, listed_in
+from corpusfit.kernels.coverage import greedy_order, listed_in
 from corpusfit.scoring.contract import CorpusMethod, Family
 from corpusfit.scoring.top_ngrams import Listed, check_listing, most_frequent
 

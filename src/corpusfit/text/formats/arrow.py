@@ -35,11 +35,11 @@ class _ArrowBatches(Batches):
         )
         try:
             for batch in stored:
-                own = batch.select(columns)
-                own.validate(full=True)
+                wanted = batch.select(columns)
+                wanted.validate(full=True)
                 self._file_position = file.tell()
                 for begin in range(0, batch.num_rows, BATCH):
-                    yield own.slice(begin, BATCH), opened.schema
+                    yield wanted.slice(begin, BATCH), opened.schema
         except MemoryError as e:  # a damaged length
             raise pa.ArrowInvalid("a batch is larger than memory") from e
 

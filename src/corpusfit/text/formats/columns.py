@@ -17,8 +17,8 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard, Source
 from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
 from corpusfit.text.fields import Row
+from corpusfit.text.files import Stream
 from corpusfit.text.pairs import LineReader, Pairs, pair_of, side_names
-from corpusfit.text.unpack import Stream
 
 
 class Columns(Pairs):
@@ -33,8 +33,7 @@ class Columns(Pairs):
         Raises:
             InputError: a named column is not in the header.
         """
-        places = self._places(source, plan, "The input")
-        first = b"%d %d\n" % places
+        first = b"%d %d\n" % self._numbers(source, plan, "The input")
         headers = int(bool(source.translation))
         for block in cut(Text(Stream(source, plan), plan), Lines(), plan):
             data, row, byte = block.data, block.first_row, block.first_byte
@@ -73,13 +72,13 @@ class Columns(Pairs):
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
         """Raise `InputError` for a named column that is not in the header."""
-        self._places(source, plan, setting)
+        self._numbers(source, plan, setting)
 
     def sides(self, source: Source) -> tuple[str, str]:
         """The names of both columns."""
         return side_names(*source.translation.split(","))
 
-    def _places(self, source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
+    def _numbers(self, source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
         """Numbers of the TSV columns that hold the text and the translation."""
         if not source.translation:
             return 0, 1

@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,11 +44,9 @@ class _DatasetName(NamedTuple):
 
 
 def with_prefix(input_name: str, home: Path | None = None) -> str:
-    """An input in its full form: `hub:owner/name` for `owner/name` where that is no path.
+    """`hub:owner/name` for `owner/name` where that is no path from the folder `home`.
 
-    Args:
-        input_name: any input; a name with a suffix such as `.txt`, not `.5`, is a path.
-        home: the folder of relative paths (default: the current one).
+    A name with a suffix such as `.txt`, not `.5`, is a path; other inputs are as they were.
     """
     if not _BARE.fullmatch(input_name) or os.path.lexists((home or Path()) / input_name):
         return input_name
@@ -66,17 +65,7 @@ class Hub(Named, JsonLines):
         return cut(_JsonLines(source, plan), Lines(), plan)
 
     def find(self, input_name: str, setting: str) -> Source:
-        """Describe a dataset split as a source.
-
-        Args:
-            input_name: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, whose absolute
-                path goes into the source's `url`.
-            setting: name of the setting, for messages.
-
-        Raises:
-            MissingDependencyError: `datasets` is not installed, or older than version 4.
-            InputError: the dataset cannot be reached, or has no such split.
-        """
+        """Describe a dataset split as a source; the path of a local folder becomes absolute."""
         dataset = _parsed(input_name)
         files = _files(dataset, input_name, setting)
         split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
@@ -116,23 +105,13 @@ class _JsonLines:
         self._plan = plan
 
     def __iter__(self) -> Iterator[bytes]:
-        lines: list[bytes] = []
-        for row in opened(self._url)[0]:
-            lines.append(as_line(row, self._plan))
-            if len(lines) == _ROWS:
-                yield b"".join(lines)
-                lines = []
-        if lines:
-            yield b"".join(lines)
+        lines = (as_line(row, self._plan) for row in opened(self._url)[0])
+        while some := list(islice(lines, _ROWS)):
+            yield b"".join(some)
 
 
 def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:
-    """The rows of the split `hub:NAME[:CONFIG]@SPLIT`, and its features by field.
-
-    Raises:
-        InputError: the dataset cannot be read, also while the rows are.
-        MissingDependencyError: `datasets` is not installed, or older than version 4.
-    """
+    """The rows of the split `hub:NAME[:CONFIG]@SPLIT`, and its features by field."""
     dataset = _parsed(url)
     datasets = _datasets(url)
     with _reading(url):
@@ -181,7 +160,12 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
     local = Path(name).is_dir()
     try:
         if not local:
-            _ask_once(name, datasets.config)
+            # one question to the hub, unless offline or in its cache: `datasets` tries for 20 s
+            from huggingface_hub import HfApi, try_to_load_from_cache
+
+            offline = datasets.config.HF_HUB_OFFLINE
+            if not offline and not try_to_load_from_cache(name, "README.md", repo_type="dataset"):
+                HfApi(datasets.config.HF_ENDPOINT).dataset_info(name, timeout=10)
         return datasets.load_dataset_builder(name, dataset.config)
     except Exception as e:
         if local:
@@ -193,18 +177,6 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
             "and the current folder; for a dataset also the network, and log in with "
             "`hf auth login` if it is private."
         ) from e
-
-
-def _ask_once(name: str, config: Any) -> None:
-    """Raise if the hub has no such dataset, or cannot be reached: `datasets` tries for 20 s.
-
-    Offline, or if the dataset is in the hub's cache, `datasets` looks there.
-    """
-    from huggingface_hub import HfApi, try_to_load_from_cache
-
-    kept = config.HF_HUB_OFFLINE or try_to_load_from_cache(name, "README.md", repo_type="dataset")
-    if not kept:
-        HfApi(config.HF_ENDPOINT).dataset_info(name, timeout=10)
 
 
 def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:

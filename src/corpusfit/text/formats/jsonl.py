@@ -25,7 +25,7 @@ from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8
 from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
 from corpusfit.text.fields import Pick, Row, fields_in, from_mapping, json_value
-from corpusfit.text.unpack import Stream
+from corpusfit.text.files import Stream
 
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 

@@ -21,8 +21,8 @@ from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.text import rejects
 from corpusfit.text.cutting import Block, Lines, Text, cut, lines_of
 from corpusfit.text.fields import Row
+from corpusfit.text.files import Stream, unpacked_name
 from corpusfit.text.pairs import LineReader, Pairs, pair_of, side_names
-from corpusfit.text.unpack import Stream, unpacked_name
 
 
 class Moses(Pairs):
@@ -48,16 +48,21 @@ class Moses(Pairs):
                     if not second.problem:
                         raise _uneven(self.files(source), row, first_is_longer=True)
                     return
-                here = lines[at : at + len(beside)]
-                after = byte + sum(map(len, here)) + len(here)
-                rejected = [Reject(row + len(here), after, rejects.in_translation(reason))]
+                some = lines[at : at + len(beside)]
+                after = byte + sum(map(len, some)) + len(some)
+                rejected = [Reject(row + len(some), after, rejects.in_translation(reason))]
                 position = block.position + second.position
-                data = _interleaved(here, beside)
+                parts = [b"\n"] * (4 * len(some))  # the lines of both files in turn
+                parts[::4], parts[2::4] = some, beside
+                data = b"".join(parts)
                 yield Block(row, byte, data, tuple(rejected) if reason else (), position)
-                at, row, byte = at + len(here), row + len(here), after
+                at += len(some)
+                row += len(some)
+                byte = after
                 if reason:
                     byte += len(lines[at]) + 1
-                    at, row = at + 1, row + 1
+                    at += 1
+                    row += 1
             for reject in block.rejects:
                 if not any(others.take(1)) and not (first.problem or second.problem):
                     raise _uneven(self.files(source), row, first_is_longer=True)
@@ -91,13 +96,6 @@ class Moses(Pairs):
         """The last suffixes of both files."""
         stems = [unpacked_name(posixpath.basename(url))[0] for url in self.files(source)]
         return side_names(*(stem.rpartition(".")[2] for stem in stems))
-
-
-def _interleaved(lines: list[bytes], others: list[bytes]) -> bytes:
-    """The lines of both files in turn, each with its line end."""
-    parts = [b"\n"] * (4 * len(lines))
-    parts[::4], parts[2::4] = lines, others
-    return b"".join(parts)
 
 
 def _counted(text: Text) -> int | None:

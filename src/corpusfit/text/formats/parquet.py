@@ -28,11 +28,9 @@ from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import MIB, Block
-from corpusfit.text.fields import Row, fields_in, from_mapping
-from corpusfit.text.files import open_stored, unreadable
+from corpusfit.text.fields import Row, fields_in, from_mapping, records
+from corpusfit.text.files import Stream, open_stored, unreadable
 from corpusfit.text.formats.jsonl import line_of
-from corpusfit.text.tables import records
-from corpusfit.text.unpack import Stream
 
 BATCH = 256
 """Rows of a batch."""
@@ -55,10 +53,10 @@ class Batches:
                 if self.problem or not self._source.size:
                     return
                 for batch, schema in self.read(file):
-                    fields = [n for own in schema for n in _names(own.name, own.type)]
+                    fields = [n for field in schema for n in _names(field.name, field.type)]
                     wanted = self.wanted(schema.names)
-                    own = _flat(batch, wanted) if wanted else batch.select([])
-                    yield _plain(own, fields)
+                    flat = _flat(batch, wanted) if wanted else batch.select([])
+                    yield _plain(flat, fields)
         except (pa.ArrowException, OSError, LookupError, ValueError) as e:  # the last: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e

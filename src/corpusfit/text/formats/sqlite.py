@@ -28,9 +28,8 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
 from corpusfit.text.cutting import Block, Lines, cut
-from corpusfit.text.files import filesystem, is_url, open_stored, unreadable
+from corpusfit.text.files import Stream, filesystem, is_url, open_stored, unreadable
 from corpusfit.text.formats.jsonl import JsonLines, as_line
-from corpusfit.text.unpack import Stream
 
 _ROWS = 64
 _LOGS = ("-wal", "-journal")
@@ -188,11 +187,11 @@ def _statement(database: sqlite3.Connection, query: str) -> str:
     """The SELECT statement of a query: itself, or that of a whole table."""
     if query.strip().lower().startswith(("select ", "select\n", "with ")):
         return query
-    found = database.execute(
+    listed = database.execute(
         "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
         "AND name NOT LIKE 'sqlite_%' AND typeof(name) = 'text' ORDER BY name"
     )
-    tables = [name for (name,) in found]
+    tables = [name for (name,) in listed]
     if query not in tables and (query or len(tables) != 1):
         raise _UnclearError(f"its tables are {', '.join(tables) or 'none'}")
     quoted = (query or tables[0]).replace('"', '""')

@@ -19,9 +19,9 @@ from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.kernels.plaintext import document_texts
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8, picked
-from corpusfit.text.cutting import BOM, Block, Lines, Scan, Text, cut, lines_of
+from corpusfit.text.cutting import BOM, Block, Lines, Scan, Scanner, Text, cut, lines_of
 from corpusfit.text.fields import Pick, Row, from_value
-from corpusfit.text.unpack import Stream
+from corpusfit.text.files import Stream
 
 _BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
@@ -44,14 +44,20 @@ class Txt(Format):
         if plan.txt == "lines":
             yield from cut(text, Lines(), plan)
             return
-        ends = _NoEnds() if plan.txt == "file" else _BlankLines()
-        for block in cut(text, ends, plan, cure=_CURE):
+        no_ends = np.empty(0, np.int64), np.empty(0, np.int64)  # no row ends before the file does
+        scanner: Scanner = (lambda _: no_ends) if plan.txt == "file" else _BlankLines()
+        for block in cut(text, scanner, plan, cure=_CURE):
             if block.rejects or not block.data.isspace():
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The documents of one shard."""
-        return _PARSE[plan.txt](shard)
+        if plan.txt == "lines":
+            return _parse_lines(shard)
+        if plan.txt == "blocks":
+            return _parse_blocks(shard)
+        document = _document(shard.first_row, shard.first_byte, shard.data)
+        return iter((document,) if document else ())
 
     def columns(
         self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
@@ -77,8 +83,8 @@ class Txt(Format):
         if not is_utf8(shard.data):
             plain &= np.array([is_utf8(raw(i)) for i in range(len(begins))], np.bool_)
         texts = texts_between(through, out)
-        found, rejected = completed(Documents(numbers, texts), plain, parse)
-        return picked(found, pick), rejected
+        usable, rejected = completed(Documents(numbers, texts), plain, parse)
+        return picked(usable, pick), rejected
 
     def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
         """The text with a last line end or line; None for one that has to stand alone."""
@@ -112,15 +118,6 @@ def _parse_blocks(shard: Shard) -> Iterator[Row]:
         begin = following
 
 
-def _parse_file(shard: Shard) -> Iterator[Row]:
-    document = _document(shard.first_row, shard.first_byte, shard.data)
-    if document:
-        yield document
-
-
-_PARSE = {"blocks": _parse_blocks, "lines": _parse_lines, "file": _parse_file}
-
-
 def _document(row: int, byte: int, raw: bytes) -> Row | None:
     """The text without surrounding line ends; None if it is blank."""
     if byte == 0:
@@ -133,14 +130,6 @@ def _document(row: int, byte: int, raw: bytes) -> Row | None:
     except UnicodeDecodeError:
         return Reject(row, byte, rejects.INVALID_UTF8)
     return from_value(row, byte, text.replace("\r\n", "\n"))
-
-
-class _NoEnds:
-    """Scanner of the mode `file`: no row ends before the file does."""
-
-    def __call__(self, chunk: bytes) -> Scan:
-        del chunk
-        return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class _BlankLines:

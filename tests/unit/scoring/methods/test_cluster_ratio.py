@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.kernels.spherical import spherical_k_means
+from corpusfit.kernels.vectors import spherical_k_means
 from corpusfit.scoring import registry
 
 

@@ -7,7 +7,6 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.training.plan import AdaptPlan
 
 
 def test_a_plan_survives_json_and_toml(tmp_path):
@@ -75,17 +74,6 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
         Plan.from_toml(path)
 
 
-@pytest.mark.parametrize(
-    ("plan", "old", "new", "value"),
-    [
-        (EvaluatePlan(), "tune.epochs", "finetune.epochs", 3),
-        (AdaptPlan(), "weigh.policy", "weights.policy", "lambda"),
-    ],
-)
-def test_an_old_name_is_an_error_but_for_stored_plans(plan, old, new, value):
-    with pytest.raises(UsageError, match=f"{old}.*{new}"):
-        plan.with_overrides([f"{old}={value}"])
-    group, name = old.split(".")
-    stored = {group: {name: value}, "model": {"name": "m"}}
-    restored = type(plan).from_dict(stored)
-    assert restored == type(plan)().with_overrides([f"{new}={value}", "model.name=m"])
+def test_a_run_of_an_earlier_version_is_refused_in_a_sentence():
+    with pytest.raises(UsageError, match=r"earlier version.*tune.*[Rr]epeat its command"):
+        EvaluatePlan.from_dict({"tune": {"epochs": 3}, "model": {"name": "m"}})

@@ -10,7 +10,7 @@ from corpusfit.core import languages
 from corpusfit.core.errors import StorageError, UsageError
 from corpusfit.core.languages import bleu_tokenizer, code_of, count_words, identifier
 
-TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "parallel" / "tatoeba"
+TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "parallel" / "tatoeba"
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 
 import corpusfit
 from corpusfit.core.errors import OutputFolderError
-from corpusfit.core.lock import locked
+from corpusfit.core.manifest import locked
 
 pytest.importorskip("fcntl", reason="the system has no such locks")
 
 HOLDING = """
 import sys
 from pathlib import Path
-from corpusfit.core.lock import locked
+from corpusfit.core.manifest import locked
 with locked(Path(sys.argv[1]), sys.argv[2], shared=sys.argv[2] == "explain"):
     print("held", flush=True)
     sys.stdin.read()

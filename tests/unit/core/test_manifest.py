@@ -52,13 +52,6 @@ def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words
     assert not folder.scores.exists()
 
 
-def test_a_run_from_before_a_setting_was_renamed_is_resumed(tmp_path):
-    folder = SelectionFolder(tmp_path)
-    folder.begin({**IDENTITY, "tune": {"epochs": 3}}, overwrite=False)
-    assert not folder.differs({**IDENTITY, "finetune": {"epochs": 3}}, overwrite=False)
-    assert folder.differs({**IDENTITY, "finetune": {"epochs": 4}}, overwrite=True)
-
-
 def test_a_run_in_which_nothing_was_scored_may_be_begun_otherwise(tmp_path):
     folder = SelectionFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("py3langid")
 
 from corpusfit.core.errors import InputError
-from corpusfit.text.pair_languages import check_languages
+from corpusfit.text.pairs import check_languages
 
 ENGLISH = "The receptor number {} is bound by the inhibitor, and the cells do not grow any longer."
 GERMAN = "Der Rezeptor mit der Nummer {} wird vom Hemmstoff gebunden, die Zellen wachsen nicht."
