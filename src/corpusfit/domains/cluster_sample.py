@@ -13,7 +13,7 @@ from corpusfit.domains.clusters_job import DrawKnown, Known
 from corpusfit.domains.folder import ClustersFolder
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.selection.fit import Sample
-from corpusfit.selection.sample_job import ALL, Drawn, first_bound, merge
+from corpusfit.selection.samples import ALL, Drawn, first_bound, merge
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons
 

@@ -27,9 +27,9 @@ from corpusfit.domains.proximity import proximity
 from corpusfit.domains.purity import confusion, purity
 from corpusfit.embed.minilm import default_embedder
 from corpusfit.scoring.contract import SOURCE
-from corpusfit.selection.corpus_embedding import add_vectors, assign
+from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.labels_job import NONE
+from corpusfit.selection.labels import NONE
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.pair_languages import sampled, warn_english_only, with_side
 from corpusfit.text.reproduce import absolute, command_words

@@ -23,8 +23,8 @@ from corpusfit.embed.store import VectorStore
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.scoring.table import column, columns_of, source_column, write_parquet
 from corpusfit.selection.fit import Sample
-from corpusfit.selection.labels_job import labels_at
-from corpusfit.selection.sample_job import Drawn, below, lowest, strings
+from corpusfit.selection.labels import labels_at
+from corpusfit.selection.samples import Drawn, below, lowest, strings
 from corpusfit.text.reading import Tally
 from corpusfit.text.segments import join_units
 

@@ -19,7 +19,7 @@ from corpusfit.evaluation.metrics import accuracy
 from corpusfit.evaluation.pairs import Pairs, read_pairs
 from corpusfit.evaluation.retrieval import UniqueSentences, deduplicate, retrieved, tallies
 from corpusfit.evaluation.significance import Comparison, compare, finding, holm, interval
-from corpusfit.selection.embed_job import EmbedTexts
+from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import PrepareEncoder
 from corpusfit.text.context import Machine, RunContext
 

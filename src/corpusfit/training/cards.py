@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.escaping import harmless
 from corpusfit.evaluation.tables import in_markdown
-from corpusfit.selection.groups import copies_in_words
+from corpusfit.selection.copies import copies_in_words
 from corpusfit.training.plan import EMBEDDINGS, loss_unit
 
 _BEGINS = "---\ntags: [corpusfit]"

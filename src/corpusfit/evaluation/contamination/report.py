@@ -19,7 +19,7 @@ from corpusfit.core.types import Source
 from corpusfit.evaluation.contamination.finder import HeldoutIndex
 from corpusfit.evaluation.contamination.heldout import held_out
 from corpusfit.evaluation.contamination.match import Leaks, find_all_leaks, find_leaks_in_rows
-from corpusfit.selection.write_job import read_selected
+from corpusfit.selection.result import read_selected
 from corpusfit.text.context import Machine
 from corpusfit.training.inputs import find_training_inputs
 
