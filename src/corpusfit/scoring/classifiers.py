@@ -1,4 +1,4 @@
-"""A linear classifier with calibrated log odds."""
+"""A linear classifier with calibrated log odds, and the negatives to fit it on."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def assign_folds(near: Array, far: Array, seed: int) -> NDArray[np.int64] | None
 
 def least_similar(inside: Vectors, outside: Vectors) -> NDArray[np.int64]:
     """Positions of the two thirds of `outside` least similar to the mean of `inside` by cosine."""
+    # Reference: Aharoni and Goldberg (2020), section 4.1 and Table 5.
     # A corpus sample holds texts of the target's domain; as negatives they would teach a classifier
     # to reject its own domain. If hardly any of the corpus is of the domain, pre-ranking removes
     # the most informative negatives.

@@ -1,4 +1,4 @@
-"""Quality of scores against a known domain: average precision, precision and recall, histograms."""
+"""Quality of scores against a known domain, and of methods on held-out texts of the target."""
 
 from __future__ import annotations
 
@@ -197,6 +197,7 @@ def separate(
     method: Method[Any], target: Any, background: Any, split: Split, *, seed: int
 ) -> Separation:
     """Fit a method on a part of the target, and score held-out target texts and corpus texts."""
+    # Reference: TADPOLE, section 3.1.
     started = time.perf_counter()
     scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
     fitted = time.perf_counter()

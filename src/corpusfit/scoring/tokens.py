@@ -1,4 +1,4 @@
-"""The tokens of texts: of one as written, for explanations; and those of NLTK in place of ours."""
+"""Tokens: of a text as written, for explanations; NLTK's in place of ours; frequent n-grams."""
 
 from __future__ import annotations
 

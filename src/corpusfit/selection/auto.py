@@ -1,4 +1,4 @@
-"""Picks the method that `--method auto` uses, by held-out bits."""
+"""Decides `--method auto` and `--fraction auto` by held-out bits."""
 
 from __future__ import annotations
 
@@ -103,24 +103,20 @@ def decide_by_bits(ranking: Sequence[Mapping[str, Any]], names: Sequence[str]) -
         return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
     used = next(v for v in tried if v["behind"][1] <= 0)
     others = sorted((v for v in tried if v is not used), key=lambda v: v["bits"])
+
+    def beside(other: Mapping[str, Any]) -> str:
+        bits = used["bits"] - other["bits"]
+        return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other['method']}"
+
+    compared = [beside(rows[BASELINE])]
+    if others:  # one of the two is the best of all, and the other has an interval
+        _, low, high = max(used["behind"], others[0]["behind"])
+        interval = " to ".join(f"{round(bound, 2) + 0.0:.2f}" for bound in (low, high))
+        if low <= 0:
+            interval += f": not distinguishable, and {others[0]['method']} takes longer per GB"
+        compared.insert(0, f"{beside(others[0])} (95 % interval {interval})")
     reason = f"auto uses {used['method']}: {used['bits']:.2f} bits per word on held-out target text"
-    chance = _difference(used["bits"] - rows[BASELINE]["bits"], BASELINE)
-    found = [*([_compared(used, others[0])] if others else []), chance]
-    return Pick(MethodPlan(used["method"]), f"{reason}, {' and '.join(found)}.")
-
-
-def _compared(used: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The method in use and the best of the others, one of which is the best of all."""
-    _, low, high = max(used["behind"], other["behind"])
-    alike = f": not distinguishable, and {other['method']} takes longer per GB" * (low <= 0)
-    difference = _difference(used["bits"] - other["bits"], other["method"])
-    interval = " to ".join(f"{round(bound, 2) + 0.0:.2f}" for bound in (low, high))
-    return f"{difference} (95 % interval {interval}{alike})"
-
-
-def _difference(bits: float, other: str) -> str:
-    """A difference in bits, such as `0.25 fewer than random`."""
-    return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other}"
+    return Pick(MethodPlan(used["method"]), f"{reason}, {' and '.join(compared)}.")
 
 
 def ranking_of(folder: SelectionFolder) -> list[dict[str, Any]]:
@@ -185,23 +181,20 @@ def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, A
         for name, share in zip(names, GRID, strict=True)
     ]
     chosen = next(p for p in curve if p["low"] <= 0)
-    return {"fraction": chosen["fraction"], "reason": _reason(chosen, curve), "curve": curve}
-
-
-def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
-    """The decision in a sentence."""
     fewest = min(curve, key=lambda p: (p["behind"], p["fraction"]))
-    said = (
+    reason = (
         f"auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
         "word on held-out target text"
     )
     if chosen["fraction"] == fewest["fraction"]:
-        return f"{said}, the fewest of {len(curve)} amounts."
-    return (
-        f"{said}, not distinguishable from the fewest, {fewest['bits']:.2f} at "
-        f"{_percent(fewest['fraction'])} (95 % interval of the difference {chosen['low']:.2f} to "
-        f"{chosen['high']:.2f})."
-    )
+        reason += f", the fewest of {len(curve)} amounts."
+    else:
+        reason += (
+            f", not distinguishable from the fewest, {fewest['bits']:.2f} at "
+            f"{_percent(fewest['fraction'])} (95 % interval of the difference {chosen['low']:.2f} "
+            f"to {chosen['high']:.2f})."
+        )
+    return {"fraction": chosen["fraction"], "reason": reason, "curve": curve}
 
 
 def _percent(fraction: float) -> str:

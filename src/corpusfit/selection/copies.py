@@ -1,4 +1,4 @@
-"""Find the copies among the texts of a corpus by their keys, in bounded memory."""
+"""Finds the documents of a scored corpus that are copies, by keys of their texts."""
 
 from __future__ import annotations
 

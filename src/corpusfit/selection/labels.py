@@ -1,4 +1,4 @@
-"""Jobs that use a row's label: score a shard by labels, or count its segments by label."""
+"""The labels of rows, which a method scores by and an audit counts by."""
 
 from __future__ import annotations
 

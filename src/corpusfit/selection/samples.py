@@ -82,28 +82,23 @@ def target_texts(run: Run, sample: Sample) -> int:
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
             "Leave it out of <.corpus>."
         )
-    _say_how_many(run, len(different))
-    repeats = repeats_by_share(sources, names, run.plan)
-    sample.write_texts(texts.to_pylist(), repeats, documents)
-    return len(texts)
-
-
-def _say_how_many(run: Run, different: int) -> None:
-    """Warn of a small target, and say how its plain text was divided."""
-    mode = run.plan.target_read.txt if any(s.format == "txt" for s in run.target) else ""
-    if different < FEW:
+    mode = read.txt if any(s.format == "txt" for s in run.target) else ""
+    if len(different) < FEW:
         cure = "Add texts to the target."
         if mode in ("blocks", "file"):
             cure = "Add texts, or pass <read.txt=lines> if each line of its files is one."
         run.warn(
-            f"The target has only {different} different text{'s' * (different > 1)}. With fewer "
-            f"than {FEW}, scores and comparisons of methods are unreliable. {cure}"
+            f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "
+            f"With fewer than {FEW}, scores and comparisons of methods are unreliable. {cure}"
         )
     elif mode:
         divided = _DIVIDED[mode]
-        if may_be_whole(run.target, run.plan.target_read, different):
+        if may_be_whole(run.target, read, len(different)):
             divided = f"{divided[:-1]}, <read.txt=file>: one per file)"
-        run.machine.progress.note(f"The target has {different:,} different texts, {divided}.")
+        run.machine.progress.note(f"The target has {len(different):,} different texts, {divided}.")
+    repeats = repeats_by_share(sources, names, run.plan)
+    sample.write_texts(texts.to_pylist(), repeats, documents)
+    return len(texts)
 
 
 def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
