@@ -26,7 +26,7 @@ from corpusfit.embed import load, prepare
 from corpusfit.scoring import registry
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.rank import trial, verdicts
-from corpusfit.selection.sample_job import ALL, SampleTexts, merge
+from corpusfit.selection.samples import ALL, SampleTexts, merge
 from corpusfit.text.context import default_cache
 from corpusfit.text.reading import cut_units, read_shard
 from harness import RESULTS, machine

@@ -160,7 +160,7 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
     from corpusfit.core.engine import LocalEngine
     from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed.folders import minilm_folder
-    from corpusfit.selection.embed_job import EmbedTexts
+    from corpusfit.selection.embedding import EmbedTexts
 
     peer = SentenceTransformer(str(minilm_folder()), device="cpu")
     with LocalEngine() as engine:

@@ -26,8 +26,8 @@ from .evaluation.splitting.plan import SplitPlan
 from .evaluation.splitting.splitting import Split
 from .evaluation.tokenizers import Tokenized
 from .mixing.composing import Composition
-from .selection.auditing import Audit
-from .selection.explaining import Explanation
+from .selection.audit import Audit
+from .selection.explain import Explanation
 from .selection.health import Health
 from .selection.result import Selection
 from .text.cache_entries import CacheEntry

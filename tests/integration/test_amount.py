@@ -12,8 +12,8 @@ from corpusfit.core.artifacts import read_arrays as restored
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION, EmbedPlan
 from corpusfit.embed import load as load_encoder
-from corpusfit.selection import amount, scoring
-from corpusfit.selection.amount import GRID
+from corpusfit.selection import auto, scoring
+from corpusfit.selection.auto import GRID
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_choose_decides_the_amount_without_scoring_again(scored, inline, monkeyp
     assert again.manifest["plan"]["choose"]["fraction"] == "auto"
     assert f"{100 * found['fraction']:g} %" in found["reason"]
     assert digests(run.path / "scores").keys() == before.keys()
-    monkeypatch.setattr(amount, "evaluate", lambda *_: pytest.fail("evaluated again"))
+    monkeypatch.setattr(auto, "evaluate", lambda *_: pytest.fail("evaluated again"))
     assert corpusfit.choose(run.path, fraction="auto", machine=inline).manifest["amount"] == found
     plain = corpusfit.choose(run.path, fraction=0.3, machine=inline)
     assert plain.manifest["amount"] is None

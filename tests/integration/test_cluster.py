@@ -95,7 +95,7 @@ def test_a_node_lost_while_encoding_changes_nothing(
     words = {"method": "isolation_forest", "embedder": str(tiny_static)}
     whole = digests(select("local", type(inline), **words))
     accident = Accident("embed", 10, lambda: cluster.remove_node(victim, allow_graceful=False))
-    monkeypatch.setattr("corpusfit.selection.embed_job.wants_gpu", lambda _: True)
+    monkeypatch.setattr("corpusfit.selection.embedding.wants_gpu", lambda _: True)
     assert digests(select("ray", on_ray(accident), **words)) == whole
     assert accident.left < -10
     assert len(whole) > 40

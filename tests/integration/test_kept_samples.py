@@ -42,10 +42,8 @@ def test_the_next_command_takes_the_ranking(selected, monkeypatch, contenders):
     assert digests(one.path / "scores") == digests(two.path / "scores")
 
 
-@pytest.mark.parametrize(
-    "words", [{"seed": 1}, {"budget": "1h"}, {"settings": ["fit.background=40"]}]
-)
-def test_other_samples_and_budgets_are_ranked_anew(selected, words):
+@pytest.mark.parametrize("words", [{"seed": 1}, {"settings": ["fit.background=40"]}])
+def test_other_samples_are_ranked_anew(selected, words):
     selected("one")
     with pytest.raises(RankedAgainError):
         selected("two", **words)

@@ -14,7 +14,7 @@ from corpusfit import Machine
 from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
-from corpusfit.selection import rounds_job as rounds
+from corpusfit.selection import rounds
 from corpusfit.selection.fit import Sample
 
 SETTINGS = ("read.shard_mb=0.002", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")

@@ -23,7 +23,7 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError
 from corpusfit.core.types import text_array
 from corpusfit.scoring.methods.dsir import Dsir
-from corpusfit.selection.score_job import ScoreTexts
+from corpusfit.selection.scoring import ScoreTexts
 
 SHARDS = "read.shard_mb=0.002"
 """About fifty shards."""

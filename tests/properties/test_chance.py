@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
-from corpusfit.selection.sample_job import ALL, Drawn, SampleTexts, merge
+from corpusfit.selection.samples import ALL, Drawn, SampleTexts, merge
 
 shard_sizes = st.dictionaries(st.integers(0, 10**6), st.integers(0, 40), max_size=8)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_in, grams_of, table_of
-from corpusfit.scoring.surface_forms import written_tokens
+from corpusfit.scoring.tokens import written_tokens
 
 TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)
 

@@ -7,9 +7,14 @@ from hypothesis import strategies as st
 
 from corpusfit.core.plan import ChoosePlan
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
-from corpusfit.selection.choosing import ScoredPart, choose
-from corpusfit.selection.top import Selector, find_thresholds
-from corpusfit.selection.weights import moments, relevance
+from corpusfit.selection.choosing import (
+    ScoredPart,
+    Selector,
+    choose,
+    find_thresholds,
+    moments,
+    relevance,
+)
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 few = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, -1e-30, 3.0])

@@ -189,13 +189,11 @@ def keyword_type(setting: Setting) -> str:
     return " | ".join([*types, "None"])
 
 
-SCORE = Offer(
-    Plan, ("method", "embed", "auto", "cascade", "cut", "read", "fit.target_field", "seed")
-)
+SCORE = Offer(Plan, ("method", "embed", "cascade", "cut", "read", "fit.target_field", "seed"))
 CHOOSE = Offer(Plan, ("choose",))
 SELECT = Offer(
     Plan,
-    ("method", "embed", "auto", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
+    ("method", "embed", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
 )
 RANK = Offer(Plan, ("embed", "cut", "read.text_field", "read.side", "fit.target_field", "seed"))
 RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})

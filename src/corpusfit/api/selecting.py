@@ -14,9 +14,11 @@ from corpusfit.core.artifacts import place
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import Plan
 from corpusfit.scoring.contract import SOURCE
-from corpusfit.selection import auditing, commands, dry_run, explaining
-from corpusfit.selection.auditing import Audit
-from corpusfit.selection.explaining import Explanation
+from corpusfit.selection import audit as auditing
+from corpusfit.selection import commands, dry_run
+from corpusfit.selection.audit import Audit
+from corpusfit.selection.explain import Explanation
+from corpusfit.selection.explain import explain as explaining_text
 from corpusfit.selection.ranking import Ranked
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
@@ -101,8 +103,8 @@ def estimate(
     """Dry run of `select`, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
-        `budget`, the decision; for a cascade also shares, and whether these are assumed.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade also
+        the shares that its stages pass on.
     """
     built = build_plan(plan, settings, **options)
     return dry_run.estimate(
@@ -175,7 +177,7 @@ def explain(
     machine = machine or Machine(workers=1)
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
-    return explaining.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+    return explaining_text(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 @offers()
@@ -231,7 +233,7 @@ def rank(
         **options: the options of the command line, by the same names.
 
     Returns:
-        The scores of each method and its cost in seconds per GB of text, by falling agreement.
+        The scores of each method and its seconds on the sample, the best method first.
     """
     alone = methods[0] if len(methods) == 1 else None
     built = build_plan(build(RANK, plan, settings, options), method=alone)

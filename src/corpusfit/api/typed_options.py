@@ -10,9 +10,7 @@ class ScoreOptions(TypedDict, total=False):
 
     method: str | None
     embedder: str | Path | None
-    budget: str | None
     cascade: str | None
-    recall: float | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     strict: bool | None

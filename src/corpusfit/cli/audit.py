@@ -11,11 +11,10 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import as_json, one_line, percent, say, say_result, table
-from corpusfit.selection import auditing
 from corpusfit.text import context
 
 if TYPE_CHECKING:
-    from corpusfit.selection.auditing import Finding
+    from corpusfit.selection.audit import Audit, Finding
 
 
 _ROWS = 30
@@ -61,7 +60,7 @@ def audit(
         _show_finding(found, found.finding)
 
 
-def _show_domains(found: auditing.Audit) -> None:
+def _show_domains(found: Audit) -> None:
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
@@ -87,7 +86,7 @@ def _show_domains(found: auditing.Audit) -> None:
         )
 
 
-def _show_finding(found: auditing.Audit, finding: Finding) -> None:
+def _show_finding(found: Audit, finding: Finding) -> None:
     say_result(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."

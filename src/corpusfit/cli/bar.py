@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as RichProgress
@@ -68,22 +68,13 @@ class Bar(Progress):
         self._over: threading.Event | None = None  # set when a stage without a bar is over
         self._teller = threading.Thread()
         self._told = False
-        self._stages: Sequence[str] = ()
-        self._at = 0
         self._name, self._unit, self._units, self._rate = "", "", 0, ""
         self._began = clock()
         self._pace = Pace(0, self._began)
 
-    def expect(self, stages: Sequence[str]) -> None:
-        """Number the stages of these names."""
-        self._stages, self._at = stages, 0
-
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage, or a line."""
         self._name, self._unit, self._units, self._rate = stage, unit, 0, ""
-        if stage in self._stages[self._at :]:
-            self._at = self._stages.index(stage, self._at) + 1
-            self._name = f"stage {self._at} of {len(self._stages)}: {stage}"
         self._began = self._clock()
         self._pace = Pace(total, self._began)
         if not show.STDERR.is_terminal:

@@ -15,7 +15,7 @@ from corpusfit.cli.show import as_json, one_line, say, say_result, table
 from corpusfit.text import context
 
 if TYPE_CHECKING:
-    from corpusfit.selection.explain_job import Neighbour
+    from corpusfit.selection.explain import Neighbour
 
 
 _SHOWN = 300

@@ -66,7 +66,7 @@ RUN = "Run"
 """The heading in `--help` of how a command runs, and of what it does beside its result."""
 
 _HEADINGS = {
-    "Scoring": ("method", "embed", "auto", "cascade"),
+    "Scoring": ("method", "embed", "cascade"),
     "Selection": ("choose", "search", "split"),
     "Clusters": ("mixture", "draw"),
     "Model": ("model", "adapter"),

@@ -43,9 +43,8 @@ def rank(
     predicts target texts that neither the fit nor the selection used. Prints the bits per word (the
     criterion of `--method auto`; lower is better), the difference to the best method with its 95 %
     interval, and the seconds to fit and score the sample. Also prints the agreement with methods of
-    other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE, and
-    the expected time per GB of text on this machine. The method `random` is always ranked. Writes
-    nothing.
+    other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE. The
+    method `random` is always ranked. Writes nothing.
 
     Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
     --method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that score

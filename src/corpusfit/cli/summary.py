@@ -11,8 +11,6 @@ from corpusfit.cli.show import percent, say, say_result, table
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
     """Print the summary of a finished run, or of another selection `again` from its scores."""
-    from corpusfit.selection.budget import Decision
-
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
@@ -24,8 +22,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         )
         for why, n in counts["reasons"].items():
             say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
-    if manifest["budget"]:
-        say(Decision(**manifest["budget"]).sentence())
     say(manifest.get("reason") or f"Method: {method}.")
     if manifest["ranking"] and not again:
         show_ranking(manifest["ranking"], seeds=0)
@@ -64,7 +60,7 @@ def show_amount(amount: Mapping[str, Any]) -> None:
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:
     """Print each stage's input, output and cost, and the recall of the cascade."""
-    from corpusfit.selection.recall import recall_in_words
+    from corpusfit.selection.cascade import recall_in_words
 
     stages = cascade["stages"]
     total = stages[0]["segments"]
@@ -81,14 +77,13 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
     ]
     columns = ["stage", "segments scored", "segments passed on", "share of corpus", "units"]
     columns += ["worker seconds", "units per second"]
-    by = " (shares set from a sample)" if cascade["shares_from_sample"] else ""
-    table(f"Cascade over {total:,} segments{by}", columns, rows)
+    table(f"Cascade over {total:,} segments", columns, rows)
     say(recall_in_words(cascade))
 
 
 def show_composition(selected: Mapping[str, Any]) -> None:
     """Print the selected segments by source, and by cluster for a balanced selection."""
-    from corpusfit.selection.groups import copies_in_words
+    from corpusfit.selection.copies import copies_in_words
 
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
     corpus = sum(n["segments"] for _, n in sources)
@@ -142,16 +137,14 @@ _ROWS = 30
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
-    """Print the verdicts on every method, its seconds on the sample, and the time per GB of text.
+    """Print the verdicts on every method, and its seconds on the sample.
 
     Rankings of older versions have no bits. One seed has no deviation.
     """
-    from corpusfit.selection.budget import format_duration
-
     columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
     verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
     columns += [_VERDICTS[name] for name in verdicts]
-    columns += ["seconds", "time per GB"]
+    columns += ["seconds"]
     rows = [
         [
             v["method"],
@@ -159,7 +152,6 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
             *_bits(v),
             *(_over_seeds(v.get(name), seeds) for name in verdicts),
             f"{v.get('seconds', v['fit_s'][0]):.2f}",
-            format_duration(v["cost"]),
         ]
         for v in ranking
     ]
@@ -199,8 +191,6 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
 
 def show_estimate(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    from corpusfit.selection.budget import Decision
-
     say(
         f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
         f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."
@@ -210,12 +200,9 @@ def show_estimate(estimate: Mapping[str, Any]) -> None:
         f"{_size(estimate['memory_mb'])} of memory, {_size(estimate['disk_mb'])} of disk "
         "(measured on a sample; nothing was written)."
     )
-    if "budget" in estimate:
-        say(Decision(**estimate["budget"]).sentence())
     if "shares" in estimate:
         passed = ", ".join(percent(share, 1) for share in estimate["shares"])
-        assumed = " (assumed; the run sets the shares from a sample)" * estimate["assumed"]
-        say(f"The stages before the last pass on {passed} of the corpus{assumed}.")
+        say(f"The stages before the last pass on {passed} of the corpus.")
 
 
 def _number(n: int, noun: str) -> str:

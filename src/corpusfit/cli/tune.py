@@ -79,7 +79,7 @@ def tune(
 
 def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, Any]]) -> None:
     """Print the last trial of each setting, and what the search shows."""
-    from corpusfit.selection.budget import format_duration
+    from corpusfit.core.engine.pace import format_duration
 
     last: dict[str, dict[str, Any]] = {}
     for trial in trials:

@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.errors import InputError, UsageError, bad_setting
 from corpusfit.core.languages import code_of
 from corpusfit.core.options import Option
 from corpusfit.core.settings import SEED, Group, Settings
@@ -352,49 +352,6 @@ class MethodPlan(Group, group="method"):
 
 
 @dataclass(frozen=True)
-class AutoPlan(Group, group="auto"):
-    """The limits of `--method auto`."""
-
-    budget: Annotated[
-        str,
-        Option(
-            "Highest cost of scoring 1 GB of text with <method.name=auto>: a time (90s, 20min, "
-            "2h), or money at a price per hour of this machine (0.50@1.20)",
-            "budget",
-            default="no limit",
-            more="1 GB is 10^9 characters; `0.50@1.20` is 0.50 per GB, where an hour of the "
-            "machine costs 1.20",
-            metavar="COST",
-        ),
-    ] = ""
-
-    def _check_together(self) -> None:
-        if self.budget:
-            self.seconds()
-
-    def seconds(self) -> float:
-        """Highest seconds per GB of text; infinite without a budget."""
-        if not self.budget:
-            return math.inf
-        time = re.fullmatch(rf"{_NUMBER} ?(s|min|h)", self.budget)
-        money = re.fullmatch(rf"{_NUMBER}@{_NUMBER}", self.budget)
-        seconds = 0.0
-        if time:
-            seconds = float(time[1]) * _SECONDS[time[2]]
-        elif money and float(money[2]) > 0:
-            seconds = float(money[1]) / float(money[2]) * _SECONDS["h"]
-        if not 0 < seconds < math.inf:
-            allowed = "a time above 0 such as 90s, 20min or 2h, or money such as 0.50@1.20"
-            cure = "For example <auto.budget=20min>: at most 20 minutes per GB of text."
-            raise bad_setting("<auto.budget>", allowed, self.budget, cure)
-        return seconds
-
-
-_NUMBER = r"(\d+(?:\.\d+)?)"
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
-
-
-@dataclass(frozen=True)
 class StageText:
     """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`.
 
@@ -437,36 +394,20 @@ class CascadePlan(Group, group="cascade"):
             "share of the whole corpus that the stage passes on",
             "cascade",
             default="none",
+            more="Without shares, each stage keeps the same part of what it gets, so that the "
+            "shares fall in equal ratios to the one that is selected",
             metavar="STAGES",
         ),
     ] = ""
-    recall: Annotated[
-        float | None,
-        Option(
-            "Share, above 0 and at most 1, of the segments that the last stage alone would select "
-            "and that <cascade.stages> must also select; sets the stages' shares from a sample",
-            "recall",
-            default="0.95 if <cascade.stages> gives no shares",
-            above=0,
-            most=1,
-        ),
-    ] = None
-    confidence: Annotated[
-        float, Option("Confidence level of the interval of the estimated recall", above=0, below=1)
-    ] = 0.95
     sample: Annotated[
         int,
         Option(
-            "Segments that every stage scores, one half to set the shares and one half to "
-            "estimate the recall; at most half the corpus",
+            "Segments that the last stage scores to estimate the recall; at most half the corpus",
             least=20,
         ),
     ] = 2_000
 
     def _check_together(self) -> None:
-        if self.recall is not None and not self.stages:
-            cure = f"For example {_STAGES} <cascade.recall={self.recall}>."
-            raise bad_setting("<cascade.recall>", "given with <cascade.stages>", self.recall, cure)
         if self.stages:
             self.stage_texts()
 
@@ -488,10 +429,6 @@ class CascadePlan(Group, group="cascade"):
             )
         shares = [stage.share for stage in earlier]
         known = [share for share in shares if share is not None]
-        if known and self.recall is not None:
-            allowed = "left out where <cascade.stages> gives shares"
-            cure = "Leave out <cascade.recall>, or the shares."
-            raise bad_setting("<cascade.recall>", allowed, self.recall, cure)
         if 0 < len(known) < len(shares):
             allowed = "given with a share for every stage but the last, or with no shares"
             raise bad_setting("<cascade.stages>", allowed, self.stages, f"For example {_SHARES}.")
@@ -660,6 +597,10 @@ class ChoosePlan(Group, group="choose"):
             raise bad_setting("<choose.clusters>", allowed, self.clusters, cure)
 
 
+_LEFT = {"recall": None, "confidence": 0.95}
+"""Settings that cascades had, which set the shares by a sample, with their defaults."""
+
+
 @dataclass(frozen=True)
 class Plan(Settings):
     """Every setting of a selection that can change its result."""
@@ -669,10 +610,32 @@ class Plan(Settings):
     embed: EmbedPlan = EmbedPlan()
     fit: FitPlan = FitPlan()
     method: MethodPlan = MethodPlan()
-    auto: AutoPlan = AutoPlan()
     cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
     seed: Annotated[int, SEED] = 0
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A plan from stored values; settings that left are dropped where they decided nothing."""
+        stored = {group: value for group, value in values.items() if group != "auto"}
+        if values.get("auto", {}).get("budget"):
+            raise InputError(
+                "This run chose its method by --budget, which this version of corpusfit no longer "
+                "has. Score the corpus again, with <method.name>."
+            )
+        if "cascade" in stored:
+            stored["cascade"] = {
+                name: value for name, value in stored["cascade"].items() if name not in _LEFT
+            }
+        return super().from_dict(stored)
+
+    def identity(self) -> dict[str, Any]:
+        """All settings, and those that left with their defaults, so that older runs are found."""
+        return {
+            **self.as_dict(),
+            "auto": {"budget": ""},
+            "cascade": {**_LEFT, **dataclasses.asdict(self.cascade)},
+        }
 
     @property
     def target_read(self) -> ReadPlan:
@@ -682,15 +645,7 @@ class Plan(Settings):
         )
 
     def _check_together(self) -> None:
-        budget, stages, choose = self.auto.budget, self.cascade.stages, self.choose
-        if budget and stages:
-            allowed = "left out with <cascade.stages>, which names the methods"
-            cure = "Leave out <cascade.stages>, and <method.name=auto> chooses within the budget."
-            raise bad_setting("<auto.budget>", allowed, budget, cure)
-        if budget and self.method.name != AUTO:
-            came = f"{budget} with <method.name={self.method.name}>"
-            cure = "Leave out <auto.budget>, or <method.name>."
-            raise bad_setting("<auto.budget>", "left out unless <method.name> is auto", came, cure)
+        stages, choose = self.cascade.stages, self.choose
         why = "with <cascade.stages>, as the stages' scores cannot be compared"
         if stages and choose.fraction == AUTO:
             cure = "For a tenth of the corpus: <choose.fraction=0.1>."

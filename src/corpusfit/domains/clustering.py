@@ -35,10 +35,10 @@ from corpusfit.domains.mixture import read_domains, write_domains
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
-from corpusfit.selection.corpus_embedding import add_vectors, assign
+from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.labels_job import NONE, labels_at
-from corpusfit.selection.sample_job import ALL, Drawn, below, first_bound, lowest, merge, strings
+from corpusfit.selection.labels import NONE, labels_at
+from corpusfit.selection.samples import ALL, Drawn, below, first_bound, lowest, merge, strings
 from corpusfit.text.context import Machine, Run, absolute, command_words
 from corpusfit.text.pairs import sampled, warn_english_only, with_side
 from corpusfit.text.reading import Reasons, Tally

@@ -20,7 +20,7 @@ from corpusfit.core.plan import EmbedPlan, ReadPlan
 from corpusfit.core.types import Document, Vectors
 from corpusfit.evaluation.metrics import accuracy
 from corpusfit.evaluation.significance import ROUNDING, Comparison, compare, finding, holm, interval
-from corpusfit.selection.embed_job import EmbedTexts
+from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import PrepareEncoder
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.files import unpacked_name

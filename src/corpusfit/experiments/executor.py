@@ -31,8 +31,7 @@ from corpusfit.experiments.status import LABELS, PendingSteps, device_of, pendin
 from corpusfit.experiments.workers import AdaptJob, Report, TuneJob, run_step
 from corpusfit.mixing.composing import compose
 from corpusfit.selection.commands import choose, select
-from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.score_copies import copy_scores
+from corpusfit.selection.folder import SelectionFolder, copy_scores
 from corpusfit.text.context import Machine
 
 T = TypeVar("T", AdaptNode, TuneNode, PredictorNode)

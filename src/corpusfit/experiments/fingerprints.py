@@ -16,7 +16,7 @@ from corpusfit.experiments.config import Recipe
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod, LabelMethod
-from corpusfit.selection.cascade_stages import resolve_stages, stages_of
+from corpusfit.selection.stages import resolve_stages, stages_of
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 
@@ -90,7 +90,7 @@ def scoring(
     plan: Plan, encoders: Mapping[EmbedPlan, str], files: Mapping[str, str]
 ) -> dict[str, Any]:
     """What decides the scores of a selection, except the texts."""
-    settings = resolve_stages(plan).as_dict()
+    settings = resolve_stages(plan).identity()
     for group in ("choose", "embed", "method"):
         del settings[group]
     methods, read = _methods_and_encoders(plan)

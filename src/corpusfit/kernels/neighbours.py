@@ -3,19 +3,17 @@
 What: for every row the k others with the highest cosines above 0; on request only those that can be
 among a number of strongest pairs of all. Exact up to a number of rows: every pair is examined.
 Above it only pairs of rows from the same or from near cells.
-Why: similarity graphs need this, and all products of n rows take n² d / 2 multiplications. Most
-pairs are excluded by 8-bit numbers along the 126 directions in which rows differ most, with a bound
-on the remainder (Cauchy and Schwarz). Each pair is examined once, for both of its rows; pairs that
-pass are multiplied out; and the threshold rises as neighbours are found.
+Why: similarity graphs need this, and all products of n rows take n² d / 2 multiplications. BLAS
+multiplies them in blocks; pairs whose product can reach the list of one of their rows are
+multiplied out exactly, and the threshold rises as neighbours are found.
 Trade-off: rows are kept in 16-bit fixed point, which changes a cosine by about 0.00002; in return
-products are whole numbers, the same bits on any machine and in any order. Bounds come from BLAS,
-whose last bits differ with the number of threads: they have slack for that, and never decide. Among
-equal neighbours the nearer row wins, so that many copies of one text form a band; if the lowest
-index won, they would form a star whose centre outranks all. The work still grows with n²; with
-cells it grows about with n, apart from the search for cells, and neighbours in far cells are
-missed.
-Reference: Li, Chan, Yiu and Mamoulis (2017), FEXIPRO (rotation and the bound); Jégou, Douze and
-Schmid (2011), Product Quantization for Nearest Neighbor Search, section IV (cells).
+products are whole numbers, the same bits on any machine and in any order. The last bits of BLAS
+differ with the number of threads: its products have slack for that, and never decide. Among equal
+neighbours the nearer row wins, so that many copies of one text form a band; if the lowest index
+won, they would form a star whose centre outranks all. The work grows with n²; with cells it grows
+about with n, apart from the search for cells, and neighbours in far cells are missed.
+Reference: Jégou, Douze and Schmid (2011), Product Quantization for Nearest Neighbor Search,
+section IV (cells).
 """
 
 from __future__ import annotations
@@ -24,15 +22,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.dots import WIDTH, laid_out, tile_of_dots
 from corpusfit.kernels.vectors import products
-from corpusfit.kernels.words import zeros_below
 
 ONE = 32_000
 """The length of a row in fixed point: a cosine of 1 is a product of about ONE², below 2^30."""
@@ -40,16 +33,14 @@ ONE = 32_000
 Tile: TypeAlias = tuple[int, int, int, int]
 """Rows [a, b) to be compared with rows [c, d), where a = c and b = d, or b <= c."""
 
-_SLACK = 1e-4  # for each row of a pair, more than the rounding error of a bound
-_PAD = 32  # a tile's columns begin at a multiple of it
-_ROWS, _COLUMNS, _RUN = 256, 512, 64  # of a tile, whose bounds stay in the cache; examined at once
+_TILE = 1024  # rows and columns of a block of products
 _SAMPLE = 8192
 _BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
 _FAR = np.int64(0x7FFFFFFF)
 ROWS_PER_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
 NEAR_CELLS, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
-_OFTEN = 64  # tiles between two updates of the threshold
 _ASKED, _CAUTION = 256, 4  # sampled rows for a likely threshold; entries per pair there, at most 2
+_LOWER = 1e-4  # a likely threshold is lowered by more than the rounding error of a cosine
 
 Keys: TypeAlias = NDArray[np.int64]
 """A neighbour as one number, ordered by its product, then by the nearness of its row."""
@@ -124,212 +115,70 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
     return count
 
 
-@intrinsic
-def _reaching(
-    typingctx: Any, bounds: Any, i: Any, j: Any, more: Any, low: Any, floor: Any, k: Any
-) -> Any:
-    """Which of 64 bounds from `bounds[i, j]` on, plus `more`, reach `low` or their own floor.
-
-    One bit each in a uint64, by plain vector instructions of LLVM, for any processor. The floors
-    are the 64 from `floor[k]` on.
-    """
-    number = types.int32
-    signature = types.uint64(bounds, types.intp, types.intp, number, number, floor, types.intp)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        run = ir.VectorType(ir.IntType(32), _RUN)
-
-        def loaded(at: int, *places: Any) -> Any:
-            array = context.make_array(sig.args[at])(context, builder, args[at])
-            place = cgutils.get_item_pointer(context, builder, sig.args[at], array, places)
-            return builder.load(builder.bitcast(place, run.as_pointer()), align=4)
-
-        def same(value: Any) -> Any:
-            one = builder.insert_element(ir.Constant(run, ir.Undefined), value, ir.IntType(32)(0))
-            return builder.shuffle_vector(one, one, ir.Constant(run, [0] * _RUN))
-
-        values = builder.add(loaded(0, args[1], args[2]), same(args[3]))
-        for_row = builder.icmp_signed(">=", values, same(args[4]))
-        hits = builder.or_(for_row, builder.icmp_signed(">=", values, loaded(5, args[6])))
-        return builder.bitcast(hits, ir.IntType(_RUN))
-
-    return signature, generate
-
-
-@njit(cache=True, nogil=True)
-def _reached(
-    bounds: NDArray[np.int32],
-    tile: Tile,
-    aligned: int,
-    more: NDArray[np.int32],
-    floor: NDArray[np.int32],
-    found: NDArray[np.int32],
-) -> int:
-    """The pairs of a tile whose bounds reach the floor of one of their rows.
-
-    Bounds begin at row `aligned`; bounds and floors have room for 64 more. The pairs are written to
-    `found`; returns their number.
-    """
-    first, last, second, end = tile
-    count = 0
-    for i in range(first, last):
-        added, low = more[i], floor[i]
-        for begin in range(aligned, end, _RUN):
-            hits = _reaching(bounds, i - first, begin - aligned, added, low, floor, begin)
-            while hits:
-                j = begin + zeros_below(hits)
-                hits &= hits - np.uint64(1)
-                if max(i, second - 1) < j < end:
-                    found[count, 0], found[count, 1] = i, j
-                    count += 1
-    return count
-
-
 @njit(cache=True, nogil=True)
 def _look(
-    found: NDArray[np.int32],
-    count: int,
+    block: NDArray[np.float32],
+    tile: Tile,
     rows: NDArray[np.int16],
     heaps: Keys,
     counts: NDArray[np.int32],
-    floor: NDArray[np.int32],
-    scale: float,
+    floor: NDArray[np.float32],
     bins: NDArray[np.int64],
 ) -> None:
-    """Multiply pairs out, and keep each for those of its rows that lack k better neighbours."""
-    k = heaps.shape[1]
-    for at in range(count):
-        i, j = np.int64(found[at, 0]), np.int64(found[at, 1])
-        product = _product(rows, i, j)
-        if product <= 0:
-            continue
-        for _ in range(2):
-            counts[i] = _keep(heaps, i, counts[i], _key(product, i, j), bins)
-            if counts[i] == k:
-                floor[i] = max(floor[i], np.int32((heaps[i, 0] >> 32) * scale) - 1)
-            i, j = j, i
+    """Keep each pair of a tile for those of its rows that lack k better neighbours.
 
-
-class _Bounds:
-    """Bounds on the products of rows, as whole numbers, tile by tile.
-
-    A row is the sum of a mean, 8-bit steps along the directions in which rows differ most, the
-    steps' rounding error, and a remainder in other directions. A product is at most that of the
-    steps plus the largest contribution of the other parts. For the remainder this is the product of
-    the two lengths, stored in two more bytes per row; for the others it is a number per row.
-    Everything is rounded up.
-
-    Attributes:
-        unit: the cosine that one unit of a bound stands for.
-        more: int32 [n], to be added for the first row of a pair.
+    Only pairs whose approximate product reaches the floor of one of their rows are multiplied out.
     """
-
-    def __init__(self, rows: NDArray[np.int16]) -> None:
-        n = len(rows)
-        mean, kept, step = _directions(rows)
-        codes = np.zeros((n, WIDTH), np.int8)
-        added, short = np.empty(n), np.empty(n)
-        longest = 0.0
-        for at in range(0, n, _SAMPLE):
-            part = slice(at, at + _SAMPLE)
-            x = rows[part].astype(np.float32) / ONE
-            head = x @ kept
-            middle = head - mean
-            steps = np.clip(np.rint(middle / step), -127, 127)
-            short[part] = _lengths(middle - step * steps)
-            longest = max(longest, _lengths(middle).max(), _lengths(step * steps).max())
-            left = np.sqrt(np.maximum((x * x).sum(1) - (head * head).sum(1), 0) + 1e-6)
-            last = np.minimum(np.ceil(left / (step * np.sqrt(2))), 127)
-            over = np.maximum(left - last * step * np.sqrt(2), 0)
-            added[part] = head @ mean - mean @ mean / 2 + over + _SLACK
-            codes[part, : kept.shape[1]] = steps
-            codes[part, -2:] = last[:, None]
-        self.unit = step * step
-        self.more = np.ceil((added + longest * short) / self.unit).astype(np.int32)
-        self._rows = np.full((n + _PAD, WIDTH), 128, np.uint8)
-        self._rows[:n] += codes.view(np.uint8)
-        self._blocks = laid_out(codes)
-        self._start = np.zeros(16 * len(self._blocks), np.int32)
-        self._start[:n] = self.more - 128 * codes.sum(1, dtype=np.int32)
-
-    def fill(self, tile: Tile, out: NDArray[np.int32]) -> int:
-        """Write a tile's bounds without `more`; returns the row of the first column."""
-        first, last, second, end = tile
-        aligned = second // _PAD * _PAD
-        tile_of_dots(self._rows, first, last, self._blocks, aligned, end, self._start, out)
-        return aligned
-
-    def floor(self, cosine: float) -> int:
-        """The lowest bound of a pair with at least this cosine."""
-        return int(np.floor(cosine / self.unit)) - 1
-
-
-def _lengths(x: NDArray[Any]) -> NDArray[np.float32]:
-    return np.asarray(np.sqrt((x * x).sum(1)))
-
-
-def _directions(rows: NDArray[np.int16]) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Directions in which rows differ most: a mean [m], directions [d, m], a step for 8 bits."""
-    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float32) / ONE
-    middle = some - some.mean(0)
-    _, found = np.linalg.eigh((middle.T @ middle).astype(np.float64))
-    kept = np.ascontiguousarray(found[:, ::-1][:, : WIDTH - 2].astype(np.float32))
-    mean = some.mean(0) @ kept
-    reach = float(np.quantile(np.abs(some @ kept - mean), 0.9999))
-    return mean, kept, max(reach, 0.02) / 127
-
-
-def _everything(n: int) -> Iterator[Tile]:
-    """Tiles that hold every pair of n rows once; nearer rows first, as corpora have an order."""
-    starts = range(0, n, _COLUMNS)
-    for gap in range(len(starts)):
-        for begin, other in zip(starts, starts[gap:], strict=False):
-            end = min(n, begin + _COLUMNS)
-            yield begin, end, other, min(n, other + _COLUMNS)
+    first, last, second, end = tile
+    k = heaps.shape[1]
+    slack = np.float32((rows.shape[1] + 16) * 2.0**-24 * ONE**2)  # the rounding error of a sum
+    for i in range(first, last):
+        for j in range(max(second, i + 1), end):
+            about = block[i - first, j - second] + slack
+            if about < floor[i] and about < floor[j]:
+                continue
+            product = _product(rows, i, j)
+            if product <= 0:
+                continue
+            one, other = i, j
+            for _ in range(2):
+                counts[one] = _keep(heaps, one, counts[one], _key(product, one, other), bins)
+                if counts[one] == k:
+                    floor[one] = max(floor[one], np.float32(heaps[one, 0] >> 32))
+                one, other = other, one
 
 
 def _pieces(tiles: Sequence[Tile]) -> Iterator[Tile]:
     """Split tiles to a size that stays in the cache."""
     for a, b, c, d in tiles:
-        for first in range(a, b, _ROWS):
-            last = min(b, first + _ROWS)
-            for second in range(first if a == c else c, d, _COLUMNS):
-                yield first, last, second, min(d, second + _COLUMNS)
+        for first in range(a, b, _TILE):
+            for second in range(first if a == c else c, d, _TILE):
+                yield first, min(b, first + _TILE), second, min(d, second + _TILE)
 
 
 def _lists(
     rows: NDArray[np.int16], k: int, pairs: int, tiles: Sequence[Tile]
 ) -> tuple[Keys, NDArray[np.int32]]:
     """Heaps of the best keys of each row, int64 [n, k], and their sizes."""
-    bounds = _Bounds(rows)
     least = _likely_threshold(rows, k, pairs) if pairs else 0.0
-    heaps, counts, bins = _filled(rows, bounds, k, pairs, tiles, least)
+    heaps, counts, bins = _filled(rows, k, pairs, tiles, least)
     if least > 0 and _sure_threshold(bins, pairs) < least:  # the estimate was too high
-        heaps, counts, _ = _filled(rows, bounds, k, pairs, tiles, 0.0)
+        heaps, counts, _ = _filled(rows, k, pairs, tiles, 0.0)
     return heaps, counts
 
 
 def _filled(
-    rows: NDArray[np.int16],
-    bounds: _Bounds,
-    k: int,
-    pairs: int,
-    tiles: Sequence[Tile],
-    least: float,
+    rows: NDArray[np.int16], k: int, pairs: int, tiles: Sequence[Tile], least: float
 ) -> tuple[Keys, NDArray[np.int32], NDArray[np.int64]]:
     """Heaps, their sizes, and the number of keys in each bin."""
     n = len(rows)
     heaps, counts = np.zeros((n, k), np.int64), np.zeros(n, np.int32)
-    floor, bins = np.full(n + _RUN, bounds.floor(least), np.int32), np.zeros(_BINS, np.int64)
-    room = np.zeros((_ROWS + _PAD, _COLUMNS + 2 * _RUN), np.int32)
-    found = np.empty((room.size, 2), np.int32)
-    scale = 1 / (ONE**2 * bounds.unit)
-    for number, tile in enumerate(_pieces(tiles)):
-        aligned = bounds.fill(tile, room)
-        count = _reached(room, tile, aligned, bounds.more, floor, found)
-        _look(found, count, rows, heaps, counts, floor, scale, bins)
-        if pairs and number % _OFTEN == _OFTEN - 1:
-            np.maximum(floor, bounds.floor(_sure_threshold(bins, pairs)), out=floor)
+    floor, bins = np.full(n, least * ONE**2, np.float32), np.zeros(_BINS, np.int64)
+    for first, last, second, end in _pieces(tiles):
+        left, right = (rows[a:b].astype(np.float32) for a, b in ((first, last), (second, end)))
+        _look(left @ right.T, (first, last, second, end), rows, heaps, counts, floor, bins)
+        if pairs:
+            np.maximum(floor, np.float32(_sure_threshold(bins, pairs) * ONE**2), out=floor)
     return heaps, counts, bins
 
 
@@ -354,7 +203,7 @@ def _likely_threshold(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     entries = int(_CAUTION * pairs * len(some) / len(rows))
     if entries >= len(others):
         return 0.0
-    return max(0.0, float(others[-1 - entries]) - _SLACK)
+    return max(0.0, float(others[-1 - entries]) - _LOWER)
 
 
 def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
@@ -380,9 +229,9 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
 def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> NDArray[np.int64]:
     """The cell of each row, int64 [n]; sums have a fixed order, so any machine gives the same."""
     cell = np.empty(len(rows), np.int64)
-    for begin in range(0, len(rows), _ROWS):
-        some = rows[begin : begin + _ROWS].astype(np.float32)
-        cell[begin : begin + _ROWS] = products(some, centres).argmax(1)
+    for begin in range(0, len(rows), _TILE):
+        some = rows[begin : begin + _TILE].astype(np.float32)
+        cell[begin : begin + _TILE] = products(some, centres).argmax(1)
     return cell
 
 
@@ -433,52 +282,12 @@ def nearest(
     if n < 2:
         return np.empty((n, 0), np.int32), np.empty((n, 0), np.int32)
     if n <= exact:
-        order, tiles = np.arange(n), list(_everything(n))
+        order, tiles = np.arange(n), [(0, n, 0, n)]
     else:
         order, tiles = _cells(rows)
         rows = rows[order]
     places, found = _read(*_lists(rows, min(k, n - 1), pairs, tiles), order)
     return places, found
-
-
-@njit(cache=True, nogil=True)
-def _lists_too(places: NDArray[np.int32], found: NDArray[np.int32], product: int, i: int) -> bool:
-    """Whether a neighbour of row i with that product has i in its own list."""
-    last = len(places) - 1
-    if places[last] < 0 or product > found[last]:
-        return True
-    if product < found[last]:
-        return False
-    for at in range(last, -1, -1):
-        if found[at] > product:
-            return False
-        if places[at] == i:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _each_once(
-    places: NDArray[np.int32],
-    found: NDArray[np.int32],
-    first: NDArray[np.int32],
-    second: NDArray[np.int32],
-    product: NDArray[np.int32],
-) -> int:
-    """Write the pairs of all lists, each once, if there is room; returns their number."""
-    n, k = places.shape
-    count = 0
-    for i in range(n):
-        for at in range(k):
-            j = places[i, at]
-            if j < 0:
-                break
-            if j < i and _lists_too(places[j], found[j], found[i, at], i):
-                continue
-            if len(first):
-                first[count], second[count], product[count] = i, j, found[i, at]
-            count += 1
-    return count
 
 
 def strongest_pairs(
@@ -494,11 +303,10 @@ def strongest_pairs(
     Returns:
         int32 [p] and int32 [p] rows, int32 [p] their products; in the order of the first rows.
     """
-    none = np.empty(0, np.int32)
-    count = _each_once(places, found, none, none, none)
-    first, second, product = (np.empty(count, np.int32) for _ in range(3))
-    _each_once(places, found, first, second, product)
-    if most and count > most:
-        kept = np.sort(np.argsort(-product, kind="stable")[:most])
-        first, second, product = first[kept], second[kept], product[kept]
-    return first, second, product
+    first, at = np.nonzero(places >= 0)
+    second, product = places[first, at], found[first, at]
+    pair = np.minimum(first, second) * len(places) + np.maximum(first, second)
+    kept = np.sort(np.unique(pair, return_index=True)[1])  # two rows may list each other
+    if most and len(kept) > most:
+        kept = kept[np.sort(np.argsort(-product[kept], kind="stable")[:most])]
+    return first[kept].astype(np.int32), second[kept], product[kept]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.scoring import table
-from corpusfit.scoring.groups import grouped, source_groups
+from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.strata import edges
+from corpusfit.selection.examples import edges
 
 _BINS = 60
 """Bins of equal width."""
@@ -28,7 +28,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Spread:
-    """The scores of m segments of s sources, or folders of them (`scoring/groups.py`); no copies.
+    """The scores of m segments of s sources, or folders of them (`scoring/table.py`); no copies.
 
     Attributes:
         sources: s names, in the corpus's order.
@@ -56,7 +56,7 @@ def spread_of(
 ) -> Spread:
     """Count the stored scores of a run, part by part.
 
-    Thresholds come from a sample of the scores (`selection/strata.py`); the counts are exact.
+    Thresholds come from a sample of the scores (`selection/examples.py`); the counts are exact.
     Memory does not grow with the corpus.
     """
     also = [] if threshold is None else [threshold]

@@ -14,9 +14,9 @@ from corpusfit.reporting.selection_charts import (
     scores_chart,
 )
 from corpusfit.reporting.tables import Sheet, rounded
+from corpusfit.selection.cascade import recall_in_words
+from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.groups import copies_in_words
-from corpusfit.selection.recall import recall_in_words
 
 
 def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], room: int) -> Part:
@@ -152,11 +152,11 @@ def _ranking(ranking: list[dict[str, Any]]) -> Sheet:
         figures = [v.get("bits"), *(v.get("behind") or [None] * 3)]
         figures += [figure for k in verdicts for figure in v[k] or (None, None)]
         shown = (rounded(figure, 3) for figure in figures)
-        rows.append((v["method"], v["family"], *shown, round(v["cost"], 1)))
+        rows.append((v["method"], v["family"], *shown))
     caption = (
         "Methods on this target and corpus: bits per word of held-out target text (lower is "
         "better), difference to the best method and its 95 % interval"
     )
     if verdicts:
         caption += "; mean and standard deviation (sd) over seeds (higher is better)"
-    return Sheet(caption, [*columns, "seconds per GB"], rows)
+    return Sheet(caption, columns, rows)

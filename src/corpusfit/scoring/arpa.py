@@ -56,14 +56,10 @@ class _Section:
 
 
 def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
-    """Read a model.
-
-    Tokens are lower-cased words without punctuation (with it, on request). An n-gram with any other
-    word, such as "The" or "don't", can never match and is skipped, so train the model on
-    lower-cased text. About 300,000 n-grams per second are read.
-
-    Reference: the ARPA format as KenLM reads it (Heafield 2011): log10; `<unk>` is -100 if missing.
-    """
+    """Read a model."""
+    # Tokens are lower-cased words without punctuation (with it, on request). An n-gram with any
+    # other word, such as "The" or "don't", can never match and is skipped, so train the model on
+    # lower-cased text. About 300,000 n-grams per second are read.
     try:
         with open(path, "rb") as file:
             lines = _Lines(path, file)

@@ -27,11 +27,9 @@ def plain_rows(batch: NDArray[Any]) -> Vectors:
 def blockwise(
     batch: Vectors, width: int, score_block: Callable[[Vectors], NDArray[Any]], rows: int = _ROWS
 ) -> NDArray[np.float32]:
-    """Score a batch block by block, because pairwise scorers need scratch space [rows, target].
-
-    The kernels give a row the same bits in any block (`kernels/vectors.py`), so the last block is
-    not padded.
-    """
+    """Score a batch block by block, because pairwise scorers need scratch space [rows, target]."""
+    # The kernels give a row the same bits in any block (`kernels/vectors.py`), so the last block is
+    # not padded.
     x = plain_rows(batch)
     if x.ndim != 2 or x.shape[1] != width:
         raise InputError(

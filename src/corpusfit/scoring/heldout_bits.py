@@ -34,27 +34,18 @@ _BEGIN = 1  # the number that `number_words` gives to the begin of a text
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A target in folds and a corpus sample in words, ready to evaluate selections of the sample.
+    """A target in folds and a corpus sample in words, to evaluate selections of the sample."""
 
-    Attributes:
-        words: uint32 [p], the sample's texts as from `kneser_ney.number_words`.
-        begins: int64 [m + 1], where each of the m units begins in `words`.
-        identities: uint64 [v], of the different words of sample and target together.
-        texts: the n target texts.
-        tokens: int64 [n], words of each text and its end; 0 for a text that is not evaluated on.
-        folds: int64 [n], the fold in which each text is held out; -1 for one that is not used.
-        documents: int64 [n], the document of each text.
-        left_out: number of texts in folds that are not evaluated on, by reason.
-    """
-
-    words: NDArray[np.uint32]
-    begins: NDArray[np.int64]
-    identities: NDArray[np.uint64]
+    words: NDArray[np.uint32]  # [p], the sample's texts as from `kneser_ney.number_words`
+    begins: NDArray[np.int64]  # [m + 1], where each of the m units begins in `words`
+    identities: NDArray[np.uint64]  # [v], of the different words of sample and target together
     texts: Texts
+    # [n], words of each text and its end; 0 for a text that is not evaluated on
     tokens: NDArray[np.int64]
+    # [n], the fold in which each text is held out; -1 for one that is not used
     folds: NDArray[np.int64]
-    documents: NDArray[np.int64]
-    left_out: Mapping[str, int]
+    documents: NDArray[np.int64]  # [n], the document of each text
+    left_out: Mapping[str, int]  # number of texts in folds that are not evaluated on, by reason
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -107,13 +98,11 @@ def take(scores: NDArray[np.float32], sizes: NDArray[np.int64], budget: int) -> 
 def held_out(
     target: Texts, sample: Texts, *, seed: int, documents: NDArray[np.int64] | None = None
 ) -> HeldOut:
-    """Divide a target into folds and read target and corpus sample as words.
-
-    Folds are random, of whole documents; of units if there are fewer documents than folds. A text
-    is not evaluated on if another fold has the same words, if a unit of the sample has the same
-    words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the sample,
-    as then it cannot tell selections apart. Case and punctuation do not count.
-    """
+    """Divide a target into folds and read target and corpus sample as words."""
+    # Folds are random, of whole documents; of units if there are fewer documents than folds. A text
+    # is not evaluated on if another fold has the same words, if a unit of the sample has the same
+    # words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the
+    # sample, as then it cannot tell selections apart. Case and punctuation do not count.
     n = len(target)
     documents = np.arange(n) if documents is None else documents
     if len(np.unique(documents)) < FOLDS:
@@ -199,16 +188,11 @@ def _found_in(
 
 @dataclass(frozen=True)
 class Bits:
-    """A method's verdict.
-
-    Attributes:
-        method: its name.
-        bits: bits per word over all texts evaluated on; lower is better.
-        behind: how many more than the best method, and the ends of the interval.
-    """
+    """A method's verdict."""
 
     method: str
-    bits: float
+    bits: float  # bits per word over all texts evaluated on; lower is better
+    # how many more than the best method, and the ends of the interval
     behind: tuple[float, float, float]
 
 
@@ -219,13 +203,9 @@ def compare(
     seed: int,
     best_of: Collection[str] = (),
 ) -> list[Bits]:
-    """Compare methods by a paired bootstrap over target documents.
-
-    The percentile interval tells how the verdict depends on the target texts; the corpus sample is
-    taken as fixed.
-
-    Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation.
-    """
+    """Compare methods by a paired bootstrap over target documents."""
+    # The percentile interval tells how the verdict depends on the target texts; the corpus sample
+    # is taken as fixed.
     methods = sorted(sums)
     tokens, bits = _by_document(held, [sums[method] for method in methods])
     n = len(tokens)

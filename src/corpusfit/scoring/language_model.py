@@ -15,7 +15,7 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
 from corpusfit.scoring.contract import Effect, Scorer, require_fit
-from corpusfit.scoring.surface_forms import OWN, in_words, written_tokens
+from corpusfit.scoring.tokens import OWN, in_words, written_tokens
 
 _BITS = float(np.log2(10.0))
 
@@ -30,12 +30,10 @@ def check_order(order: int) -> None:
 
 
 def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
-    """Estimate one model per sample, all over one vocabulary: the words of all samples.
-
-    A word that a sample lacks gets the probability of an unknown word from its model. In each model
-    the unknown words share the probability that discounting removed from the known words, so the
-    models' scores are comparable.
-    """
+    """Estimate one model per sample, all over one vocabulary: the words of all samples."""
+    # A word that a sample lacks gets the probability of an unknown word from its model. In each
+    # model the unknown words share the probability that discounting removed from the known words,
+    # so the models' scores are comparable.
     read = [number_words(*buffers(texts), characters(), signs) for texts in samples]
     everything = np.unique(np.concatenate([words for _, words in read]))
     return [estimate(text, words, order, len(everything)) for text, words in read]
@@ -84,10 +82,8 @@ def bits_of_tokens(
 def sum_effects(
     grams: Sequence[str], effects: NDArray[np.float64], wordless: float | None = WORDLESS
 ) -> list[Effect]:
-    """One effect per different n-gram, strongest raise first.
-
-    An end token alone has the effect `wordless`, or without one its own.
-    """
+    """One effect per different n-gram, strongest raise first."""
+    # An end token alone has the effect `wordless`, or without one its own.
     if len(effects) == 1 and wordless is not None:
         return [Effect(grams[0], wordless)]
     total: dict[str, float] = {}
@@ -98,28 +94,19 @@ def sum_effects(
 
 @dataclass(frozen=True)
 class PredictableScorer(Scorer[Texts]):
-    """One model; the more predictable a text, the higher its score.
+    """One model; the more predictable a text, the higher its score."""
 
-    Attributes:
-        table: uint64 [slots, 2], see `kernels/backoff.py`.
-        order: length of the longest n-grams.
-        signs: whether runs of punctuation are tokens.
-        words: whose tokens, `own` or `nltk`.
-    """
-
-    table: NDArray[np.uint64]
+    table: NDArray[np.uint64]  # [slots, 2], see `kernels/backoff.py`
     order: int
-    signs: bool
-    words: str = OWN
+    signs: bool  # whether runs of punctuation are tokens
+    words: str = OWN  # whose tokens, `own` or `nltk`
 
     def __post_init__(self) -> None:
         require_fit(fits(self.table, self.order))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], negative bits per token; 2^-score is the perplexity.
-
-        A text without tokens gets `WORDLESS`.
-        """
+        """Score n texts: float32 [n], negative bits per token; 2^-score is the perplexity."""
+        # A text without tokens gets `WORDLESS`.
         batch = in_words(batch, self.words)
         bits, tokens = entropy(self.table, self.order, batch, signs=self.signs)
         return np.where(tokens > 1, -bits, WORDLESS).astype(np.float32)

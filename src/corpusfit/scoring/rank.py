@@ -1,4 +1,4 @@
-"""Compare methods on the user's data: the paper's protocol, and the agreement of unlike methods."""
+"""Quality of scores against a known domain, and of methods on held-out texts of the target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,104 @@ from numpy.typing import NDArray
 
 from corpusfit.core.types import read_as, taken_of
 from corpusfit.scoring.contract import Family, Method
-from corpusfit.scoring.metrics import auroc, average_precision
+
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+BINS = 40
+TAIL = 0.001
+"""Share of all segments beyond each end of the bins."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Precision and recall of the best share of the segments; ties go by position.
+
+    Attributes:
+        share: share of all segments.
+        segments: their number.
+        precision: share of them that is in the domain.
+        recall: share of the domain that is among them.
+    """
+
+    share: float
+    segments: int
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Numbers of segments by score.
+
+    Attributes:
+        edges: the 41 borders of 40 bins of equal width, from the 0.1 % to the 99.9 % quantile of
+            all scores; a bin holds its lower border, the last one both.
+        inside: 42 counts of segments in the domain: below the bins, in each, above them.
+        outside: the same counts for the other segments.
+    """
+
+    edges: list[float]
+    inside: list[int]
+    outside: list[int]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Quality of the scores against the domain, for several amounts.
+
+    Attributes:
+        average_precision: over all segments; equal scores count as one step.
+        curve: the best 1, 5, 10, 20 and 50 % of the segments.
+        histogram: of the scores, in the domain and elsewhere.
+    """
+
+    average_precision: float
+    curve: list[Point]
+    histogram: Histogram
+
+
+def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
+    """Compare scores with the known domain."""
+    # Everything is sorted at once, which needs about 25 bytes of memory per segment.
+    best = inside[np.argsort(-scores, kind="stable")]
+    curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]
+    del best
+    rising, found = np.sort(scores), np.sort(scores[inside])
+    return Figures(average_precision(rising, found), curve, _histogram(rising, found))
+
+
+def average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) -> float:
+    """The mean over those found of the precision down to each score; both are sorted."""
+    hits = len(found) - np.searchsorted(found, found)
+    return float((hits / (len(rising) - np.searchsorted(rising, found))).mean())
+
+
+def auroc(found: NDArray[np.float32], others: NDArray[np.float32]) -> float:
+    """The share of pairs in which the one found scores higher; equal scores are half a pair."""
+    others = np.sort(others)
+    below = np.searchsorted(others, found) + np.searchsorted(others, found, "right")
+    return float(below.mean() / (2 * len(others)))
+
+
+def _point(share: float, best: NDArray[np.bool_], inside: int) -> Point:
+    n = max(1, round(share * len(best)))
+    hits = int(np.count_nonzero(best[:n]))
+    return Point(share, n, hits / n, hits / inside)
+
+
+def _histogram(rising: NDArray[np.float32], found: NDArray[np.float32]) -> Histogram:
+    n = len(rising)
+    low, high = (float(rising[round(q * (n - 1))]) for q in (TAIL, 1 - TAIL))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, BINS + 1)
+    whole, inside = (_counts(of, edges) for of in (rising, found))
+    return Histogram(edges.tolist(), inside.tolist(), (whole - inside).tolist())
+
+
+def _counts(rising: NDArray[np.float32], edges: NDArray[np.float64]) -> NDArray[np.int64]:
+    below = [*np.searchsorted(rising, edges[:-1]), np.searchsorted(rising, edges[-1], "right")]
+    return np.diff(below, prepend=0, append=len(rising))
+
 
 TOP = 0.1
 HELD_OUT = 0.1
@@ -25,24 +122,17 @@ MOST_TARGET = 2_000
 
 @dataclass(frozen=True)
 class Trial:
-    """One method with one random seed.
-
-    Attributes:
-        f1, auroc, ap: on held-out target texts against random corpus texts.
-        fit_s: seconds to fit.
-        rate: units scored per second, one thread.
-        top: int64, positions of the top tenth of the corpus sample, increasing.
-    """
+    """One method with one random seed."""
 
     method: str
     family: Family
     seed: int
-    f1: float
+    f1: float  # f1, auroc, ap: on held-out target texts against random corpus texts
     auroc: float
     ap: float
     fit_s: float
-    rate: float
-    top: NDArray[np.int64]
+    rate: float  # units scored per second, one thread
+    top: NDArray[np.int64]  # positions of the top tenth of the corpus sample, increasing
 
 
 @dataclass(frozen=True)
@@ -61,21 +151,16 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How a trial divides target and corpus sample; all int64 positions, all but `outliers` sorted.
+    """How a trial divides target and corpus sample: positions, all but `outliers` sorted."""
 
-    Attributes:
-        train, test: of the target: fitted on and held out.
-        fit, threshold, vote: thirds of the corpus sample: for the fit, for the F1 threshold (at
-            most the size of `train`), and that is scored.
-        outliers: positions in `vote`, as many as `test` if it has as many.
-    """
-
-    train: NDArray[np.int64]
+    train: NDArray[np.int64]  # train, test: of the target: fitted on and held out
     test: NDArray[np.int64]
+    # fit, threshold, vote: thirds of the corpus sample: for the fit, for the F1 threshold (at
+    # most the size of `train`), and that is scored
     fit: NDArray[np.int64]
     threshold: NDArray[np.int64]
     vote: NDArray[np.int64]
-    outliers: NDArray[np.int64]
+    outliers: NDArray[np.int64]  # positions in `vote`, as many as `test` if it has as many
 
     @classmethod
     def drawn(cls, target: int, background: int, *, seed: int, held_out: float = HELD_OUT) -> Split:
@@ -89,23 +174,17 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """What a method fitted on a part of the target says of unseen texts.
+    """What a method fitted on a part of the target says of unseen texts."""
 
-    Attributes:
-        inliers: float32 [t], scores of the held-out target texts.
-        votes: float32 [v], scores of the last third of the corpus sample.
-        outliers: float32, those of them that are compared with the inliers.
-        f1, auroc, ap: of inliers against outliers; F1 at the threshold that is best on other texts.
-        fit_s, score_s: seconds to fit, and to score the votes.
-    """
-
-    inliers: NDArray[np.float32]
-    votes: NDArray[np.float32]
-    outliers: NDArray[np.float32]
+    inliers: NDArray[np.float32]  # [t], scores of the held-out target texts
+    votes: NDArray[np.float32]  # [v], scores of the last third of the corpus sample
+    outliers: NDArray[np.float32]  # those of them that are compared with the inliers
+    # f1, auroc, ap: of inliers against outliers; F1 at the threshold that is best on other
+    # texts
     f1: float
     auroc: float
     ap: float
-    fit_s: float
+    fit_s: float  # fit_s, score_s: seconds to fit, and to score the votes
     score_s: float
 
     def top(self, share: float) -> NDArray[np.int64]:
@@ -117,10 +196,8 @@ class Separation:
 def separate(
     method: Method[Any], target: Any, background: Any, split: Split, *, seed: int
 ) -> Separation:
-    """Fit a method on a part of the target, and score held-out target texts and corpus texts.
-
-    Reference: TADPOLE, section 3.1 (ranking), Table 1 and Figure 4; DANA, section 3.1.
-    """
+    """Fit a method on a part of the target, and score held-out target texts and corpus texts."""
+    # Reference: TADPOLE, section 3.1.
     started = time.perf_counter()
     scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
     fitted = time.perf_counter()
@@ -137,14 +214,10 @@ def separate(
 
 
 def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed: int) -> Trial:
-    """Fit a method on 90 % of the target and evaluate its scores.
-
-    The background is split into three: one part for the fit, one for the F1 threshold (at most the
-    size of the training target), and one for outliers (the size of the held-out target) and the
-    agreement vote.
-
-    Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
-    """
+    """Fit a method on 90 % of the target and evaluate its scores."""
+    # The background is split into three: one part for the fit, one for the F1 threshold (at most
+    # the size of the training target), and one for outliers (the size of the held-out target) and
+    # the agreement vote.
     split = Split.drawn(len(target), len(background), seed=seed)
     found = separate(method, target, background, split, seed=seed)
     top, rate = np.sort(split.vote[found.top(TOP)]), len(found.votes) / max(found.score_s, 1e-9)
@@ -189,11 +262,10 @@ def agreement(
     families: Mapping[str, Family],
     credit: Mapping[str, float],
 ) -> dict[str, float]:
-    """How far the top of each method agrees with the tops of other methods.
-
-    Held-out target texts share the target's style, so F1 and AUROC reward methods for finding that
-    style; what unlike methods agree on is the domain. A family of similar methods has one vote.
-    """
+    """How far the top of each method agrees with the tops of other methods."""
+    # Held-out target texts share the target's style, so F1 and AUROC reward methods for finding
+    # that style; what unlike methods agree on is the domain. A family of similar methods has one
+    # vote.
     found = {}
     for method, top in tops.items():
         votes: dict[str, list[tuple[float, float]]] = {}
@@ -215,11 +287,9 @@ def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
 
 
 def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
-    """Both verdicts over all seeds, the method with the highest agreement first.
-
-    A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
-    least `LEAST_CREDIT`.
-    """
+    """Both verdicts over all seeds, the method with the highest agreement first."""
+    # A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
+    # least `LEAST_CREDIT`.
     by_method: dict[str, list[Trial]] = {}
     for t in sorted(trials, key=lambda t: (t.method, t.seed)):
         by_method.setdefault(t.method, []).append(t)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Corpus, Texts, buffers
+from corpusfit.core.types import Corpus, Texts, buffers, text_array
 from corpusfit.kernels import cynical
+from corpusfit.kernels.backoff import find, keys_of
 from corpusfit.kernels.characters import table as characters
-from corpusfit.scoring.contract import CorpusMethod, require_fit
+from corpusfit.scoring.contract import CorpusMethod, Effect, Scorer, require_fit
+from corpusfit.scoring.tokens import written_tokens
 
 UNTAKEN_SCORE = -1.0
 """Score of a text without a word, which is taken last; all others have 0 or more."""
@@ -23,19 +27,12 @@ _WITHIN = 64 / 65  # the last text of a round still scores above the first of th
 
 @dataclass(frozen=True)
 class Counted:
-    """How often m texts have each feature.
+    """How often m texts have each feature."""
 
-    Attributes:
-        features: uint32 [e], the features of all texts, each once a text.
-        counts: uint16 [e], how often.
-        last: int64 [m], where the features of each text end.
-        words: int64 [m], words of each text.
-    """
-
-    features: NDArray[np.uint32]
-    counts: NDArray[np.uint16]
-    last: NDArray[np.int64]
-    words: NDArray[np.int64]
+    features: NDArray[np.uint32]  # [e], the features of all texts, each once a text
+    counts: NDArray[np.uint16]  # [e], how often
+    last: NDArray[np.int64]  # [m], where the features of each text end
+    words: NDArray[np.int64]  # [m], words of each text
 
     def add(self, chosen: NDArray[np.bool_], sums: NDArray[np.int64]) -> None:
         """Add the counts of the chosen texts, bool [m], to the sums by feature, int64 [f]."""
@@ -44,17 +41,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Features:
-    """What is counted of the target: words, and pairs of words.
+    """What is counted of the target: words, and pairs of words."""
 
-    Attributes:
-        table: uint64 [slots, 2], from an identity to a feature's number.
-        weights: float64 [f], a feature's share of the target times the weight of its kind.
-        pairs: whether some are pairs.
-    """
-
-    table: NDArray[np.uint64]
+    table: NDArray[np.uint64]  # [slots, 2], from an identity to a feature's number
+    # [f], a feature's share of the target times the weight of its kind
     weights: NDArray[np.float64]
-    pairs: bool
+    pairs: bool  # whether some are pairs
 
     def __post_init__(self) -> None:
         require_fit(cynical.fits(self.table, len(self.weights)), self.weights.ndim == 1)
@@ -72,14 +64,9 @@ class Features:
 
 @dataclass(frozen=True)
 class Taken:
-    """What has been taken so far.
+    """What has been taken so far."""
 
-    Attributes:
-        counts: float64 [f], occurrences of each feature.
-        words: number of words.
-    """
-
-    counts: NDArray[np.float64]
+    counts: NDArray[np.float64]  # [f], occurrences of each feature
     words: float
 
     def gains(self, features: Features) -> Callable[[Counted], NDArray[np.float32]]:
@@ -103,17 +90,11 @@ class Taken:
 
 @dataclass(frozen=True)
 class Round:
-    """The bounds of one round, which make the order of taking a score.
+    """The bounds of one round, which make the order of taking a score."""
 
-    Attributes:
-        budget: words taken after the round.
-        top: highest gain of a text that was left before the round.
-        threshold: lowest gain of a text that the round took.
-    """
-
-    budget: int
-    top: float = -np.inf
-    threshold: float = np.inf
+    budget: int  # words taken after the round
+    top: float = -np.inf  # highest gain of a text that was left before the round
+    threshold: float = np.inf  # lowest gain of a text that the round took
 
     def widened(self, left: NDArray[np.float32], chosen: NDArray[np.float32]) -> Round:
         """The bounds with further texts: gains of those left before the round, of those taken."""
@@ -131,10 +112,8 @@ class Round:
 def order_scores(
     gains: NDArray[np.float32], number: NDArray[np.int16], rounds: list[Round]
 ) -> NDArray[np.float32]:
-    """The order of taking as scores: about -log2 of the share of the corpus taken until then.
-
-    The score at the end of a round is exact; within a round it falls with the gain.
-    """
+    """The order of taking as scores: about -log2 of the share of the corpus taken until then."""
+    # The score at the end of a round is exact; within a round it falls with the gain.
     total = max(1, rounds[-1].budget)
     levels = [np.log2(total / max(1, r.budget)) for r in rounds]
     levels.insert(0, levels[0] + 1)
@@ -227,3 +206,122 @@ def _joined(parts: list[Counted]) -> Counted:
         np.concatenate([np.empty(0, np.int64), *last]),
         np.concatenate([np.empty(0, np.int64), *(p.words for p in parts)]),
     )
+
+
+@dataclass(frozen=True)
+class RoundScorer(Scorer[Texts]):
+    """What each of r rounds found taken, and what it took."""
+
+    table: NDArray[np.uint64]  # with weights and pairs the features, as in `Features`
+    weights: NDArray[np.float64]
+    pairs: bool
+    counts: NDArray[np.float64]  # [r, f], occurrences of each feature taken before each round
+    words: NDArray[np.float64]  # [r], words taken before each round
+    budgets: NDArray[np.int64]  # [r], as in `Round`
+    tops: NDArray[np.float64]  # [r]
+    thresholds: NDArray[np.float64]  # [r]
+
+    def __post_init__(self) -> None:
+        r = len(self.words)
+        bounds = (self.words, self.budgets, self.tops, self.thresholds)
+        require_fit(
+            r > 0,
+            self.counts.shape == (r, len(self.features.weights)),
+            *(each.shape == (r,) for each in bounds),
+        )
+
+    @classmethod
+    def of(cls, features: Features, taken: list[Taken], rounds: list[Round]) -> RoundScorer:
+        """From what was taken before each round, and the rounds' bounds."""
+        return cls(
+            features.table,
+            features.weights,
+            features.pairs,
+            np.stack([t.counts for t in taken]),
+            np.array([t.words for t in taken]),
+            np.array([r.budget for r in rounds], np.int64),
+            np.array([r.top for r in rounds]),
+            np.array([r.threshold for r in rounds]),
+        )
+
+    @cached_property
+    def features(self) -> Features:
+        """What is counted."""
+        return Features(self.table, self.weights, self.pairs)
+
+    def taken(self, number: int) -> Taken:
+        """What had been taken before a round, numbered from 0."""
+        return Taken(self.counts[number], float(self.words[number]))
+
+    def score(self, batch: Texts) -> NDArray[np.float32]:
+        """Score n texts: float32 [n], the share of the corpus taken before them, as -log2."""
+        gains, number = self._placed(batch)
+        bounds = zip(self.budgets.tolist(), self.tops, self.thresholds, strict=True)
+        return order_scores(gains, number, [Round(*b) for b in bounds])
+
+    def meaning(self) -> str:
+        """What the order and the effects are."""
+        highest = float(np.log2(self.budgets[-1] / max(1, self.budgets[0]))) + 1
+        return (
+            "The score is the order of selection: -log2 of the share of the corpus's words that "
+            f"are selected before the text, at most {highest:.2f}. An effect is what the words add "
+            "to the target's coverage when the text is selected, less what they cost: 0.5 pays for "
+            "half of the text. Effects do not add up to the score."
+        )
+
+    def explain(self, text: str) -> list[Effect]:
+        """How much each n-gram raised the gain of a text in its round, against what words cost."""
+        # All words of the text together cost about 1, so words that the target lacks lower it, each
+        # by 1 / n; an effect of 0.5 pays for half of the text. The effects add up to the gain times
+        # the words taken, divided by the sum of the weights.
+        ids, written = written_tokens(text)
+        if not written:
+            return []
+        taken, n = self.taken(self._round_of(text)), len(written)
+        parts = Counter(zip(ids.tolist(), written, strict=True))
+        if self.pairs and n > 1:
+            both = keys_of(np.stack((ids[:-1], ids[1:]), axis=1)).tolist()
+            names = [" ".join(written[i : i + 2]) for i in range(n - 1)]
+            parts.update(zip(both, names, strict=True))
+        scale = taken.words / (float(self.weights.sum()) * n)
+        cost = np.log1p(n / taken.words) * taken.words / n
+        effects = dict.fromkeys(written, 0.0)
+        for word in written:
+            effects[word] -= cost / n
+        for (identity, name), count in parts.items():
+            slot, known = find(self.table, np.uint64(identity))
+            if known:
+                feature = int(self.table[slot, 1])
+                before = max(float(taken.counts[feature]), _LEAST)
+                rise = float(self.weights[feature]) * np.log1p(count / before) * scale
+                effects[name] = effects.get(name, 0.0) + rise
+        return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+
+    def _round_of(self, text: str) -> int:
+        """The round that would take a text, from 0; reads only the counts of its own features."""
+        found = self.features.count(text_array([text]))
+        before = np.maximum(self.counts[:, found.features], _LEAST)
+        n, scale = int(found.words[0]), float(self.weights.sum())
+        rises = np.log1p(found.counts / before) @ self.weights[found.features]
+        gains = ((rises - scale * np.log1p(n / self.words)) / n).astype(np.float32)
+        passed = np.flatnonzero(gains >= self.thresholds)
+        return int(passed[0]) if len(passed) else len(self.words) - 1
+
+    def _placed(self, batch: Texts) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+        """The gain of each text in the round that would take it, and the number of that round."""
+        features = self.features
+        counted = features.count(batch)
+        number = np.zeros(len(batch), np.int16)
+        gains = np.zeros(len(batch), np.float32)
+        for i, threshold in enumerate(self.thresholds):
+            taken = self.taken(i)
+            taken = Taken(np.maximum(taken.counts, _LEAST), taken.words)
+            found = taken.gains(features)(counted)
+            last = i == len(self.thresholds) - 1
+            now = (number == 0) & ((found >= threshold) | last)
+            number[now], gains[now] = i + 1, found[now]
+        return gains, number
+
+
+_LEAST = 1e-3
+"""Count of a feature that the corpus lacks, which only a text outside of it can have."""

@@ -29,21 +29,15 @@ class Graph:
     Memory and time grow with the corpus, time with its square up to `EXACT` units; above, only
     units in neighbouring cells are compared (`kernels/neighbours.py`).
 
-    Attributes:
-        neighbours: most similar units to which each unit links.
-        pairs: most linked pairs in the whole graph, the most similar ones; 0 for all.
-        tolerance: mean change of a rank at which the iteration stops.
-
-    Raises:
-        UsageError: a setting is out of its range.
+    Raises: UsageError: a setting is out of its range.
 
     Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11, and Algorithm 1; the
     graph is that of sentence-transformers' `paraphrase_mining`, the ranks are those of networkx.
     """
 
-    neighbours: int
-    pairs: int
-    tolerance: float
+    neighbours: int  # most similar units to which each unit links
+    pairs: int  # most linked pairs in the whole graph, the most similar ones; 0 for all
+    tolerance: float  # mean change of a rank at which the iteration stops
 
     def __post_init__(self) -> None:
         if self.neighbours < 1:

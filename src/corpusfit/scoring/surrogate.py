@@ -22,18 +22,11 @@ _RIDGE = 1e-6
 
 @dataclass(frozen=True)
 class Surrogate(Scorer[Vectors]):
-    """A weighted sum of similarities to landmarks.
+    """A weighted sum of similarities to landmarks."""
 
-    Attributes:
-        centre: float32 [1, d], subtracted first.
-        landmarks: float32 [m, d], centred and of length 1.
-        weights: float32 [1, m].
-        bias: added to the sum.
-    """
-
-    centre: Vectors
-    landmarks: Vectors
-    weights: Vectors
+    centre: Vectors  # [1, d], subtracted first
+    landmarks: Vectors  # [m, d], centred and of length 1
+    weights: Vectors  # [1, m]
     bias: float
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
@@ -66,15 +59,11 @@ def fit_surrogate(
     landmarks: int = LANDMARKS,
     penalties: tuple[float, ...] = PENALTIES,
 ) -> Surrogate:
-    """Fit a surrogate: learn scores [n] from embeddings [n, d].
-
-    It is ridge regression in the space of an RBF kernel (Nystroem). For the same share passed on,
-    it keeps far more of the last stage's selection than a method of its own on the same embeddings
-    (docs/benchmarks.md). It is accurate only near the units it was fitted on, so it needs some
-    thousands.
-
-    Reference: Williams and Seeger (2001), Nystroem; Allen (1974), PRESS, for the penalty.
-    """
+    """Fit a surrogate: learn scores [n] from embeddings [n, d]."""
+    # It is ridge regression in the space of an RBF kernel (Nystroem). For the same share passed on,
+    # it keeps far more of the last stage's selection than a method of its own on the same
+    # embeddings (docs/benchmarks.md). It is accurate only near the units it was fitted on, so it
+    # needs some thousands.
     centre = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
     x = _directions(plain_rows(vectors), centre)
     drawn = np.random.default_rng(seed % 2**64).permutation(len(x))[:landmarks]

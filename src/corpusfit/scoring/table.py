@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,10 +56,8 @@ def write(
     segments: Segments,
     scores: NDArray[np.float32],
 ) -> None:
-    """Write a shard's m segments with their scores [m]; no segment is selected yet.
-
-    All segments have stage 1; a cascade rewrites those that reach later stages.
-    """
+    """Write a shard's m segments with their scores [m]; no segment is selected yet."""
+    # All segments have stage 1; a cascade rewrites those that reach later stages.
     m = len(segments)
     values: tuple[NDArray[Any], ...] = (
         in_file(segments.row),
@@ -151,10 +149,8 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
 
 
 def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Those of some columns that a file has, read in batches.
-
-    Read at once, a file gets room for as many rows as it states.
-    """
+    """Those of some columns that a file has, read in batches."""
+    # Read at once, a file gets room for as many rows as it states.
     schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
     if not schema.names:
         raise KeyError(", ".join(columns))
@@ -171,3 +167,36 @@ def write_parquet(path: Path, table: pa.Table) -> None:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_bytes(path, buffer.getvalue())
+
+
+MOST = 1000
+"""Sources above which a table counts folders."""
+
+
+def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
+    """What a table calls each of some sources: its name, or its folder if there are many."""
+    # Folders are as deep as they can be with no more than `MOST` of them; `./` is the folder of the
+    # sources that are in none.
+    if len(sources) <= MOST:
+        return str
+    folders = {source.rpartition("/")[0] for source in sources}
+    deepest = max(folder.count("/") for folder in folders) + 1
+    depth = next(
+        (d for d in range(deepest, 0, -1) if len({_first(f, d) for f in folders}) <= MOST), 0
+    )
+    called = {folder: f"{_first(folder, depth) or '.'}/" for folder in folders}
+    return lambda source: called[source.rpartition("/")[0]]
+
+
+def grouped(
+    sources: Sequence[str], places: NDArray[np.int64], group_of: Callable[[str], str]
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The groups of k sources, and for each of m segments the place of its own among them."""
+    number: dict[str, int] = {}
+    own = [number.setdefault(group_of(source), len(number)) for source in sources]
+    return list(number), np.array(own, np.int64)[places]
+
+
+def _first(folder: str, depth: int) -> str:
+    """The first names of a folder's path."""
+    return "/".join(folder.split("/")[:depth])

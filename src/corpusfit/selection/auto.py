@@ -1,25 +1,30 @@
-"""Picks the method that `--method auto` uses, by held-out bits."""
+"""Decides `--method auto` and `--fraction auto` by held-out bits."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest, versions
-from corpusfit.core.plan import MethodPlan
+from corpusfit.core.plan import AUTO, DEFAULT_FRACTION, ChoosePlan, MethodPlan
+from corpusfit.kernels.chance import bottom_k
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import Method
-from corpusfit.selection.corpus_embedding import require_vectors
+from corpusfit.scoring.contract import LabelMethod, Method
+from corpusfit.scoring.heldout_bits import compare
+from corpusfit.selection.embedding import require_vectors
 from corpusfit.selection.fit import Sample
-from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.ranking import BASELINE, rank_methods
+from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.selection.ranking import BASELINE, EvaluateBits, evaluate, rank_methods
+from corpusfit.selection.samples import read_background
 from corpusfit.text.context import Run
 
 CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
@@ -47,24 +52,18 @@ def contenders(*, alone: bool = False) -> list[str]:
 def pick(
     run: Run, folder: SelectionFolder, target: Sample, background: Sample, *, alone: bool = False
 ) -> Pick:
-    """The method that `auto` uses: the one with the fewest held-out bits a word.
-
-    Of the methods whose bits are not distinguishable from the best one's it takes the cheapest, by
-    the order of `CONTENDERS`; a budget leaves out methods that cost more. The ranking is stored in
-    the run's folder.
-    """
-    path, allows = folder.fit / "ranking.json", run.asked.auto.seconds()
+    """The method that `auto` uses: the one with the fewest held-out bits a word."""
+    # Of the methods whose bits are not distinguishable from the best one's it takes the cheapest,
+    # by the order of `CONTENDERS`. The ranking is stored in the run's folder.
+    path = folder.fit / "ranking.json"
     if not path.exists():
         write_bytes(path, json.dumps(_ranking(run, target, background, alone=alone)).encode())
-    return decide_by_bits(ranking_of(folder), allows, contenders(alone=alone))
+    return decide_by_bits(ranking_of(folder), contenders(alone=alone))
 
 
 def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> list[dict[str, Any]]:
-    """The ranking of the candidates; kept in the cache for the next command on the same samples.
-
-    With a budget it is made anew, because the costs in it decide.
-    """
-    names, allows = contenders(alone=alone), run.asked.auto.seconds()
+    """The ranking of the candidates; kept in the cache for the next command on the same samples."""
+    names = contenders(alone=alone)
     content = [sample.texts.read_bytes() for sample in (target, background)]
     of = {
         "samples": [hashlib.sha256(data).hexdigest() for data in content],
@@ -75,7 +74,7 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
         "version": [versions()["corpusfit"], TOKENS],
     }
     kept = run.cache / "rankings" / f"{digest(of)}.json"
-    if allows == math.inf and kept.exists():
+    if kept.exists():
         run.progress.note(
             "The ranking of methods is from the cache: the same target and sample of the corpus."
         )
@@ -87,17 +86,14 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
     earlier = len(run.warnings)
     if any(registry.build(name, {}).encodes for name in names):
         require_vectors(run, target, background)
-    found = rank_methods(run, names, target, background, 0, named=False, allows=allows)
+    found = rank_methods(run, names, target, background, 0, named=False)
     ranking = [dataclasses.asdict(v) for v in found]
-    if allows == math.inf:
-        stored = {"ranking": ranking, "warnings": run.warnings[earlier:]}
-        write_bytes(kept, json.dumps(stored).encode())
+    stored = {"ranking": ranking, "warnings": run.warnings[earlier:]}
+    write_bytes(kept, json.dumps(stored).encode())
     return ranking
 
 
-def decide_by_bits(
-    ranking: Sequence[Mapping[str, Any]], allows: float, names: Sequence[str]
-) -> Pick:
+def decide_by_bits(ranking: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Pick:
     """Decide by a ranking."""
     rows = {v["method"]: v for v in ranking}
     tried = [rows[name] for name in names if name in rows]
@@ -105,27 +101,22 @@ def decide_by_bits(
         name = next(n for n in FALLBACK if n in names)
         why = "because too few texts of the target are left to compare methods on"
         return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
-    fitting = [v for v in tried if v["cost"] <= allows] or [min(tried, key=lambda v: v["cost"])]
-    used = next(v for v in fitting if v["behind"][1] <= 0)
-    others = sorted((v for v in fitting if v is not used), key=lambda v: v["bits"])
+    used = next(v for v in tried if v["behind"][1] <= 0)
+    others = sorted((v for v in tried if v is not used), key=lambda v: v["bits"])
+
+    def beside(other: Mapping[str, Any]) -> str:
+        bits = used["bits"] - other["bits"]
+        return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other['method']}"
+
+    compared = [beside(rows[BASELINE])]
+    if others:  # one of the two is the best of all, and the other has an interval
+        _, low, high = max(used["behind"], others[0]["behind"])
+        interval = " to ".join(f"{round(bound, 2) + 0.0:.2f}" for bound in (low, high))
+        if low <= 0:
+            interval += f": not distinguishable, and {others[0]['method']} takes longer per GB"
+        compared.insert(0, f"{beside(others[0])} (95 % interval {interval})")
     reason = f"auto uses {used['method']}: {used['bits']:.2f} bits per word on held-out target text"
-    chance = _difference(used["bits"] - rows[BASELINE]["bits"], BASELINE)
-    found = [*([_compared(used, others[0])] if others else []), chance]
-    return Pick(MethodPlan(used["method"]), f"{reason}, {' and '.join(found)}.")
-
-
-def _compared(used: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The method in use and the best of the others, one of which is the best of all."""
-    _, low, high = max(used["behind"], other["behind"])
-    alike = f": not distinguishable, and {other['method']} takes longer per GB" * (low <= 0)
-    difference = _difference(used["bits"] - other["bits"], other["method"])
-    interval = " to ".join(f"{round(bound, 2) + 0.0:.2f}" for bound in (low, high))
-    return f"{difference} (95 % interval {interval}{alike})"
-
-
-def _difference(bits: float, other: str) -> str:
-    """A difference in bits, such as `0.25 fewer than random`."""
-    return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other}"
+    return Pick(MethodPlan(used["method"]), f"{reason}, {' and '.join(compared)}.")
 
 
 def ranking_of(folder: SelectionFolder) -> list[dict[str, Any]]:
@@ -133,3 +124,78 @@ def ranking_of(folder: SelectionFolder) -> list[dict[str, Any]]:
     path = folder.fit / "ranking.json"
     ranking: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
     return ranking
+
+
+GRID = tuple(float(f) for f in np.geomspace(0.01, 1, 13).round(3))
+"""Shares of the words of the corpus sample that are tried."""
+
+
+def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
+    """The smallest share whose held-out bits are not distinguishable from the fewest."""
+    # Folds, fits and bits are as for `auto`, on the target and the corpus sample that the run
+    # stored. The result is stored in the run's folder.
+    check_fraction(run.plan.choose, used)
+    path = folder.fit / "amount.json"
+    if not path.exists():
+        write_bytes(path, json.dumps(_decided(run, folder, used)).encode())
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    return found
+
+
+def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
+    """Check that the amount can be decided for a method."""
+    if amount.fraction != AUTO or used.name == "auto":
+        return
+    method = registry.load(used.name)
+    if issubclass(method, LabelMethod) or not method.exact:
+        raise bad_setting(
+            "<choose.fraction>",
+            f"a number with {used.name}",
+            AUTO,
+            "auto is for methods that score texts and train no network.",
+        )
+
+
+def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
+    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    if not background.texts.exists():  # scores of an earlier version
+        units = ((shard, tally.units) for shard, tally in tallies(folder))
+        read_background(run, background, bottom_k(units, run.plan.fit.background, run.plan.seed))
+    job = EvaluateBits.of(run.plan, target, background, GRID, named=True)
+    held = job.held()
+    with run.stage("evaluate amounts", held.count):
+        evaluation = evaluate(run, job, held, [used], {})
+    if evaluation.held is None:
+        why = "because too few texts of the target are left to compare amounts on"
+        reason = f"auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
+        return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
+    names = [f"{i:02d}" for i in range(len(GRID))]
+    sums = dict(zip(names, evaluation.bits(used.name), strict=True))
+    found = {b.method: b for b in compare(held, sums, seed=run.plan.seed)}
+    curve = [
+        {
+            "fraction": share,
+            "bits": found[name].bits,
+            **dict(zip(("behind", "low", "high"), found[name].behind, strict=True)),
+        }
+        for name, share in zip(names, GRID, strict=True)
+    ]
+    chosen = next(p for p in curve if p["low"] <= 0)
+    fewest = min(curve, key=lambda p: (p["behind"], p["fraction"]))
+    reason = (
+        f"auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
+        "word on held-out target text"
+    )
+    if chosen["fraction"] == fewest["fraction"]:
+        reason += f", the fewest of {len(curve)} amounts."
+    else:
+        reason += (
+            f", not distinguishable from the fewest, {fewest['bits']:.2f} at "
+            f"{_percent(fewest['fraction'])} (95 % interval of the difference {chosen['low']:.2f} "
+            f"to {chosen['high']:.2f})."
+        )
+    return {"fraction": chosen["fraction"], "reason": reason, "curve": curve}
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:g} % of the text"

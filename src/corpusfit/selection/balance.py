@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from corpusfit.domains.mixture import Domains, read_domains
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.scoring import table
 from corpusfit.selection.copies import Copies
-from corpusfit.selection.corpus_embedding import add_vectors, assign
+from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Run
@@ -27,15 +28,10 @@ from corpusfit.text.context import Run
 
 @dataclass(frozen=True)
 class Balance:
-    """Quotas of the clusters and the segments' shares in them.
+    """Quotas of the clusters and the segments' shares in them."""
 
-    Attributes:
-        quota: float64 [k], each cluster's share of the selection; sums to 1.
-        folder: folder of the parts with the segments' shares.
-    """
-
-    quota: NDArray[np.float64]
-    folder: Path
+    quota: NDArray[np.float64]  # [k], each cluster's share of the selection; sums to 1
+    folder: Path  # folder of the parts with the segments' shares
 
     def groups(self, part: int) -> NDArray[np.int64]:
         """The main cluster of each segment of a part: int64 [n]."""
@@ -75,13 +71,10 @@ def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
 
 
 def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None:
-    """Assign every segment to the clusters and compute the quotas; None if the plan asks for none.
-
-    The corpus is encoded by the clusters' embedder, even for a method that reads text.
-
-    Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
-    Pretrained Language Models via Clustered-Importance Sampling, section 3.
-    """
+    """Assign every segment to the clusters and compute the quotas, if the plan asks for any."""
+    # The corpus is encoded by the clusters' embedder, even for a method that reads text.
+    # Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
+    # Pretrained Language Models via Clustered-Importance Sampling, section 3.
     if not run.plan.choose.balance:
         return None
     manifest, data = _read_clusters(run.plan.choose)
@@ -122,3 +115,32 @@ def _quota(
         add_vectors(run, target, embed)
     shares = domains.shares(read_arrays(target.vectors)[0]["vectors"])
     return np.asarray(units.repeats() @ shares.astype(np.float64))
+
+
+def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:
+    """Allocate an amount to groups by their quotas."""
+    # What a small group cannot fill goes to the others in proportion to their quotas
+    # (water-filling). A segment counts for its main group; its other shares count only for weights.
+    wanted = np.zeros(len(quota))
+    room = np.asarray(have, np.float64)
+    left = min(float(amount), float(room.sum()))
+    while left > 0.5:
+        open_ = room - wanted > 0
+        share = np.where(open_, quota, 0.0)
+        if not share.sum():  # only groups without a quota are left
+            share = np.where(open_, room - wanted, 0.0)
+        given = np.minimum(left * share / share.sum(), room - wanted)
+        wanted += given
+        left -= float(given.sum())
+    whole = np.floor(wanted + 1e-9)
+    total = min(int(amount), int(room.sum()))
+    short = total - int(whole.sum())
+    order = np.lexsort((np.arange(len(whole)), -(wanted - whole)))
+    for group in [i for i in order if whole[i] < room[i]][:short]:
+        whole[group] += 1
+    return [int(n) for n in whole]
+
+
+def ratios(quota: NDArray[np.float64], sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Weight of each group's segments relative to the mean group, float64 [k]."""
+    return np.asarray(quota / (np.maximum(sums, 1.0) / max(1, n)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import ChoosePlan
-from corpusfit.selection.quotas import allocate, ratios
-from corpusfit.selection.top import Grouped, Selector, Threshold, find_threshold, find_thresholds
-from corpusfit.selection.weights import Moments, draw_keys, importance, moments, relevance
+from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.selection.balance import allocate, ratios
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,8 @@ def choose(
     log_weights: bool = False,
     quota: NDArray[np.float64] | None = None,
 ) -> Iterator[Choice]:
-    """Decide for every part, in order.
-
-    Only counters are kept between parts, so the parts are read several times.
-
-    Reference: TADPOLE, section 3.2 (discrete and continuous lambda).
-    """
+    """Decide for every part, in order."""
+    # Only counters are kept between parts, so the parts are read several times.
     top = plan.policy == "top"
     by_group = top and quota is not None
     to_weights = _weight_function(parts, plan, log_weights=log_weights)
@@ -92,11 +87,9 @@ def _select(
     parts: Parts,
     quota: NDArray[np.float64] | None,
 ) -> Selections:
-    """Select the highest keys, of all segments or within each group's quota.
-
-    A token budget stops at the first segment of a group that does not fit; the tokens that all
-    groups leave go to the highest remaining keys.
-    """
+    """Select the highest keys, of all segments or within each group's quota."""
+    # A token budget stops at the first segment of a group that does not fit; the tokens that all
+    # groups leave go to the highest remaining keys.
 
     def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
         for part, _, keys in keyed():
@@ -194,3 +187,160 @@ def _thresholds(
     for part in parts():
         np.add.at(sizes, _group(part, by_group=True), _costs(part, plan))
     return find_thresholds(grouped, allocate(quota, sizes.tolist(), amount), over=over)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean and standard deviation of the scores of all segments."""
+
+    mean: float
+    deviation: float
+
+
+def moments(parts: Iterable[NDArray[np.float32]]) -> Moments:
+    """Mean and population standard deviation over all parts (Chan et al. 1979, pairwise)."""
+    # Sums run in float64 in the order of the parts, so the result is the same for any number of
+    # workers.
+    n, mean, squares = 0, 0.0, 0.0
+    for part in parts:
+        if not len(part):
+            continue
+        wide = part.astype(np.float64)
+        part_mean = float(wide.mean())
+        delta = part_mean - mean
+        both = n + len(wide)
+        mean += delta * len(wide) / both
+        squares += float(((wide - part_mean) ** 2).sum()) + delta**2 * n * len(wide) / both
+        n = both
+    return Moments(mean, float(np.sqrt(squares / n)) if n else 0.0)
+
+
+def relevance(
+    scores: NDArray[np.float32], over: Moments, *, c: float, alpha: float
+) -> NDArray[np.float32]:
+    """float32 [n] in [0, 1]: lambda = 1 / (1 + exp(-C (alpha - A)))."""
+    # A is the anomaly score: the negated score, normalised to mean 0 and variance 1 over the
+    # corpus's segments. If all scores of a corpus are equal, A = 0 everywhere.
+    # Reference: TADPOLE, section 3.2 and Algorithm 1.
+    spread = over.deviation or 1.0
+    anomaly = (over.mean - scores.astype(np.float64)) / spread
+    exponent = np.clip(c * (alpha - anomaly), -700, 700)
+    return (1.0 / (1.0 + np.exp(-exponent))).astype(np.float32)
+
+
+def importance(scores: NDArray[np.float32], highest: float) -> NDArray[np.float32]:
+    """float32 [n] in [0, 1]: importance weights from their logarithms; the highest is 1."""
+    # Reference: Xie et al. 2023 (DSIR), section 3.
+    return np.exp(scores.astype(np.float64) - highest).astype(np.float32)
+
+
+def draw_keys(logs: NDArray[Any], *, seed: int, part: int) -> NDArray[np.float32]:
+    """float32 [n]: log weight [n] plus Gumbel noise; the k largest are a weighted draw of k."""
+    # The noise is a hash of seed, part and position, so it does not depend on which worker computes
+    # it.
+    # Reference: Gumbel top-k (Vieira 2014; Kool et al. 2019).
+    noise = uniform(place_keys(seed, part, len(logs)))
+    return (logs.astype(np.float64) - np.log(-np.log(noise))).astype(np.float32)
+
+
+_BUCKETS = 1 << 16
+KeysAndCosts = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64]]]]
+"""The keys of the corpus, part by part, with each segment's cost; read anew at each call."""
+Grouped = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]]
+"""Keys, costs and each segment's group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The threshold of a selection."""
+
+    key: float  # the lowest key of a selected segment; +inf if nothing is selected
+    budget: int  # cost left for the segments with exactly that key, in order of position
+    over: bool = False  # whether the last segment may go over the budget
+
+
+def _ordered(keys: NDArray[np.float32]) -> NDArray[np.uint32]:
+    """Bits that sort like the floats, largest first; -0.0 equals 0.0."""
+    bits = (keys.astype(np.float32) + np.float32(0)).view(np.uint32)
+    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(0x80000000))
+    return np.asarray(~ascending, np.uint32)
+
+
+def _key_of(ordered: int) -> float:
+    ascending = ~np.uint32(ordered)
+    bits = ascending & np.uint32(0x7FFFFFFF) if ascending >> 31 else ~ascending
+    return float(np.array([bits], np.uint32).view(np.float32)[0])
+
+
+def find_threshold(parts: KeysAndCosts, budget: int) -> Threshold:
+    """Find the threshold that selects the highest keys within a budget."""
+    # Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
+    # so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
+    # position. The selection stops at the first segment that does not fit.
+
+    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
+        return ((keys, costs, np.zeros(len(keys), np.int64)) for keys, costs in parts())
+
+    return find_thresholds(grouped, [budget])[0]
+
+
+def find_thresholds(
+    parts: Grouped, budgets: Sequence[int], *, over: bool = False
+) -> list[Threshold]:
+    """Find a threshold for each of g groups of segments, in the same two passes."""
+    first = np.zeros((len(budgets), _BUCKETS), np.int64)
+    for keys, costs, group in parts():
+        np.add.at(first, (group, _ordered(keys) >> 16), costs)
+    found = [_bucket(own, budget) for own, budget in zip(first, budgets, strict=True)]
+    high = np.array([-1 if place is None else place for place, _ in found], np.int64)
+    second = np.zeros((len(budgets), _BUCKETS), np.int64)
+    for keys, costs, group in parts() if np.any(high >= 0) else ():
+        ordered = _ordered(keys)
+        inside = ordered >> 16 == high[group]
+        np.add.at(second, (group[inside], ordered[inside] & 0xFFFF), costs[inside])
+    thresholds = []
+    for (place, left), own in zip(found, second, strict=True):
+        if place is None:
+            thresholds.append(Threshold(-np.inf, left, over))
+            continue
+        low, rest = _bucket(own, left)
+        thresholds.append(Threshold(_key_of((place << 16) | (low or 0)), rest, over))
+    return thresholds
+
+
+def _bucket(histogram: NDArray[np.int64], budget: int) -> tuple[int | None, int]:
+    """The first bucket that does not fit completely, and the budget left for it."""
+    total = np.cumsum(histogram)
+    place = int(np.searchsorted(total, budget, side="right"))
+    if place == len(total):
+        return None, budget - int(total[-1])
+    return place, budget - (int(total[place - 1]) if place else 0)
+
+
+class Selector:
+    """Marks the segments that a threshold selects, part after part in order."""
+
+    def __init__(self, threshold: Threshold) -> None:
+        self._key = np.float32(threshold.key)
+        self._left = threshold.budget
+        self._over = threshold.over
+        self._open = True
+
+    @property
+    def rest(self) -> Threshold:
+        """The threshold for the parts that follow."""
+        return Threshold(float(self._key), self._left if self._open else -1, self._over)
+
+    def select(self, keys: NDArray[np.float32], costs: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Mark the selected segments of the next part; bool [n]."""
+        selected = keys > self._key
+        ties = np.flatnonzero(keys == self._key)
+        if len(ties) and self._open:
+            running = np.cumsum(costs[ties])
+            fit = int(np.searchsorted(running, self._left, side="right"))
+            if self._over and fit < len(ties) and self._left > (running[fit - 1] if fit else 0):
+                fit += 1
+            self._left -= int(running[fit - 1]) if fit else 0
+            selected[ties[:fit]] = True
+            self._open = fit == len(ties) and self._left >= 0
+        return selected

@@ -7,15 +7,18 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
+from corpusfit.core.engine import PlainJob
 from corpusfit.core.engine.worker import noticed_by
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import (
-    digest,
     locked,
     source_as_dict,
     source_identity,
@@ -23,35 +26,36 @@ from corpusfit.core.manifest import (
     versions,
     warn_if_disk_is_small,
 )
-from corpusfit.core.plan import AUTO, ChoosePlan, MethodPlan, Plan
-from corpusfit.core.types import Source
+from corpusfit.core.plan import AUTO, ChoosePlan, CutPlan, MethodPlan, Plan
+from corpusfit.core.types import Documents, Source, text_array
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import SOURCE, LabelMethod
-from corpusfit.selection.amount import check_fraction, decide_fraction
-from corpusfit.selection.auto import contenders, ranking_of
+from corpusfit.scoring.contract import SOURCE, LabelMethod, Method
+from corpusfit.selection.auto import check_fraction, contenders, decide_fraction, ranking_of
 from corpusfit.selection.balance import prepare_balance
-from corpusfit.selection.budget import Decision, apply_decision, read_decision, write_decision
 from corpusfit.selection.cascade import cascade_of, prepare_stages, score_cascade
-from corpusfit.selection.cascade_stages import resolve_stages, stages_of
-from corpusfit.selection.compile_job import CompileKernels
 from corpusfit.selection.copies import check_dedup, copies_of
-from corpusfit.selection.corpus_embedding import add_vectors
-from corpusfit.selection.cost_model import decide_by_budget
 from corpusfit.selection.embedder_by_size import by_size
+from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.language_check import choose_side, warn_language_mismatch
-from corpusfit.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import background_texts, check_shares, target_texts
 from corpusfit.selection.scoring import prepare_encoder, require_strict, score_corpus
-from corpusfit.selection.stages_ahead import selecting_stages, stages_ahead
-from corpusfit.selection.writing import choose_segments, count_rows, reaching, write_selected
+from corpusfit.selection.stages import resolve_stages, stages_of
+from corpusfit.selection.writing import (
+    choose_segments,
+    count_rows,
+    reaching,
+    write_aligned,
+    write_selected,
+)
 from corpusfit.text.context import HERE, Machine, Run, RunContext, absolute, command_words
 from corpusfit.text.pairs import check_sources
+from corpusfit.text.reading import cut_units
 
 
 def select(
@@ -63,10 +67,8 @@ def select(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Selection:
-    """Select the part of the corpus that is similar to the target.
-
-    Reference: TADPOLE, Algorithm 1.
-    """
+    """Select the part of the corpus that is similar to the target."""
+    # Reference: TADPOLE, Algorithm 1.
     return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=True)
 
 
@@ -105,11 +107,8 @@ def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Se
         run.encoder = manifest["encoder"]
         run.files = manifest["files"]
         run.encoders = manifest["encoders"]
-        if manifest["budget"]:
-            run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         run.engine.require_shared(folder.work, "DIR")
         check_dedup(run)
-        run.progress.expect(selecting_stages(plan))
         prepare_balance(run)
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -146,11 +145,9 @@ def rank_by_bits(
     machine: Machine,
     seeds: int = 0,
 ) -> list[Ranked]:
-    """Rank methods on a sample of the corpus; takes what `rank` takes.
-
-    By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
-    used here is an error; else it is left out.
-    """
+    """Rank methods on a sample of the corpus; takes what `rank` takes."""
+    # By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
+    # used here is an error; else it is left out.
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
         options = plan.method.options if len(names) == 1 else {}
@@ -172,7 +169,7 @@ def rank_by_bits(
 
 def _identity(run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed; `strict` can change."""
-    settings = run.asked.as_dict() | {
+    settings = run.asked.identity() | {
         "read": run.asked.read.identity(),
         "fit": run.asked.fit.identity(),
         "choose": run.asked.choose.identity(),
@@ -206,7 +203,9 @@ def _run(
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
     check_fraction(plan.choose, used)
-    files = _files(_resolved(plan))
+    stages = stages_of(_resolved(plan)) if plan.cascade.stages else []
+    named = [m for m in [s.method for s in stages] or [used] if m and m.name != AUTO]
+    files = sorted({f for m in named for f in registry.usable(m.name, m.options).files})
     folder = SelectionFolder(out)
     folder.claim()
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
@@ -219,14 +218,10 @@ def _run(
         plan = run.plan
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         check_dedup(run)
-        asked = _decide(run, folder)
-        run.progress.expect(stages_ahead(run.plan, selecting=selecting))
         prepare_encoder(run)
         prepare_stages(run)
         prepare_balance(run)
         folder.begin(_identity(run), overwrite=overwrite)
-        if run.decision is not None:
-            write_decision(folder, run.decision, asked)
         run.engine.require_shared(folder.work, "<.out>")
         require_strict(run, folder)
         done = folder.finished()
@@ -236,7 +231,10 @@ def _run(
         if manifest is None:
             check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
             warn_language_mismatch(run)
-            warn_if_disk_is_small(folder, _written_bytes(run), run.progress)
+            # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
+            # a number, are about as large as the text.
+            encodes = method is not None and method.encodes
+            warn_if_disk_is_small(folder, run.size * (plan.choose.share + encodes), run.progress)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             with noticed_by(functools.cache(lambda: _compile_aside(run))):
                 used = scoring(run, folder)
@@ -248,15 +246,16 @@ def _run(
         return _finish(run, folder, manifest, selecting=selecting)
 
 
-def _written_bytes(run: Run) -> float:
-    """An upper estimate of what a run writes in its folder.
-
-    The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits a number,
-    are about as large as the text.
-    """
-    method = run.plan.method
-    encodes = method.name != "auto" and registry.build(method.name, method.options).encodes
-    return run.size * (run.plan.choose.share + encodes)
+def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
+    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs."""
+    if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
+        return plan
+    if plan.cut.unit != "window":  # the default
+        cure = "Only a whole line of a pair has a translation, so each line is one segment."
+        raise bad_setting(
+            "<cut.unit>", "document or left out with aligned pairs", plan.cut.unit, cure
+        )
+    return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 
 def _compile_aside(run: Run) -> None:
@@ -272,31 +271,6 @@ def _resolved(plan: Plan) -> Plan:
     plan = resolve_stages(plan)
     used = registry.with_embedder(plan.method, plan.embed.embedder)
     return dataclasses.replace(plan, method=used)
-
-
-def _overrides(plan: Plan) -> list[str]:
-    """The settings that differ from their defaults, clusters by their absolute path."""
-    clusters = absolute([plan.choose.clusters])[0]
-    return dataclasses.replace(
-        plan, choose=dataclasses.replace(plan.choose, clusters=clusters)
-    ).overrides()
-
-
-def _files(plan: Plan) -> list[str]:
-    """Files named by the settings of any stage's method, which must be usable here."""
-    used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
-    methods = [registry.usable(m.name, m.options) for m in used if m and m.name != "auto"]
-    return sorted({file for method in methods for file in method.files})
-
-
-def _decide(run: Run, folder: SelectionFolder) -> str:
-    """Change the plan to fit its budget; returns a digest of what the decision is for, if any."""
-    if not run.plan.auto.budget:
-        return ""
-    asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
-    run.decision = read_decision(folder, asked) or decide_by_budget(run)
-    run.plan = apply_decision(run.plan, run.decision)
-    return asked
 
 
 def _open(
@@ -323,7 +297,6 @@ def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, 
         "tokens": TOKENS,
         "plan": run.asked.as_dict(),
         "method": dataclasses.asdict(used),
-        "budget": run.decision and dataclasses.asdict(run.decision),
         "encoder": run.encoder,
         "encoders": run.encoders,
         "embedder_reason": run.embedder_reason,
@@ -337,14 +310,6 @@ def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, 
         "warnings": run.warnings,
         "seconds": run.seconds,
     }
-
-
-def _more(amount: ChoosePlan) -> str:
-    """The option of an amount, and the direction in which it selects more."""
-    if amount.threshold is not None:
-        return "lower <choose.threshold>"
-    used = (name for name in ("segments", "tokens") if getattr(amount, name) is not None)
-    return f"higher <choose.{next(used, 'fraction')}>"
 
 
 def _finish(
@@ -377,14 +342,22 @@ def _finish(
         ):
             run.warn(f"The amount is larger than the corpus: all {all_of_them:,} segments.")
         if not chosen.segments:
+            more = "lower <choose.threshold>"
+            if asked.threshold is None:
+                given = (n for n in ("segments", "tokens") if getattr(asked, n) is not None)
+                more = f"higher <choose.{next(given, 'fraction')}>"
             run.warn(
                 "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
-                f"{_more(run.plan.choose)}."
+                f"{more}."
             )
+    clusters = absolute([run.asked.choose.clusters])[0]
+    overrides = dataclasses.replace(
+        run.asked, choose=dataclasses.replace(run.asked.choose, clusters=clusters)
+    ).overrides()
     whole = {
         **manifest,
         "command": command,
-        "repeat": command_words(command, inputs, {}, _overrides(run.asked)),
+        "repeat": command_words(command, inputs, {}, overrides),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, reached),
         "selected": selected,
@@ -396,3 +369,19 @@ def _finish(
     write_selection_card(folder.path, whole)
     folder.finish(whole)
     return Selection(folder.path, whole)
+
+
+_TEXTS = ("A few words of a text.", "Other words, and a number: 42.", "The third one has words.")
+
+
+@dataclass(frozen=True)
+class CompileKernels(PlainJob[MethodPlan, None]):
+    """Cut texts, fit a method on them and score them, so that numba compiles what it calls."""
+
+    def _work(self, plan: MethodPlan) -> None:
+        cut_units(Documents(np.arange(len(_TEXTS)), text_array(_TEXTS)), CutPlan())
+        method = registry.build(plan.name, plan.options)
+        if isinstance(method, Method) and not method.encodes:
+            texts = text_array(_TEXTS)
+            with contextlib.suppress(CorpusfitError):  # too few texts for it
+                method.fit(texts, texts, seed=0).score(texts)

@@ -1,38 +1,163 @@
-"""Finds the documents of a scored corpus that are copies, which a selection leaves out."""
+"""Finds the documents of a scored corpus that are copies, by keys of their texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays
-from corpusfit.core.engine import Job
+from corpusfit.core.artifacts import listed, read_arrays, write_arrays
+from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import bad_setting, changed_input
-from corpusfit.core.types import Shard
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Shard, Texts, buffers, text_array
+from corpusfit.kernels import characters
+from corpusfit.kernels.chance import place_keys
+from corpusfit.kernels.grams import count_each, grams_of
+from corpusfit.kernels.overlap import band_keys
 from corpusfit.scoring import table
-from corpusfit.selection.copies_job import EXACT, NEAR, KeyDocuments, KeyNear, keys_path
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.groups import find_copies
+from corpusfit.text import documents
 from corpusfit.text.context import Run
+from corpusfit.text.same_text import exact_key, folded, form_keys
+
+_AT_ONCE = 1 << 21
+"""Keys that are sorted at a time, about; each takes 40 bytes meanwhile."""
+_KINDS = {"exact": "exact copies", "near": "near-duplicates"}
+
+
+def find_copies(
+    parts: Callable[[], Iterable[NDArray[np.uint64]]],
+    scores: NDArray[np.float32],
+    *,
+    at_once: int = _AT_ONCE,
+) -> NDArray[np.bool_]:
+    """Which of n documents have the key of a better one; bool [n]."""
+    # Better is a higher score, or the same one and an earlier place. Keys are hashes, so every
+    # range of them holds about equally many; the ranges are sorted one by one.
+    n = len(scores)
+    found = np.zeros(n, np.bool_)
+    width = (1 << 64) * at_once // max(n, at_once)
+    for low in range(0, 1 << 64, width) if n else ():
+        high = np.uint64(min(low + width, 1 << 64) - 1)
+        keys, places, first = [], [], 0
+        for part in parts():
+            inside = np.flatnonzero((part >= np.uint64(low)) & (part <= high))
+            keys.append(part[inside])
+            places.append(first + inside)
+            first += len(part)
+        key, place = np.concatenate(keys), np.concatenate(places)
+        order = np.lexsort((-scores[place], key))
+        same = key[order][1:] == key[order][:-1]
+        found[place[order[1:][same]]] = True
+    return found
+
+
+def copies_in_words(counts: Mapping[str, int] | None) -> str:
+    """What a selection left out, from its counts by kind in the manifest; empty for nothing."""
+    found = [f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS]
+    return f"{' and '.join(found)} of other rows left out" if found else ""
+
+
+EXACT = "keys"
+"""Name of the array of keys that exact copies share."""
+_ORDER = 5
+"""Words of an n-gram, as for contamination and `split --near`."""
+_FEWEST = 4
+"""Different n-grams without which a text is only like the same text."""
+_BANDS, _ROWS = 20, 10
+NEAR = tuple(f"near{i}" for i in range(_BANDS + 1))
+"""Names of the arrays of keys that near-duplicates share."""
+
+
+def keys_path(folder: Path, shard: int) -> Path:
+    """File of the keys of a shard's documents."""
+    return folder / f"part-{shard:05d}.safetensors"
+
+
+def write_keys(folder: Path, shard: int, keys: NDArray[np.uint64]) -> None:
+    """Write the keys of a shard's documents, in reading order."""
+    write_arrays(keys_path(folder, shard), {EXACT: keys}, {})
+
+
+def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> NDArray[np.uint64]:
+    """The key of each of n documents, uint64 [n]: the hash of its text, in any Unicode form."""
+    # Two different texts share a key with probability 2^-64.
+    data, offsets = buffers(texts)
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    held, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
+    hashes = (
+        exact_key(bytes(held[begin:end]), seed)
+        for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
+    )
+    return np.fromiter(hashes, np.uint64, len(first))
+
+
+@dataclass(frozen=True)
+class KeyDocuments(PlainJob[Shard, int]):
+    """Write the keys of a shard's documents (of pairs, by both sides); returns their number."""
+
+    read: ReadPlan
+    out: Path
+    pairs: bool  # whether the corpus has aligned pairs
+
+    def _work(self, shard: Shard) -> int:
+        first, other = self.read.sides()
+        found, _ = documents(shard, first)
+        keys = keys_of(found.row, found.texts)
+        if self.pairs:
+            second, _ = documents(shard, other)
+            keys = keys_of(second.row, second.texts, keys.tolist())
+        write_keys(self.out, shard.index, keys)
+        return len(keys)
+
+
+@dataclass(frozen=True)
+class KeyNear(PlainJob[Shard, int]):
+    """Write the keys that near-duplicates share, `NEAR`, uint64 [n] each; returns n.
+
+    The first is that of the same text, the others are of its 5-grams of words and symbols: two
+    texts with the Jaccard similarity 0.8 share one with the probability 0.90, with 0.7 of 0.43,
+    with 0.6 of 0.11, with 0.9 of 0.9998. A text with fewer than 4 different 5-grams has the first.
+
+    Reference: see `kernels/minhash.py`; Lee et al. (2022), Deduplicating Training Data Makes
+    Language Models Better.
+    """
+
+    read: ReadPlan
+    out: Path
+
+    def _work(self, shard: Shard) -> int:
+        found, _ = documents(shard, self.read)
+        texts = [folded(text) for text in found.texts.to_pylist()]
+        data, offsets = buffers(text_array(texts))
+        grams, _, bounds = count_each(
+            *grams_of(data, offsets, characters.symbol_table(), _ORDER, True)
+        )
+        drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
+        factors, added = drawn[::2] | np.uint32(1), drawn[1::2]
+        same = form_keys(texts)
+        alike = band_keys(grams, bounds, factors, added, _ROWS)
+        keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
+        arrays = dict(zip(NEAR, [same, *keys], strict=True))
+        write_arrays(keys_path(self.out, shard.index), arrays, {})
+        return len(same)
 
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies among the documents of a scored corpus.
+    """The copies among the documents of a scored corpus."""
 
-    Attributes:
-        counts: number of copies by kind, `exact` or `near`; empty if copies are kept.
-        parts: bool [n], which of the documents of a part are copies, by part; parts without copies
-            are left out.
-    """
-
+    # number of copies by kind, `exact` or `near`; empty if copies are kept
     counts: Mapping[str, int] = field(default_factory=dict)
+    # bool [n], which of the documents of a part are copies, by part; parts without copies are left
+    # out
     parts: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     def of(self, index: int, path: Path) -> NDArray[np.bool_]:
@@ -52,64 +177,52 @@ def check_dedup(run: Run) -> None:
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     """Find the copies that the plan leaves out.
 
-    Documents are read to be hashed, unless the method that scored them did so. The keys are stored
-    in the run's folder, 8 bytes per document, for near-duplicates 168 more. Memory: 6 bytes per
-    document, and what `find_copies` takes.
+    Memory: 6 bytes per document, and what `find_copies` takes.
     """
     if run.plan.choose.dedup == "none":
         return Copies()
-    paths, read = dict(table.parts(folder.scores)), run.plan.read
-    best = {index: _highest(path) for index, path in paths.items()}
-    scores = np.concatenate([np.empty(0, np.float32), *best.values()])
-    sizes = {index: len(found) for index, found in best.items()}
-    found = partial(_found, run, sizes, scores)
+    read = run.plan.read
+    best = []
+    sizes = {}
+    for index, path in table.parts(folder.scores):
+        score, segment = table.read_columns(path, "score", "segment")
+        first = np.flatnonzero(segment == 0)
+        sizes[index] = len(first)
+        if len(first):  # each document's highest score
+            best.append(np.maximum.reduceat(np.asarray(score, np.float32), first))
+    scores = np.concatenate([np.empty(0, np.float32), *best])
+
+    def shared(
+        stage: str, job: Job[Shard, int], keys: Path, names: tuple[str, ...]
+    ) -> NDArray[np.bool_]:
+        """Which documents share a key of some names with a better one."""
+        # The keys are stored, 8 bytes per document, for near-duplicates 168 more: documents are
+        # read to be hashed only once, and not here if the method that scored them did so.
+        done = listed(keys)
+        missing = {index for index in sizes if keys_path(keys, index).name not in done}
+        with run.stage(stage, run.size if missing else 0):
+            if missing:
+                for _ in run.map(job, (shard for shard in run.shards() if shard.index in missing)):
+                    pass
+
+            def parts(name: str) -> Iterator[NDArray[np.uint64]]:
+                for index, size in sizes.items():
+                    part = read_arrays(keys_path(keys, index), [name])[0][name]
+                    if len(part) != size:
+                        raise changed_input(", ".join(run.names[:3]), "<.overwrite=true>")
+                    yield part
+
+            copies = np.zeros(len(scores), np.bool_)
+            for name in names:
+                copies |= find_copies(partial(parts, name), scores)
+        return copies
+
     job = KeyDocuments(read, folder.keys, corpus.is_parallel(run.sources))
-    copies = found("find copies", job, folder.keys, (EXACT,))
+    copies = shared("find copies", job, folder.keys, (EXACT,))
     counts = {"exact": int(copies.sum())}
     if run.plan.choose.dedup == "near":
-        near = found("find near-duplicates", KeyNear(read, folder.near), folder.near, NEAR)
+        near = shared("find near-duplicates", KeyNear(read, folder.near), folder.near, NEAR)
         counts["near"] = int((near & ~copies).sum())
         copies |= near
     split = np.split(copies, np.cumsum(list(sizes.values()))[:-1])
-    return Copies(counts, {i: own for i, own in zip(sizes, split, strict=True) if own.any()})
-
-
-def _highest(path: Path) -> NDArray[np.float32]:
-    """The highest score of each of a part's documents."""
-    score, segment = table.read_columns(path, "score", "segment")
-    first = np.flatnonzero(segment == 0)
-    return (
-        np.maximum.reduceat(np.asarray(score, np.float32), first)
-        if len(first)
-        else np.empty(0, np.float32)
-    )
-
-
-def _found(
-    run: Run,
-    sizes: Mapping[int, int],
-    scores: NDArray[np.float32],
-    stage: str,
-    job: Job[Shard, int],
-    folder: Path,
-    names: tuple[str, ...],
-) -> NDArray[np.bool_]:
-    """Which documents share a key of some names with a better one; writes the keys if missing."""
-    done = listed(folder)
-    missing = {index for index in sizes if keys_path(folder, index).name not in done}
-    with run.stage(stage, run.size if missing else 0):
-        if missing:
-            for _ in run.map(job, (shard for shard in run.shards() if shard.index in missing)):
-                pass
-
-        def keys(name: str) -> Iterator[NDArray[np.uint64]]:
-            for index, size in sizes.items():
-                part = read_arrays(keys_path(folder, index), [name])[0][name]
-                if len(part) != size:
-                    raise changed_input(", ".join(run.names[:3]), "<.overwrite=true>")
-                yield part
-
-        shared = np.zeros(len(scores), np.bool_)
-        for name in names:
-            shared |= find_copies(partial(keys, name), scores)
-    return shared
+    return Copies(counts, {i: part for i, part in zip(sizes, split, strict=True) if part.any()})

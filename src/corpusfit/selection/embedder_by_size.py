@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.core.types import Source
 from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
-from corpusfit.selection.budget import format_duration
 
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
 """Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
@@ -56,19 +56,17 @@ def by_size(
     workers: int,
     cascade: bool,
 ) -> tuple[Plan, str, str]:
-    """The plan with an embedder in the place of `auto`, and why.
-
-    `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
-    embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
-    for all where `minilm` is not installed.
-    """
+    """The plan with an embedder in the place of `auto`, and why."""
+    # `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
+    # embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
+    # for all where `minilm` is not installed.
     if plan.embed.embedder != AUTO:
         return plan, "", ""
     name, text = plan.method.name, _text_bytes(sources)
     method = None if name == AUTO else registry.build(name, plan.method.options)
     reads = method is None or method.encodes
     best = default_embedder() if reads else "minilm"
-    if not reads or plan.cascade.stages or plan.auto.budget:
+    if not reads or plan.cascade.stages:
         return _with(plan, best), "", ""
     if best == "static":
         why = "The embedder is static, as minilm is not installed: pip install 'corpusfit[minilm]'."
@@ -100,10 +98,8 @@ def by_size(
 
 
 def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
-    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share.
-
-    `minilm` alone where the cascade would embed as much, since it embeds samples too.
-    """
+    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share."""
+    # `minilm` alone where the cascade would embed as much, since it embeds samples too.
     share = min(1.0, max(needed, min(HALF, STAGE[times.device] / times.text)))
     staged = dataclasses.replace(times, encoded=share * times.text + SAMPLED)
     others = {_STATIC: times.seconds("static")}
@@ -118,18 +114,11 @@ def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
 
 @dataclass(frozen=True)
 class _Times:
-    """About how long a run takes.
-
-    Attributes:
-        text: bytes of text.
-        encoded: bytes that are embedded.
-        device: that of `minilm`.
-        workers: number of workers.
-    """
+    """About how long a run takes."""
 
     text: float
-    encoded: float
-    device: str
+    encoded: float  # bytes that are embedded
+    device: str  # that of `minilm`
     workers: int
 
     def seconds(self, way: str) -> float:

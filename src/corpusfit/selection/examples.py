@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,19 +13,23 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corpusfit.core.artifacts import restore
+from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
-from corpusfit.core.plan import MethodPlan
+from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan
+from corpusfit.core.types import Documents, read_as, taken_of, text_array
+from corpusfit.embed import load, prepare
 from corpusfit.kernels.chance import place_keys
+from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Effect
 from corpusfit.scoring.table import write_parquet
-from corpusfit.selection.cascade_stages import stages_of
-from corpusfit.selection.choosing import Parts
-from corpusfit.selection.examples_job import Describe, Described
+from corpusfit.selection.choosing import Parts, ScoredPart
+from corpusfit.selection.explain import effects_of
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.strata import drawn_between, edges
-from corpusfit.selection.write_job import looked_at_path
+from corpusfit.selection.stages import stages_of
 from corpusfit.text.context import Run
+from corpusfit.text.reading import cut_units
 
 _EACH = 16
 """Segments per range between two possible thresholds."""
@@ -54,6 +61,11 @@ SCHEMA = pa.schema(
         ("vector", pa.list_(pa.float32())),
     ]
 )
+
+
+def looked_at_path(folder: Path, shard: int) -> Path:
+    """File of a shard's example segments."""
+    return folder / f"part-{shard:05d}.jsonl"
 
 
 def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, NDArray[np.int64]]:
@@ -88,53 +100,160 @@ def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts:
     for row, effects in zip(rows, described.effects, strict=True):
         if row["stage"] < last:  # its score is not the last stage's
             effects.clear()
-    target_rows = _of_target([units[i] for i in places], described)
-    table = pa.Table.from_pylist([*_of_corpus(rows, described), *target_rows], schema=SCHEMA)
-    write_parquet(folder.examples, table)
-
-
-def _of_corpus(rows: list[dict[str, Any]], described: Described) -> list[dict[str, Any]]:
-    found = []
+    examples: list[dict[str, Any]] = []
     for i, (row, effects) in enumerate(zip(rows, described.effects, strict=True)):
-        known = {name: row[name] for name in ("source", "row", "segment", "score", "stage")}
-        identity = None if row["id"] is None else str(row["id"])[:_LONGEST_ID]
-        found.append(
-            {
-                **known,
-                "kind": "corpus",
-                "id": identity,
-                "selected": row["selected"],
-                **_shown(row["text"]),
-                "effects": _strongest(effects),
-                "vector": _vector(described.vectors, i),
-            }
-        )
-    return found
-
-
-def _of_target(units: list[str], described: Described) -> list[dict[str, Any]]:
-    scores = described.target_scores
-    return [
-        {
-            "kind": "target",
-            **_shown(unit),
-            "score": None if scores is None else float(scores[i]),
-            "vector": _vector(described.target_vectors, i),
+        strongest = [e for e in effects[:_EFFECTS] if e.effect > 0.0]
+        strongest += [e for e in effects[-_EFFECTS:] if e.effect < 0.0]
+        known = {
+            name: row[name]
+            for name in ("source", "row", "segment", "score", "stage", "selected", "text")
         }
-        for i, unit in enumerate(units)
-    ]
+        identity = None if row["id"] is None else str(row["id"])[:_LONGEST_ID]
+        effects_of_row = [{"part": e.part, "effect": e.effect} for e in strongest]
+        examples.append({**known, "kind": "corpus", "id": identity, "effects": effects_of_row})
+        if described.vectors is not None:
+            examples[-1]["vector"] = described.vectors[i].tolist()
+    for i, place in enumerate(places):
+        examples.append({"kind": "target", "text": units[place]})
+        if described.target_scores is not None:
+            examples[-1]["score"] = float(described.target_scores[i])
+        if described.target_vectors is not None:
+            examples[-1]["vector"] = described.target_vectors[i].tolist()
+    for example in examples:
+        example |= {"text": example["text"][:_LONGEST], "characters": len(example["text"])}
+    write_parquet(folder.examples, pa.Table.from_pylist(examples, schema=SCHEMA))
 
 
-def _shown(text: str) -> dict[str, Any]:
-    return {"text": text[:_LONGEST], "characters": len(text)}
+SHARES: tuple[float, ...] = (
+    *(0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08),
+    *(0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+)
+"""Shares of the corpus at which possible thresholds are shown."""
+
+_SAMPLE = 100_000
+"""Size of the sample of segments from whose scores the edges are computed."""
+
+_EDGES, _DRAWN = 1, 2  # random streams
 
 
-def _vector(vectors: NDArray[np.float32] | None, i: int) -> list[float] | None:
-    return None if vectors is None else vectors[i].tolist()
+def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.float32]:
+    """The scores at which about `SHARES` of the segments would be selected."""
+    # The scores are those of a uniform sample (all segments up to a bound), so the share above an
+    # edge is close to the requested share.
+    sample = np.sort(_sample(parts(), seed))[::-1]
+    if not len(sample):
+        return np.empty(0, np.float32)
+    places = [min(len(sample), max(1, round(share * len(sample)))) - 1 for share in SHARES]
+    found = np.concatenate([sample[places], np.array(list(also), np.float32)])
+    return np.unique(found)[::-1]
 
 
-def _strongest(effects: list[Effect]) -> list[dict[str, Any]]:
-    """The strongest effects that raise and lower the score, in descending order."""
-    strongest = [e for e in effects[:_EFFECTS] if e.effect > 0.0]
-    strongest += [e for e in effects[-_EFFECTS:] if e.effect < 0.0]
-    return [{"part": e.part, "effect": e.effect} for e in strongest]
+def _sample(parts: Iterable[ScoredPart], seed: int) -> NDArray[np.float32]:
+    keys, scores = np.empty(0, np.uint64), np.empty(0, np.float32)
+    for part in parts:
+        keys = np.append(keys, _keys(seed, _EDGES, part))
+        scores = np.append(scores, part.scores)
+        if len(keys) > 2 * _SAMPLE:
+            keys, scores = _lowest(_SAMPLE, keys, scores)
+    return _lowest(_SAMPLE, keys, scores)[1]
+
+
+def _keys(seed: int, stream: int, part: ScoredPart) -> NDArray[np.uint64]:
+    return place_keys(int(place_keys(seed, stream, 1)[0]), part.index, len(part.scores))
+
+
+def _lowest(
+    count: int, keys: NDArray[np.uint64], values: NDArray[np.float32]
+) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+    kept = np.argsort(keys, kind="stable")[:count]
+    return keys[kept], values[kept]
+
+
+def drawn_between(
+    parts: Parts, at: NDArray[np.float32], each: int, *, seed: int
+) -> dict[int, NDArray[np.int64]]:
+    """Draw a few segments between every two edges, above the first and below the last."""
+    # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
+    # sampling of hashed positions (`kernels/chance.py`).
+    held = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
+    for part in parts():
+        keys = _keys(seed, _DRAWN, part)
+        stretch = np.searchsorted(-at, -part.scores, side="left")
+        for number in np.unique(stretch):
+            inside = np.flatnonzero(stretch == number)
+            nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
+            places = np.column_stack([np.full(len(nearest), part.index), nearest])
+            known = np.append(held[number][0], keys[nearest])
+            kept = np.argsort(known, kind="stable")[:each]
+            held[number] = known[kept], np.concatenate([held[number][1], places])[kept]
+    drawn = np.concatenate([places for _, places in held])
+    return {int(index): np.sort(drawn[drawn[:, 0] == index, 1]) for index in np.unique(drawn[:, 0])}
+
+
+_UNITS = 2
+"""First units of a segment whose mean is its vector, enough to place it on a map."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """The description of k segments and m target units."""
+
+    vectors: NDArray[np.float32] | None  # [k, d]; None without embeddings
+    # by segment, the effects of its n-grams on its score, in descending order
+    effects: list[list[Effect]]
+    target_vectors: NDArray[np.float32] | None  # [m, d]; None without embeddings
+    # [m]; None for a method that cannot score a single text
+    target_scores: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class Describe(PlainJob[list[str], Described]):
+    """Describe segments, given as their texts."""
+
+    method: MethodPlan  # the run's method and its settings
+    scorer: Path
+    target: Sample
+    places: tuple[int, ...]  # places of the target units to describe
+    cut: CutPlan
+    embed: EmbedPlan
+    encoder: str | None  # its fingerprint; None to encode nothing
+    cache: Path
+
+    @property
+    def encodes(self) -> bool:
+        own = registry.build(self.method.name, self.method.options).encodes
+        return own and self.encoder is not None
+
+    def _work(self, texts: list[str]) -> Described:
+        method = registry.build(self.method.name, self.method.options)
+        cut, pieces = cut_units(Documents(np.arange(len(texts)), text_array(texts)), self.cut)
+        units: list[list[str]] = [[] for _ in texts]
+        for row, unit in zip(cut.row.tolist(), pieces.to_pylist(), strict=True):
+            units[row].append(unit)
+        vectors = target_vectors = target_scores = None
+        places = np.array(self.places, np.int64)
+        if self.encodes:
+            vectors = self._encoded(units)
+            target_vectors = self.target.batch("embedding")[places]
+        effects: list[list[Effect]] = [[] for _ in texts]
+        if method.scorer is not None:
+            scorer = restore(self.scorer, registry.scorer_class)
+            known = self.target.batch("both" if method.encodes else "text")
+            target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
+            if method.whole_segments:
+                units = [["".join(own)] for own in units]
+            share = [1.0 if method.log_weights else 1.0 / max(1, len(own)) for own in units]
+            effects = [effects_of(scorer, *each) for each in zip(units, share, strict=True)]
+        return Described(vectors, effects, target_vectors, target_scores)
+
+    def _encoded(self, units: list[list[str]]) -> NDArray[np.float32]:
+        if prepare(self.embed, self.cache) != self.encoder:
+            raise ModelError(
+                f"The model {self.embed.embedder} changed since the corpus was scored with it."
+            )
+        first = [own[:_UNITS] or [""] for own in units]
+        flat = [unit for own in first for unit in own]
+        found = load(self.embed, self.cache).encode(flat)
+        counts = np.array([len(own) for own in first])
+        sums = np.add.reduceat(found, np.cumsum(counts) - counts, axis=0)
+        return np.asarray(sums / counts[:, None], np.float32)

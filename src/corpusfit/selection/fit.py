@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,10 +45,8 @@ class Sample:
         repeats: NDArray[np.int64] | None = None,
         documents: NDArray[np.int64] | None = None,
     ) -> None:
-        """Write n texts, how often each counts and its document, both int64 [n].
-
-        By default each counts once and is a document of its own.
-        """
+        """Write n texts, how often each counts and its document, both int64 [n]."""
+        # By default each counts once and is a document of its own.
         plain = {"repeats": repeats, "documents": documents}
         stored = {k: None if v is None else v.tolist() for k, v in plain.items()}
         write_bytes(self.texts, orjson.dumps({"texts": texts, **stored}))
@@ -122,7 +119,6 @@ class Fit(PlainJob[MethodPlan, str]):
 
     @property
     def encodes(self) -> bool:
-        """Whether the method trains a network."""
         return self.network
 
     def _work(self, plan: MethodPlan) -> str:
@@ -137,14 +133,10 @@ class Fit(PlainJob[MethodPlan, str]):
 
 @dataclass(frozen=True)
 class CommonWords(PlainJob[Sample, tuple[int, int]]):
-    """Numbers of a sample's different words, and of those that another sample has too.
-
-    Attributes:
-        signs: whether runs of punctuation count as words.
-    """
+    """Numbers of a sample's different words, and of those that another sample has too."""
 
     other: Sample
-    signs: bool = False
+    signs: bool = False  # whether runs of punctuation count as words
 
     def _work(self, sample: Sample) -> tuple[int, int]:
         own, others = (
@@ -164,16 +156,11 @@ class Unfit:
 
 @dataclass(frozen=True)
 class Rank(PlainJob[tuple[MethodPlan, int], Trial | Unfit]):
-    """One trial of one method with one random seed.
+    """One trial of one method with one random seed."""
 
-    Attributes:
-        target, background: samples of the trial.
-        named: whether the user named the methods; then a method that cannot be used is an error.
-    """
-
-    target: Sample
+    target: Sample  # target, background: samples of the trial
     background: Sample
-    named: bool
+    named: bool  # whether the user named the methods; then a method that cannot be used is an error
 
     def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
         plan, seed = piece
@@ -187,23 +174,3 @@ class Rank(PlainJob[tuple[MethodPlan, int], Trial | Unfit]):
             if self.named:
                 raise
             return Unfit(plan.name, str(e))
-
-
-@dataclass(frozen=True)
-class TimeScoring(PlainJob[list[str], float]):
-    """Units per second that a method on texts scores on one thread, fitted on the same texts."""
-
-    method: MethodPlan
-
-    def _work(self, texts: list[str]) -> float:
-        method = registry.unit_method(self.method.name, self.method.options)
-        batch = text_array(texts)
-        scorer = method.fit(batch, batch, seed=0)
-        scorer.score(batch)  # load the kernels
-        started = time.perf_counter()
-        for _ in range(_PASSES):
-            scorer.score(batch)
-        return _PASSES * len(texts) / max(time.perf_counter() - started, 1e-9)
-
-
-_PASSES = 5

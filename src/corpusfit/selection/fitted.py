@@ -23,7 +23,6 @@ from corpusfit.embed.store import rounded
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Scorer
-from corpusfit.selection.budget import Decision, apply_decision
 from corpusfit.selection.embedder_by_size import by_size
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.scoring import fit_method, prepare_encoder
@@ -33,22 +32,12 @@ from corpusfit.text.reading import cut_units, joined_scores
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted method, with what it needs to score texts.
-
-    Attributes:
-        scorer: scores units.
-        method: the method and its settings; where `auto` was asked for, its choice.
-        embed: the embedder.
-        encoder: its fingerprint; None for a method on words.
-        reason: why `auto` chose the method.
-        cache: folder of distilled models.
-        cut: how a text is cut into units.
-    """
+    """A fitted method, with what it needs to score texts."""
 
     scorer: Scorer[Any]
-    method: MethodPlan
+    method: MethodPlan  # the method and its settings; where `auto` was asked for, its choice
     embed: EmbedPlan
-    encoder: str | None
+    encoder: str | None  # its fingerprint; None for a method on words
     reason: str
     cache: Path
     cut: CutPlan
@@ -110,8 +99,6 @@ class Fitted:
         manifest = folder.require_scored()
         with undamaged(folder.path):
             plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
-            if manifest["budget"]:
-                plan = apply_decision(plan, Decision(**manifest["budget"]))
             encoder, reason = manifest["encoder"], manifest["reason"]
         if registry.load(method.name).scorer is None:
             raise UsageError(

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import copy, no_collection, remove, write_bytes
+from corpusfit.core.artifacts import copy, no_collection, read_many, remove, write_bytes
 from corpusfit.core.errors import InputError, OutputFolderError
-from corpusfit.core.manifest import OutFolder, read_object
+from corpusfit.core.manifest import OutFolder, read_object, undamaged
+from corpusfit.text.reading import Tally
 from corpusfit.text.same_text import FORM
+
+
+def mark_path(marks: Path, shard: int) -> Path:
+    """Completion mark of a shard; it holds the tally."""
+    return marks / f"part-{shard:05d}.json"
 
 
 class SelectionFolder(OutFolder):
@@ -52,10 +59,8 @@ class SelectionFolder(OutFolder):
         remove(self.examples, self.path / "rejects.jsonl")
 
     def scores_copied(self, into: Path) -> SelectionFolder:
-        """Another folder with the scores, and what `choose` and `explain` need beside them.
-
-        Files of this machine are linked, since none is ever changed in place.
-        """
+        """Another folder with the scores, and what `choose` and `explain` need beside them."""
+        # Files of this machine are linked, since none is ever changed in place.
         scored = self.require_scored()
         last = self.work / "scored.json"
         kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
@@ -98,3 +103,24 @@ class SelectionFolder(OutFolder):
                 "`corpusfit select` or `corpusfit score`."
             )
         return manifest
+
+
+_OF_A_SELECTION = ("selected", "manifest.json", "chosen.json", "examples", "examples.parquet")
+
+
+def copy_scores(scored: Path, place: Path) -> None:
+    """Copy the scores of a local run, without its selection, into a folder that is replaced."""
+    aside = place.with_name(f"{place.name}.copy")
+    remove(aside, place)
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
+    aside.rename(place)
+
+
+def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
+    """(shard, tally) of every scored shard, in order."""
+    marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
+    for mark, data in zip(marks, read_many(marks), strict=True):
+        with undamaged(mark):
+            tally = Tally(**json.loads(data))
+        yield int(mark.stem[5:]), tally

@@ -126,10 +126,8 @@ def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Heal
 
 
 def compile_kernels(machine: Machine) -> None:
-    """Compile what `select` calls, by selections on small text; numba keeps the result on disk.
-
-    `auto` where its encoder is installed, and its methods on words one by one.
-    """
+    """Compile what `select` calls, by selections on small text; numba keeps the result on disk."""
+    # `auto` where its encoder is installed, and its methods on words one by one.
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
         texts = _texts(_SHORT)
         paths = [Path(folder, name) for name in ("target.jsonl", "corpus.jsonl")]

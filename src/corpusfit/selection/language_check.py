@@ -49,12 +49,9 @@ def choose_side(run: Run) -> None:
 
 
 def warn_language_mismatch(run: Run) -> None:
-    """Warn if most of the corpus is in languages that the target lacks and the method needs.
-
-    Checks the first texts of some sources; skipped without the extra `languages`.
-
-    Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
-    """
+    """Warn if most of the corpus is in languages that the target lacks and the method needs."""
+    # Checks the first texts of some sources; skipped without the extra `languages`.
+    # Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     encoder = encoder_of(run.plan)
     words, english = reads_words(run.plan), is_english_only(encoder)
     if not ((words or english) and can_identify()):

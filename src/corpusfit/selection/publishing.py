@@ -15,7 +15,7 @@ from corpusfit.core.errors import StorageError, bad_setting, importing
 from corpusfit.core.escaping import harmless, in_markdown
 from corpusfit.core.manifest import Finished
 from corpusfit.embed.folders import POOLING, hub_answers
-from corpusfit.selection.groups import copies_in_words
+from corpusfit.selection.copies import copies_in_words
 from corpusfit.text.files import first_line
 
 SELECTED = ("target", "method", "reason", "selected", "counts")

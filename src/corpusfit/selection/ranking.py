@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from corpusfit.core.errors import InputError
-from corpusfit.core.plan import MethodPlan
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import text as corpus
+from corpusfit.core.engine import Job
+from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
+from corpusfit.core.plan import MethodPlan, Plan
+from corpusfit.core.types import taken_of, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
+from corpusfit.scoring.heldout_bits import SHARE, Bits, HeldOut, compare, fit_to_sample, held_out
 from corpusfit.scoring.names import names as method_names
-from corpusfit.scoring.rank import Verdict, spread, verdicts
-from corpusfit.scoring.rounds import RoundMethod
-from corpusfit.selection.bits import Evaluation, evaluate, in_rounds
-from corpusfit.selection.bits_job import EvaluateBits, FoldBits
-from corpusfit.selection.cost_model import cost_per_gigabyte
-from corpusfit.selection.fit import Rank, Sample
+from corpusfit.scoring.rank import Trial, spread, verdicts
+from corpusfit.selection.fit import Rank, Sample, Unfit
 from corpusfit.text.context import Run
 
 SEEDS = 3
@@ -25,6 +28,153 @@ BASELINE = "random"
 """FoldBits beside every ranking."""
 _TRIAL = 0.4
 """Time of a trial, whose fit and scores are on a part of the sample, relative to a fold's."""
+_VERDICTS = ("agreement", "f1", "auroc", "ap")
+R = TypeVar("R", "FoldBits", Trial)
+
+
+@dataclass(frozen=True)
+class FoldBits:
+    """A method on one fold."""
+
+    method: str
+    # float64 [amounts, n], bits of each target text by amount; 0 for texts that are not evaluated
+    # on
+    bits: NDArray[np.float64]
+    fit_s: float  # fit_s, score_s: seconds to fit it, and to score the sample
+    score_s: float
+    units: int
+
+
+@dataclass(frozen=True)
+class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
+    """Fit a method on all folds but one, score the corpus sample, and evaluate what it takes."""
+
+    target: Sample  # target, background: target and corpus sample
+    background: Sample
+    shares: tuple[float, ...]  # words to take, as shares of the sample's words; one or more amounts
+    seed: int
+    normalised: bool  # whether the target's texts are normalised; else they are to evaluate
+    named: bool  # whether the user named the methods; then a method that cannot be used is an error
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        target: Sample,
+        background: Sample,
+        shares: tuple[float, ...] = (SHARE,),
+        *,
+        named: bool,
+    ) -> EvaluateBits:
+        """The job for a run's samples."""
+        return cls(target, background, shares, plan.seed, plan.fit.normalise, named)
+
+    def held(self) -> HeldOut:
+        """The folds."""
+        texts = self.target.batch("text")
+        if not self.normalised:
+            texts = text_array([corpus.normalise(text) for text in texts.to_pylist()])
+        sample, documents = self.background.batch("text"), self.target.documents()
+        return held_out(texts, sample, seed=self.seed, documents=documents)
+
+    def start(self) -> Callable[[tuple[MethodPlan, int]], FoldBits | Unfit]:
+        held = self.held()
+        return lambda piece: self._work(held, *piece)
+
+    def _work(self, held: HeldOut, plan: MethodPlan, fold: int) -> FoldBits | Unfit:
+        try:
+            method = registry.build(plan.name, plan.options)
+            target, sample = (s.batch(method.fits_on) for s in (self.target, self.background))
+            started = time.perf_counter()
+            fitted = taken_of(target, held.fitted(fold))
+            score = fit_to_sample(method, fitted, sample, seed=self.seed)
+            ready = time.perf_counter()
+            scores = score()
+            scored = time.perf_counter()
+        except InputError as e:
+            return Unfit(plan.name, str(e))
+        except (UsageError, MissingDependencyError) as e:
+            if self.named:
+                raise
+            return Unfit(plan.name, str(e))
+        amounts = [held.bits(scores, fold, held.budget(share)) for share in self.shares]
+        return FoldBits(plan.name, np.stack(amounts), ready - started, scored - ready, len(sample))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Methods evaluated by held-out bits."""
+
+    held: HeldOut | None
+    folds: Mapping[str, Sequence[FoldBits]]  # each method's results on all folds
+    unfit: Mapping[str, str]  # why the other methods cannot be fitted, by name
+
+    def bits(self, method: str) -> NDArray[np.float64]:
+        """A method's bits of each text, float64 [amounts, n]."""
+        return np.asarray(np.sum([fold.bits for fold in self.folds[method]], axis=0))
+
+    def verdicts(self, seed: int, best_of: Collection[str]) -> dict[str, Bits]:
+        """The verdicts at the first amount, best first; none if too few texts are left."""
+        if self.held is None:
+            return {}
+        sums = {method: self.bits(method)[0] for method in self.folds}
+        return {b.method: b for b in compare(self.held, sums, seed=seed, best_of=best_of)}
+
+    def without(self, methods: Collection[str]) -> Evaluation:
+        """The evaluation of the other methods."""
+        folds = {m: found for m, found in self.folds.items() if m not in methods}
+        return Evaluation(self.held, folds, self.unfit)
+
+
+def evaluate(
+    run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodPlan], took: dict[str, float]
+) -> Evaluation:
+    """Evaluate methods on every fold, within a stage; warns of texts that are left out."""
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in held.left_out.items())
+    of = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
+    if not held.usable:
+        run.warn(
+            "Methods and amounts cannot be compared on held-out text, which needs two different "
+            f"texts of the target that are not in the corpus{f': {of}' * bool(left_out)}. Add "
+            "other texts to the target."
+        )
+        whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
+        return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))
+    if left_out:
+        run.warn(f"Held-out bits do not count all texts: {of}.")
+    pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
+    found, unfit = in_rounds(run, job, pieces, took, 1.0)
+    folds: dict[str, list[FoldBits]] = {}
+    for fold in found:
+        folds.setdefault(fold.method, []).append(fold)
+    return Evaluation(held, folds, unfit).without(unfit)
+
+
+def in_rounds(
+    run: Run,
+    job: Job[tuple[MethodPlan, int], R | Unfit],
+    pieces: Sequence[tuple[MethodPlan, int]],
+    took: dict[str, float],
+    weight: float,
+) -> tuple[list[R], dict[str, str]]:
+    """Run a job on pieces in rounds over methods; returns results, and why methods are unfit."""
+    # A round advances the progress by `weight`. For a true time left, each method advances it by
+    # its share of the seconds that the methods `took`, once they are known of all; the first round
+    # notes them.
+    results: list[R] = []
+    unfit: dict[str, str] = {}
+    methods = len({plan.name for plan, _ in pieces})
+    for result in run.engine.map(job, pieces):
+        if isinstance(result, Unfit):
+            unfit[result.method] = result.why
+        else:
+            results.append(result)
+        if isinstance(result, FoldBits):
+            took.setdefault(result.method, result.fit_s + result.score_s)
+        known = len(took) >= methods and result.method in took
+        share = took[result.method] / sum(took.values()) if known else 1 / methods
+        run.machine.progress.advance(weight * share)
+    return results, unfit
 
 
 @dataclass(frozen=True)
@@ -35,8 +185,6 @@ class Ranked:
         seconds: seconds to fit and to score the corpus sample, one thread.
         fit_s: seconds to fit.
         rate: units scored per second, one thread.
-        cost: seconds per GB of the corpus's text (10^9 characters) on this machine with these
-            workers: reading, encoding if the method needs embeddings, and scoring.
         bits: bits per word on held-out target text; None if the target is too small.
         behind: how many more than the best method, and the ends of the 95 % interval.
         agreement, f1, auroc, ap: see `scoring/rank.py`; None for methods that score the corpus as a
@@ -48,7 +196,6 @@ class Ranked:
     seconds: float
     fit_s: tuple[float, float]
     rate: tuple[float, float]
-    cost: float
     bits: float | None = None
     behind: tuple[float, float, float] | None = None
     agreement: tuple[float, float] | None = None
@@ -58,10 +205,8 @@ class Ranked:
 
 
 def candidates() -> list[str]:
-    """The methods that are ranked by default: they score texts, each alone or all together.
-
-    Without PyOD's, which need a detector's name, and without those that train a network.
-    """
+    """The methods that are ranked by default: they score texts, each alone or all together."""
+    # Without PyOD's, which need a detector's name, and without those that train a network.
     known = {n: registry.load(n) for n in method_names() if n != "pyod"}
     return [n for n, m in known.items() if issubclass(m, Method | CorpusMethod) and m.exact]
 
@@ -74,13 +219,11 @@ def rank_methods(
     seeds: int,
     *,
     named: bool,
-    allows: float = math.inf,
 ) -> list[Ranked]:
-    """Rank methods by held-out bits, by agreement and by F1, and measure their costs.
-
-    A method that cannot be fitted on some split of the target is left out, with a warning; so is
-    one that cannot be used on this machine, unless the user named it. `BASELINE` is always ranked.
-    """
+    """Rank methods by held-out bits, by agreement and by F1."""
+    # A method that cannot be fitted on some split of the target is left out, with a warning; so is
+    # one that cannot be used on this machine, unless the user named it. `BASELINE` is always
+    # ranked.
     options = run.plan.method.options if len(names) == 1 else {}
     all_names = list(dict.fromkeys([*names, BASELINE]))
     plans = [
@@ -105,71 +248,26 @@ def rank_methods(
     tried = {v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])}
     tried = {name: v for name, v in tried.items() if name not in unfit}
     evaluation = evaluation.without(unfit)
-    ranked = _with_costs(run, plans, evaluation, tried, len(background.read_texts()))
-    return _ordered(run, ranked, evaluation, tried, allows)
-
-
-def _with_costs(
-    run: Run,
-    plans: Sequence[MethodPlan],
-    evaluation: Evaluation,
-    tried: Mapping[str, Verdict],
-    units: int,
-) -> list[Ranked]:
-    """The methods with their costs; encoding is measured unless the budget's decision has it."""
-    methods = {plan.name: registry.build(plan.name, plan.options) for plan in plans}
-    names = tried if evaluation.held is None else evaluation.folds
+    names = list(tried if evaluation.held is None else evaluation.folds)
     if not names:
         return []
-    with run.stage("measure"):
-        whole = cost_per_gigabyte(run)
-        embedded = 0.0
-        if run.decision is not None:
-            embedded = run.decision.costs[run.decision.chosen]
-        elif any(methods[name].encodes for name in names):
-            embedded = whole.reading + whole.encoding(run.plan.embed)
-    found = []
-    for name in names:
-        method = methods[name]
-        fit_s, rate = _speed(evaluation.folds.get(name, ()), tried.get(name))
-        alone = isinstance(method, CorpusMethod) and not isinstance(method, RoundMethod)
-        scoring = whole.units / rate[0] if alone else whole.scoring(rate[0])
-        cost = (embedded if method.encodes else whole.reading) + scoring
-        found.append(Ranked(name, method.family, fit_s[0] + units / rate[0], fit_s, rate, cost))
-    return found
-
-
-def _ordered(
-    run: Run,
-    ranked: Sequence[Ranked],
-    evaluation: Evaluation,
-    tried: Mapping[str, Verdict],
-    allows: float,
-) -> list[Ranked]:
-    """The methods with their verdicts, in order."""
-    if not ranked:
-        return []
-    methods = [v for v in ranked if v.method != BASELINE] or ranked
-    cheapest = min(methods, key=lambda v: v.cost).method
-    fitting = {v.method for v in methods if v.cost <= allows} or {cheapest}
-    bits = evaluation.verdicts(run.plan.seed, fitting)
-    found: dict[str, Ranked] = {}
-    for v in ranked:
-        own, other = bits.get(v.method), tried.get(v.method)
-        more: dict[str, Any] = {} if own is None else {"bits": own.bits, "behind": own.behind}
-        more |= {} if other is None else {name: getattr(other, name) for name in _VERDICTS}
-        found[v.method] = replace(v, **more)
-    return [found[name] for name in bits or tried]
-
-
-_VERDICTS = ("agreement", "f1", "auroc", "ap")
-
-
-def _speed(
-    of: Sequence[FoldBits], tried: Verdict | None
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Seconds to fit, and units scored per second, from the folds or else from the trials."""
-    if of or tried is None:
-        rates = [j.units / max(j.score_s, 1e-9) for j in of]
-        return spread([j.fit_s for j in of]), spread(rates)
-    return tried.fit_s, tried.rate
+    units = len(background.read_texts())
+    bits = evaluation.verdicts(run.plan.seed, {n for n in names if n != BASELINE} or set(names))
+    ranked = []
+    for name in bits or tried:
+        # times are from the folds or else from the trials
+        results, verdict = evaluation.folds.get(name, ()), tried.get(name)
+        fit_s, rate = (
+            spread([f.fit_s for f in results]),
+            spread([f.units / max(f.score_s, 1e-9) for f in results]),
+        )
+        if verdict is not None and not results:
+            fit_s, rate = verdict.fit_s, verdict.rate
+        known: dict[str, Any] = {}
+        if name in bits:
+            known |= {"bits": bits[name].bits, "behind": bits[name].behind}
+        if verdict is not None:
+            known |= {figure: getattr(verdict, figure) for figure in _VERDICTS}
+        family, seconds = registry.load(name).family, fit_s[0] + units / rate[0]
+        ranked.append(Ranked(name, family, seconds, fit_s, rate, **known))
+    return ranked

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, overload
 
+import orjson
 import pyarrow as pa
+import zstandard
 
 from corpusfit.core.artifacts import restore
 from corpusfit.core.errors import importing
@@ -16,10 +20,16 @@ from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import push_to_hub
-from corpusfit.selection.write_job import read_selected
 
 _SHOWN = 12
 """Most sources in a notebook."""
+
+
+def read_selected(path: Path) -> Iterator[dict[str, Any]]:
+    """The segments of a file of selected text, in order."""
+    with path.open("rb") as file:
+        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+        yield from map(orjson.loads, lines)
 
 
 class Selection(Finished, Sequence[dict[str, Any]]):
@@ -82,18 +92,14 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         return datasets.Dataset(self.to_arrow())
 
     def push_to_hub(self, name: str, *, public: bool = False, compared: Any = None) -> str:
-        """Publish the selected text as a dataset, as `publishing.push_to_hub`.
-
-        `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.
-        """
+        """Publish the selected text as a dataset, as `publishing.push_to_hub`."""
+        # `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.
         return push_to_hub(self, name, public=public, compared=compared)
 
     def scorer(self) -> Scorer[Any]:
-        """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d].
-
-        `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
-        them itself.
-        """
+        """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d]."""
+        # `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
+        # them itself.
         path = SelectionFolder(self.path).fit / "scorer.safetensors"
         return restore(path, registry.scorer_class)
 

@@ -3,65 +3,99 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_many
-from corpusfit.core.errors import InputError
-from corpusfit.core.manifest import undamaged
-from corpusfit.core.plan import MethodPlan
+from corpusfit.core.artifacts import listed, remove, restore, write_bytes
+from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
+from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import bottom_k
-from corpusfit.scoring import registry
-from corpusfit.scoring.contract import CorpusMethod
+from corpusfit.scoring import registry, table
+from corpusfit.scoring.contract import SOURCE, CorpusMethod, LabelMethod
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.auto import pick
-from corpusfit.selection.corpus_embedding import add_vectors, embed_corpus, require_vectors
+from corpusfit.selection.copies import keys_of, write_keys
+from corpusfit.selection.embedding import add_vectors, embed_corpus, require_vectors
 from corpusfit.selection.fit import CommonWords, Fit, PrepareEncoder, ReadsWhole, Sample
-from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.label_scoring import score_labels, uses_labels
+from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
+from corpusfit.selection.labels import labels_of, shown
 from corpusfit.selection.language_check import reads_words
 from corpusfit.selection.rounds import score_in_rounds
-from corpusfit.selection.sample_job import SampleVectors
-from corpusfit.selection.samples import background_texts, read_background, target_texts
-from corpusfit.selection.score_job import ScoreTexts, ScoreVectors, mark_path
-from corpusfit.selection.whole_job import ScoreWhole
+from corpusfit.selection.samples import (
+    SampleVectors,
+    background_texts,
+    read_background,
+    target_texts,
+)
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Tally, require_none_rejected
+from corpusfit.text.reading import (
+    Reasons,
+    Tally,
+    join_units,
+    read_units,
+    require_none_rejected,
+    segment_scores,
+)
 
 
 def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
     """Write `scores/` for the whole corpus; returns the method in use."""
-    if uses_labels(run.plan.method):
+    plan = run.plan
+
+    def common(used: MethodPlan) -> tuple[int, bool, tuple[str, ...], Path, Path]:
+        """The fields of `Scoring`."""
+        summed = registry.build(used.name, used.options).log_weights
+        return plan.cut.gamma, summed, run.names, folder.scores, folder.scored
+
+    if plan.method.name != "auto" and issubclass(registry.load(plan.method.name), LabelMethod):
         target_texts(run, Sample(folder.fit, "target"))
-        score_labels(run, folder, _scoring(run, folder, run.plan.method))
-        return run.plan.method
+        labels = ScoreLabels(*common(plan.method), plan.method, plan.read, plan.cut)
+        _score_labels(run, folder, labels)
+        return plan.method
     used, store = fit_method(run, folder)
     method = registry.build(used.name, used.options)
     if isinstance(method, RoundMethod):
         return used
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-        plan, common = run.plan, _scoring(run, folder, used)
         read = (tuple(run.sources), plan.read, plan.cut, store)
         with run.stage("score"):
-            run.one(ScoreWhole(*common, *read, *samples, plan.seed), used)
+            run.one(ScoreWhole(*common(used), *read, *samples, plan.seed), used)
         return used
+    scorer, done = folder.fit / "scorer.safetensors", listed(folder.scored)
     if method.reads == "embedding" and store is not None:
-        _score_vectors(run, folder, used, store)
+        stored = sorted(VectorStore(store).finished())
+        missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
+        scored = run.over("score", ScoreVectors(*common(used), scorer, store), missing)
     else:
-        vectors = store if method.reads == "both" else None
-        _score_texts(run, folder, used, vectors, network=not method.exact)
+        hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+        job = ScoreTexts(
+            *common(used),
+            scorer,
+            plan.read,
+            plan.cut,
+            store if method.reads == "both" else None,
+            network=not method.exact,
+            keys=folder.keys if hashed else None,
+        )
+        scored = run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done)
+    for tally in scored:
+        run.machine.progress.advance(0, tally.units)
     return used
 
 
 def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | None]:
-    """Draw target and background, let `auto` decide, and fit the method.
-
-    A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
-    not fitted.
-    """
+    """Draw target and background, let `auto` decide, and fit the method."""
+    # A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
+    # not fitted.
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
     used = run.plan.method
@@ -82,7 +116,13 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | No
             require_vectors(run, target, background)
         else:
             add_vectors(run, target)
-            _background(run, store, counts, background)
+            places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
+            with run.stage("sample"):
+                run.one(SampleVectors(store, background.vectors), places)
+            # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which
+            # measure the loss on text of the corpus.
+            if not background.texts.exists():  # else a killed run has read them
+                read_background(run, background, places)
     if isinstance(method, RoundMethod):
         score_in_rounds(run, folder, used.name, method, target)
     elif not isinstance(method, CorpusMethod):
@@ -94,11 +134,9 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | No
 
 
 def prepare_encoder(run: Run) -> None:
-    """Load the encoder if the method needs one, and note its fingerprint.
-
-    The fingerprint is part of the run's identity: a model can change under its name, and `auto`
-    can choose another precision on another machine.
-    """
+    """Load the encoder if the method needs one, and note its fingerprint."""
+    # The fingerprint is part of the run's identity: a model can change under its name, and `auto`
+    # can choose another precision on another machine.
     name = run.plan.method.name
     if name == "auto" or registry.build(name, run.plan.method.options).encodes:
         run.engine.require_shared(run.cache, "<.cache>")
@@ -111,15 +149,6 @@ def prepare_encoder(run: Run) -> None:
                     "BERT's does, so it reads every text whole: embedding takes up to ten times as "
                     "long as with other static models."
                 )
-
-
-def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
-    """(shard, tally) of every scored shard, in order."""
-    marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
-    for mark, data in zip(marks, read_many(marks), strict=True):
-        with undamaged(mark):
-            tally = Tally(**json.loads(data))
-        yield int(mark.stem[5:]), tally
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:
@@ -144,46 +173,181 @@ def require_words(run: Run, target: Sample, background: Sample, *, signs: bool =
         )
 
 
-def _background(run: Run, store: Path, counts: list[int], background: Sample) -> None:
-    """Draw the background from the store: its vectors, and its texts.
+@dataclass(frozen=True)
+class Scoring:
+    """The common arguments of scoring jobs: how units make a segment's score, and the folders."""
 
-    Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which measure the
-    loss on text of the corpus.
+    gamma: int
+    summed: bool
+    names: tuple[str, ...]
+    scores: Path
+    marks: Path
+
+    def finish(self, shard: int, units: Units, unit_scores: Any, tally: Tally) -> Tally:
+        """Write a shard's scores, then its mark."""
+        segments = join_units(units, self.gamma)
+        tally.segments = len(segments)
+        scores = segment_scores(segments, unit_scores, summed=self.summed)
+        table.write(self.scores, shard, tally.sources(self.names), segments, scores)
+        write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
+        return tally
+
+
+@dataclass(frozen=True)
+class ScoreVectors(Scoring, Job[int, Tally]):
+    """Score a shard's stored vectors."""
+
+    scorer: Path
+    store: Path
+
+    def start(self) -> Callable[[int], Tally]:
+        scorer, store = restore(self.scorer, registry.scorer_class), VectorStore(self.store)
+
+        def work(shard: int) -> Tally:
+            units, vectors, tally = store.read(shard)
+            return self.finish(shard, units, scorer.score(vectors), Tally(**tally))
+
+        return work
+
+
+@dataclass(frozen=True)
+class ScoreTexts(Scoring, Job[Shard, Tally]):
+    """Read, cut and score a shard of text, with its stored vectors if there is a store.
+
+    With a folder `keys` the documents' keys are written too.
     """
-    places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
-    with run.stage("sample"):
-        run.one(SampleVectors(store, background.vectors), places)
-    if not background.texts.exists():  # else a killed run has read them
-        read_background(run, background, places)
+
+    scorer: Path
+    read: ReadPlan
+    cut: CutPlan
+    store: Path | None = None
+    network: bool = False
+    keys: Path | None = None
+
+    @property
+    def encodes(self) -> bool:
+        return self.network
+
+    def start(self) -> Callable[[Shard], Tally]:
+        scorer = restore(self.scorer, registry.scorer_class)
+        store = VectorStore(self.store) if self.store is not None else None
+
+        def work(shard: Shard) -> Tally:
+            units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+            batch = Paired(texts, store.read(shard.index)[1]) if store is not None else texts
+            if self.keys is not None:
+                write_keys(self.keys, shard.index, keys_of(units.row, texts))
+            return self.finish(shard.index, units, scorer.score(batch), tally)
+
+        return work
 
 
-def _scoring(
-    run: Run, folder: SelectionFolder, used: MethodPlan
-) -> tuple[int, bool, tuple[str, ...], Path, Path]:
-    """The common arguments of scoring jobs, see `Scoring`."""
-    summed = registry.build(used.name, used.options).log_weights
-    return run.plan.cut.gamma, summed, run.names, folder.scores, folder.scored
+@dataclass(frozen=True)
+class _Stream:
+    """The corpus, shard by shard; every iteration reads it again."""
+
+    of: ScoreWhole
+    reads: Reads
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return ((index, batch) for index, _, batch, _ in self.of.read_all(self.reads))
 
 
-def _score_vectors(run: Run, folder: SelectionFolder, used: MethodPlan, store: Path) -> None:
-    scorer = folder.fit / "scorer.safetensors"
-    job = ScoreVectors(*_scoring(run, folder, used), scorer, store)
+@dataclass(frozen=True)
+class ScoreWhole(Scoring, PlainJob[MethodPlan, int]):
+    """Score the whole corpus with a method that reads it all; returns the number of units.
+
+    Runs in one worker and reads the corpus at least twice; a killed run starts again.
+    """
+
+    sources: tuple[Source, ...]
+    read: ReadPlan
+    cut: CutPlan
+    store: Path | None
+    target: Sample
+    background: Sample
+    seed: int
+
+    def _work(self, plan: MethodPlan) -> int:
+        method = registry.corpus_method(plan.name, plan.options)
+        learned = method.fits_on
+        samples = (self.target.repeated(learned), self.background.batch(learned))
+        scored = method.score_corpus(_Stream(self, method.reads), *samples, seed=self.seed)
+        total = 0
+        shards = self.read_all(method.reads)
+        for (shard, units, _, tally), (index, scores) in zip(shards, scored, strict=True):
+            assert index == shard  # noqa: S101
+            self.finish(index, units, scores, tally)
+            total += len(units)
+        return total
+
+    def read_all(self, reads: Reads) -> Iterator[tuple[int, Units, Any, Tally]]:
+        """Number, units, batch and tally of every shard."""
+        store = VectorStore(self.store) if self.store is not None else None
+        if reads == "embedding" and store is not None:
+            for index in sorted(store.finished()):
+                units, vectors, tally = store.read(index)
+                yield index, units, vectors, Tally(**tally)
+            return
+        for shard in corpus.packed(self.sources, self.read):
+            units, texts, counted = read_units(shard, self.read, self.cut, self.names)
+            if reads == "both" and store is not None:
+                yield shard.index, units, Paired(texts, store.read(shard.index)[1]), counted
+            else:
+                yield shard.index, units, texts, counted
+
+
+@dataclass(frozen=True)
+class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
+    """Score a shard by its rows' labels; returns the tally and the different labels."""
+
+    method: MethodPlan
+    read: ReadPlan
+    cut: CutPlan
+
+    def start(self) -> Callable[[Shard], tuple[Tally, list[str]]]:
+        method = registry.label_method(self.method.name, self.method.options)
+
+        def work(shard: Shard) -> tuple[Tally, list[str]]:
+            units, _, tally = read_units(shard, self.read, self.cut, self.names)
+            if method.truth == SOURCE:
+                used, places = np.unique(file_of(units.row), return_inverse=True)
+                labels = [self.names[shard.source + i] for i in used.tolist()]
+                labels = labels or [self.names[shard.source]]
+            else:
+                labels, places = labels_of(shard, self.read, units.row)
+            scores = np.array([method.score_label(label) for label in labels], np.float32)
+            return self.finish(shard.index, units, scores[places], tally), labels
+
+        return work
+
+
+def _score_labels(run: Run, folder: SelectionFolder, job: ScoreLabels) -> None:
+    """Score the corpus by its rows' labels.
+
+    Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
+    """
     done = listed(folder.scored)
-    stored = sorted(VectorStore(store).finished())
-    missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
-    for tally in run.over("score", job, missing):
+    seen, rejected = set[str](), Reasons()
+    for tally, labels in run.over_shards(
+        "score", job, lambda i: mark_path(folder.scored, i).name in done
+    ):
+        seen.update(labels)
+        rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
-
-
-def _score_texts(
-    run: Run, folder: SelectionFolder, used: MethodPlan, store: Path | None, *, network: bool
-) -> None:
-    scorer = folder.fit / "scorer.safetensors"
-    plan = run.plan
-    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
-    keys = folder.keys if hashed else None
-    read = (plan.read, plan.cut, store, network, keys)
-    job = ScoreTexts(*_scoring(run, folder, used), scorer, *read)
-    done = listed(folder.scored)
-    for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
-        run.machine.progress.advance(0, tally.units)
+    segments = 0
+    for _, path in table.parts(folder.scores) if folder.scores.is_dir() else ():
+        (scores,) = table.read_columns(path, "score")
+        if scores.any():
+            return
+        segments += len(scores)
+    # Not a single row matches: another label can be named in the same folder.
+    remove(folder.scored, folder.scores)
+    if not segments:
+        raise run.nothing_read(rejected)
+    raise bad_setting(
+        f"The settings of {job.method.name}",
+        "such that a row of the corpus has a matching label",
+        dict(job.method.options),
+        f"Labels of the corpus: {shown(seen)}.",
+    )

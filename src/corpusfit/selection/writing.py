@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,25 +13,28 @@ from typing import Any
 
 import numpy as np
 import orjson
+import zstandard
 from numpy.typing import NDArray
 
+from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, listed, remove, write_bytes, writing
-from corpusfit.core.plan import MethodPlan
-from corpusfit.core.types import file_of, in_file
+from corpusfit.core.engine import PlainJob
+from corpusfit.core.errors import changed_input
+from corpusfit.core.plan import SECOND, MethodPlan, ReadPlan
+from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
-from corpusfit.scoring.groups import grouped, source_groups
+from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.balance import Balance, balance
 from corpusfit.selection.choosing import ScoredPart, choose
 from corpusfit.selection.copies import Copies
-from corpusfit.selection.examples import draw_examples, write_examples
-from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.examples import draw_examples, looked_at_path, write_examples
+from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import may_be_whole
-from corpusfit.selection.scoring import tallies
-from corpusfit.selection.write_job import WriteSelected, looked_at_path, selected_path
-from corpusfit.text import cures
+from corpusfit.text import cures, rows
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons
+from corpusfit.text.reading import Reasons, Tally
 
 
 @dataclass
@@ -63,20 +68,15 @@ class Chosen:
         """Count one part, whose m segments are of some groups; `own` [m] says which, if several."""
         if own is None:
             own = np.zeros(len(selected), np.int64)
-        k = len(groups)
-        for group, n, chosen, pieces in zip(
-            groups,
-            np.bincount(own, minlength=k).tolist(),
-            np.bincount(own[selected], minlength=k).tolist(),
-            np.bincount(own[selected], part.tokens[selected], minlength=k).tolist(),
-            strict=True,
-        ):
-            counted = self.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
-            counted["segments"] += n
-            counted["selected"] += chosen
-            counted["tokens"] += int(pieces)
+        counters = [
+            self.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
+            for group in groups
+        ]
+        _count(counters, own, part.tokens, selected)
         if part.groups is not None and self.quota is not None:
-            self._add_clusters(part.groups, part.tokens, selected, len(self.quota))
+            if not self.by_cluster:
+                self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in self.quota]
+            _count(self.by_cluster, part.groups, part.tokens, selected)
         self.of_tokens += int(part.tokens[~copy].sum())
         if self.copies is not None:
             self.copies["segments"] += int(copy.sum())
@@ -87,19 +87,25 @@ class Chosen:
             lowest = float(part.scores[selected].min())
             self.threshold = lowest if self.threshold is None else min(self.threshold, lowest)
 
-    def _add_clusters(self, main: Any, tokens: Any, selected: Any, k: int) -> None:
-        if not self.by_cluster:
-            self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in range(k)]
-        for own, n, chosen, pieces in zip(
-            self.by_cluster,
-            np.bincount(main, minlength=k).tolist(),
-            np.bincount(main[selected], minlength=k).tolist(),
-            np.bincount(main[selected], tokens[selected], minlength=k).tolist(),
-            strict=True,
-        ):
-            own["segments"] += n
-            own["selected"] += chosen
-            own["tokens"] += int(pieces)
+
+def _count(
+    counters: Sequence[dict[str, int]],
+    of: NDArray[np.int64],
+    tokens: NDArray[np.int64],
+    selected: NDArray[np.bool_],
+) -> None:
+    """Add the segments [m], each `of` one of the counters."""
+    k = len(counters)
+    for counter, n, chosen, pieces in zip(
+        counters,
+        np.bincount(of, minlength=k).tolist(),
+        np.bincount(of[selected], minlength=k).tolist(),
+        np.bincount(of[selected], tokens[selected], minlength=k).tolist(),
+        strict=True,
+    ):
+        counter["segments"] += n
+        counter["selected"] += chosen
+        counter["tokens"] += int(pieces)
 
 
 def _scored(
@@ -109,10 +115,8 @@ def _scored(
     *,
     weighted: bool = False,
 ) -> Iterator[ScoredPart]:
-    """The scored parts without copies.
-
-    With a balance also their clusters, with `weighted` also their shares.
-    """
+    """The scored parts without copies."""
+    # With a balance also their clusters, with `weighted` also their shares.
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
         kept = ~copies.of(index, path)
@@ -202,11 +206,9 @@ def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], P
 
 
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
-    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects.
-
-    Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
-    text files are divided.
-    """
+    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
+    # Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
+    # text files are divided.
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
     reasons, names = Reasons(), run.names
     losses = cures.Losses()
@@ -244,3 +246,98 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             "divided by blank lines (<read.txt=file>: one per file)."
         )
     return {**total, "reasons": dict(reasons.counts.most_common())}
+
+
+_COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")
+
+
+def selected_path(folder: Path, shard: int) -> Path:
+    """File of a shard's selected text."""
+    return folder / f"part-{shard:05d}.jsonl.zst"
+
+
+@dataclass(frozen=True)
+class WriteSelected(PlainJob[Shard, int]):
+    """Read a shard again and write its selected segments; returns their number."""
+
+    read: ReadPlan
+    names: tuple[str, ...]
+    scores: Path
+    selected: Path
+    looked_at: Path
+    # places of the example segments in the stored scores, by shard
+    places: dict[int, tuple[int, ...]]
+
+    def _work(self, shard: Shard) -> int:
+        path = table.part_path(self.scores, shard.index)
+        columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
+        columns["row"] = table.read_rows(path, Tally.of(shard).sources(self.names))
+        places = np.array(self.places.get(shard.index, ()), np.int64)
+        taken = np.flatnonzero(columns["selected"])
+        files = set(file_of(columns["row"][np.concatenate([places, taken])]).tolist())
+        read = rows(shard, self.read, files)
+        documents = {d.row: d for d in read if isinstance(d, Document)}
+        if len(places):
+            lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
+            write_bytes(looked_at_path(self.looked_at, shard.index), b"\n".join(lines))
+        if len(taken):
+            lines = self._lines(shard, documents, columns, taken, ("weight",), whole=True)
+            data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")
+            write_bytes(selected_path(self.selected, shard.index), data)
+        return len(taken)
+
+    def _lines(
+        self,
+        shard: Shard,
+        documents: dict[int, Document],
+        columns: dict[str, NDArray[Any]],
+        places: NDArray[np.int64],
+        more: tuple[str, ...],
+        *,
+        whole: bool = False,
+    ) -> list[bytes]:
+        """JSON lines of the segments at some places, with text and provenance."""
+        # With `whole` as they are written: pairs with their first side as the text, and with the
+        # fields that the text is made of, if it is of several or of a chat.
+        lines = []
+        for at in places:
+            here = {name: column[at] for name, column in columns.items()}
+            document = documents.get(int(here["row"]))
+            source = self.names[shard.source + int(file_of(here["row"]))]
+            if document is None or here["end"] > len(document.text):
+                raise changed_input(source, "<.overwrite=true>")
+            here["row"] = in_file(here["row"])
+            text, other = document.text[int(here["start"]) : int(here["end"])], document.translation
+            if other is not None and whole and self.read.side == SECOND:
+                text, other = other, text
+            line = {
+                "text": text,
+                **({} if other is None else {"translation": other}),
+                "source": source,
+                **{name: here[name] for name in ("row", "segment", "score", *more)},
+                "id": document.id,
+            }
+            for name, value in (document.fields or {}).items() if whole else ():
+                line[f"row_{name}" if name in line else name] = value
+            lines.append(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
+        return lines
+
+
+_LINE_ENDS = re.compile(r"[\r\n]+")
+
+
+def write_aligned(folder: SelectionFolder, sources: Sequence[Source]) -> list[str]:
+    """Write the selected pairs as two line-aligned files, in the corpus's order."""
+    # A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.
+    # Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by their source side.
+    folder.remove_written()
+    if not corpus.is_parallel(sources):
+        return []
+    names = [f"selected.{side}" for side in corpus.sides(sources)]
+    folder.will_write(names)
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(writing(folder.path / name)) for name in names]
+        for row in Selection(folder.path, {}):
+            for file, side in zip(files, ("text", "translation"), strict=True):
+                file.write(_LINE_ENDS.sub(" ", row[side]).encode() + b"\n")
+    return names

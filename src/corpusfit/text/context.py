@@ -31,7 +31,6 @@ from corpusfit.core.errors import (
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Shard, Source
-from corpusfit.selection.budget import Decision
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
 from corpusfit.text.survey import scan_with
@@ -209,7 +208,7 @@ class Run(RunContext):
     """A running command on a corpus that is scored.
 
     Attributes:
-        plan: the plan in use; with a budget, the plan after its decision.
+        plan: the plan in use.
         asked: the plan that the command began with.
         clusters: fingerprint of the clusters that the selection is balanced by.
         remark: finding of the fit for the user.
@@ -231,7 +230,6 @@ class Run(RunContext):
     embedder_reason: str = ""
     files: dict[str, str] = field(default_factory=dict)
     clusters: str = ""
-    decision: Decision | None = None
     role: str = "corpus"
     asked: Plan = field(init=False)
 

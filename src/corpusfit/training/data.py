@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import is_local
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.scoring import table
+from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.weights import moments, relevance
 from corpusfit.text.context import RunContext
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs

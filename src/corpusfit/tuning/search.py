@@ -19,7 +19,7 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Method
 from corpusfit.selection.auto import contenders
 from corpusfit.selection.commands import choose, rank_by_bits, score
-from corpusfit.selection.score_copies import copy_scores
+from corpusfit.selection.folder import copy_scores
 from corpusfit.text.context import Machine
 from corpusfit.training.adapting import adapt
 from corpusfit.training.folder import AdaptFolder

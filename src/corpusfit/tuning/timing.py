@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import UsageError, bad_setting
-from corpusfit.selection.budget import format_duration
 from corpusfit.tuning.plan import SearchPlan
 from corpusfit.tuning.schedule import Rung, halving
 

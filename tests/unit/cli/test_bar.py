@@ -100,19 +100,6 @@ def test_nothing_new_is_not_called_work(capsys):
     assert bar.line().count("left") == 0
 
 
-def test_expected_stages_are_numbered_and_others_are_not(capsys):
-    bar = Bar()
-    bar.expect(["sample", "fit", "score"])
-    for stage in ("prepare", "sample", "score", "sample"):
-        bar.begin(stage, 0)
-        bar.end()
-    lines = capsys.readouterr().err.splitlines()
-    begun = [line for line in lines if "done" in line]
-    assert ["of 3" in line for line in begun] == [False, True, True, False]
-    assert "1 of 3" in begun[1]
-    assert "3 of 3" in begun[2]
-
-
 def test_a_call_between_stages_does_no_harm(capsys):
     bar = Bar()
     bar.advance(1, 2)

@@ -65,7 +65,6 @@ SHOWN = {
                 "seconds": 98765.43,
                 "fit_s": (98765.43,),
                 "rate": (MANY,),
-                "cost": 7.2e9,
             }
         ]
         * 2,

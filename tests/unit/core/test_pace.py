@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from corpusfit.core.engine.pace import Pace
+from corpusfit.core.engine.pace import Pace, format_duration
 
 
 def engine(weights, workers, *, reports=1, speed=lambda _: 1.0, jitter=0.0, start=0.0):
@@ -136,3 +136,11 @@ def test_a_million_reports_are_few():
     for now in range(20_000):
         pace.add(1, float(now))
     assert len(pace._seen) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.123, "0.12 s"), (9.0, "9 s"), (59.4, "59 s"), (90, "1.5 min"), (3.6e6, "1,000.0 h")],
+)
+def test_times_are_said_in_a_unit_that_suits(seconds, said):
+    assert format_duration(seconds) == said

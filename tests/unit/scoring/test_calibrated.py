@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.kernels.logistic import balanced, logistic, loss, platt, sigmoid
-from corpusfit.scoring.calibrated import assign_folds, calibrated_classifier
+from corpusfit.scoring.classifiers import assign_folds, calibrated_classifier
 
 
 def rows(n, width, seed=0):

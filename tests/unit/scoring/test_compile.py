@@ -6,7 +6,7 @@ from corpusfit.core.engine.worker import noticed_by
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
-from corpusfit.selection.compile_job import CompileKernels
+from corpusfit.selection.commands import CompileKernels
 
 
 @pytest.mark.parametrize("name", ["moore_lewis", "dsir"])

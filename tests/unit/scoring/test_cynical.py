@@ -14,8 +14,7 @@ from corpusfit.core.types import text_array
 from corpusfit.kernels.cynical import WORDLESS
 from corpusfit.kernels.tokens import reference
 from corpusfit.scoring import registry
-from corpusfit.scoring.round_scorer import RoundScorer
-from corpusfit.scoring.rounds import Round, order_scores
+from corpusfit.scoring.rounds import Round, RoundScorer, order_scores
 
 OF_TASK = "kinase binds the receptor and inhibits growth of cells in mice with a ligand"
 OF_OTHERS = "shares fell as investors sold the bonds of a bank in quarterly results"

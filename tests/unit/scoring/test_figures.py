@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from corpusfit.scoring.metrics import auroc, figures
+from corpusfit.scoring.rank import auroc, figures
 
 
 def drawn(seed, n, levels):

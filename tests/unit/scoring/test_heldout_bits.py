@@ -17,7 +17,7 @@ from corpusfit.scoring.heldout_bits import (
     take,
 )
 from corpusfit.scoring.language_model import entropy, train
-from corpusfit.selection.top import Selector, find_threshold
+from corpusfit.selection.choosing import Selector, find_threshold
 
 
 def sentences(rng, n, words, size=12):

@@ -10,7 +10,7 @@ import pytest
 from corpusfit.core.errors import MissingDependencyError, UsageError
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
-from corpusfit.scoring.surface_forms import in_words, written_tokens
+from corpusfit.scoring.tokens import in_words, written_tokens
 
 TARGET = [
     "I can't say it isn't good.",

@@ -1,6 +1,6 @@
 """Names of many sources in tables."""
 
-from corpusfit.scoring.groups import MOST, source_groups
+from corpusfit.scoring.table import MOST, source_groups
 
 
 def _many(folders, each):

@@ -15,7 +15,7 @@ from corpusfit.core.errors import ModelError
 from corpusfit.core.types import text_array
 from corpusfit.kernels.cynical import number_features
 from corpusfit.scoring import registry
-from corpusfit.scoring.round_scorer import RoundScorer
+from corpusfit.scoring.rounds import RoundScorer
 
 TEXTS = text_array([f"the kinase {i} binds the receptor of growth" for i in range(40)])
 OTHERS = text_array([f"shares of the market {i} fell before the results" for i in range(40)])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from corpusfit.core.plan import ChoosePlan
+from corpusfit.selection.balance import allocate, ratios
 from corpusfit.selection.choosing import ScoredPart, choose
-from corpusfit.selection.quotas import allocate, ratios
 
 
 @pytest.mark.parametrize(

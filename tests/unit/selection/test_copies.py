@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.selection.groups import find_copies
+from corpusfit.selection.copies import find_copies
 
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
 documents = st.tuples(

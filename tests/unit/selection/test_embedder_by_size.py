@@ -7,8 +7,8 @@ import pytest
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Source
 from corpusfit.selection import embedder_by_size
-from corpusfit.selection.cascade_stages import resolve_stages, stages_of
 from corpusfit.selection.embedder_by_size import by_size
+from corpusfit.selection.stages import resolve_stages, stages_of
 
 
 def corpus(*megabytes, compression="", form="jsonl"):
@@ -112,7 +112,6 @@ def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
         ("embed.embedder=minilm", "method.name=knn"),
         ("embed.embedder=static",),
         ("method.name=dsir",),
-        ("auto.budget=20min",),
         ("cascade.stages=dsir>knn",),
     ],
 )
@@ -148,5 +147,4 @@ def test_without_minilm_static_encodes_everything_and_the_extra_is_named(size, m
         plan, why, _ = by_size(asked, corpus(size), workers=2, cascade=True)
         assert (plan.embed.embedder, plan.cascade.stages) == ("static", "")
         assert "corpusfit[minilm]" in why
-    assert decided(corpus(size), "auto.budget=20min") == ("static", "")
     assert decided(corpus(size), "cascade.stages=dsir>knn") == ("static", "dsir>knn")

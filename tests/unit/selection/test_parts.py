@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusfit.core.plan import ChoosePlan
-from corpusfit.selection.choosing import ScoredPart, choose
-from corpusfit.selection.top import Selector, find_threshold
-from corpusfit.selection.weights import draw_keys, moments
+from corpusfit.selection.choosing import (
+    ScoredPart,
+    Selector,
+    choose,
+    draw_keys,
+    find_threshold,
+    moments,
+)
 
 scores_and_tokens = st.lists(
     st.tuples(

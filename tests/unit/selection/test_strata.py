@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.strata import SHARES, drawn_between, edges
+from corpusfit.selection.examples import SHARES, drawn_between, edges
 
 
 def cut(scores, *places):

@@ -13,7 +13,7 @@ from corpusfit.core.errors import InputError, ModelError, StrictError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.folders import minilm_folder
-from corpusfit.selection.write_job import selected_path
+from corpusfit.selection.writing import selected_path
 from corpusfit.training import tokenising as tokenise
 from corpusfit.training import tokens as store
 from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard

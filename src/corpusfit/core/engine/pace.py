@@ -19,6 +19,14 @@ _BEGUN = 1e-4
 _ALMOST = 1 - 2**-20
 
 
+def format_duration(seconds: float) -> str:
+    """A duration in hours, minutes or seconds."""
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds / unit:,.1f} {name}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
 class Pace:
     """The share that is done, and the time left, of a stage that gets reports of its work.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from corpusfit.core.errors import by_path, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from corpusfit.core.errors import Spelling
 
@@ -17,9 +17,6 @@ Piece = TypeVar("Piece")
 
 class Progress:
     """Shows nothing; a front end overrides what it shows. The library itself never prints."""
-
-    def expect(self, stages: Sequence[str]) -> None:
-        """Name the stages that the command will probably run, in order."""
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """A stage starts; `total` is its amount of work (0: unknown), `unit` that of its rate."""
@@ -97,7 +94,7 @@ class SpelledProgress(Progress):
     def __init__(self, shown: Progress, spelling: Spelling) -> None:
         self._spelling = spelling
         self.begin, self.advance, self.end = shown.begin, shown.advance, shown.end  # type: ignore[method-assign]
-        self.expect, self.skip, self.stop = shown.expect, shown.skip, shown.stop  # type: ignore[method-assign]
+        self.skip, self.stop = shown.skip, shown.stop  # type: ignore[method-assign]
         self._shown = shown
 
     def warn(self, message: str) -> None:

@@ -18,7 +18,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.contamination.finder import HeldoutIndex
 from corpusfit.evaluation.contamination.heldout import held_out
 from corpusfit.evaluation.contamination.search import find_all_leaks
-from corpusfit.selection.write_job import read_selected
+from corpusfit.selection.result import read_selected
 from corpusfit.text.context import Machine
 from corpusfit.training.inputs import find_training_inputs
 

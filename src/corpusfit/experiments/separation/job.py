@@ -21,8 +21,7 @@ from corpusfit.experiments.separation.cells import SeparationNode
 from corpusfit.experiments.separation.samples import Inputs
 from corpusfit.experiments.workers import Report, run_step
 from corpusfit.scoring import registry
-from corpusfit.scoring.metrics import figures
-from corpusfit.scoring.rank import Split, separate
+from corpusfit.scoring.rank import Split, figures, separate
 from corpusfit.selection.fit import Sample
 
 

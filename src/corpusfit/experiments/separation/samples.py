@@ -20,9 +20,9 @@ from corpusfit.experiments.separation.cells import SeparationNode, corpora_of, s
 from corpusfit.experiments.separation.settings import Separation
 from corpusfit.experiments.separation.targets import Target
 from corpusfit.scoring import registry
-from corpusfit.selection.embed_job import EmbedTexts
+from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import Sample
-from corpusfit.selection.sample_job import ALL, Drawn, SampleTexts, first_bound, merge
+from corpusfit.selection.samples import ALL, Drawn, SampleTexts, first_bound, merge
 from corpusfit.text.context import RunContext
 
 _BATCH = 128

@@ -34,7 +34,7 @@ from corpusfit.kernels.logistic import Rows, balanced, logistic
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import plain_rows
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.scoring.surface_forms import written_tokens
+from corpusfit.scoring.tokens import written_tokens
 
 _ORDER = 2
 _BLOCK = 256
@@ -42,19 +42,12 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class BetrScorer(Scorer[Texts]):
-    """A linear function of the shares of a text's words and pairs of words.
+    """A linear function of the shares of a text's words and pairs of words."""
 
-    Attributes:
-        table: float32 [buckets], the weight of each bucket.
-        bias: added to the mean weight.
-        positives: number of positives.
-        depth: the worst of their best ranks, from 1.
-    """
-
-    table: NDArray[np.float32]
-    bias: float
+    table: NDArray[np.float32]  # [buckets], the weight of each bucket
+    bias: float  # added to the mean weight
     positives: int
-    depth: int
+    depth: int  # the worst of their best ranks, from 1
 
     def __post_init__(self) -> None:
         require_fit(hashed.fits(self.table, _ORDER))

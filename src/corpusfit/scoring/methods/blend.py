@@ -31,25 +31,15 @@ from corpusfit.scoring.contract import Family, Method, Scorer
 
 @dataclass(frozen=True)
 class BlendScorer(Scorer[Any]):
-    """The members' scorers, and the background sample's scores.
+    """The members' scorers, and the background sample's scores."""
 
-    Attributes:
-        scorers: uint8, the members' stored scorers, concatenated.
-        ends: int64 [m], the end of each.
-        reads: input of each member.
-        weights: float64 [m], with a sum of 1.
-        known: float32, each member's distinct scores of the sample, increasing.
-        ranks: float64, their ranks in (0, 1): (mid-rank - 1/2) / sample size.
-        knots: int64 [m], the end of each member's part of `known` and `ranks`.
-    """
-
-    scorers: NDArray[np.uint8]
-    ends: NDArray[np.int64]
+    scorers: NDArray[np.uint8]  # the members' stored scorers, concatenated
+    ends: NDArray[np.int64]  # [m], the end of each
     reads: tuple[Reads, ...]
-    weights: NDArray[np.float64]
-    known: NDArray[np.float32]
-    ranks: NDArray[np.float64]
-    knots: NDArray[np.int64]
+    weights: NDArray[np.float64]  # [m], with a sum of 1
+    known: NDArray[np.float32]  # each member's distinct scores of the sample, increasing
+    ranks: NDArray[np.float64]  # their ranks in (0, 1): (mid-rank - 1/2) / sample size
+    knots: NDArray[np.int64]  # [m], the end of each member's part of `known` and `ranks`
 
     @cached_property
     def members(self) -> list[Scorer[Any]]:

@@ -33,7 +33,7 @@ from corpusfit.kernels import grams, similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.scoring.surface_forms import written_tokens
+from corpusfit.scoring.tokens import written_tokens
 
 _TAIL = 0.01  # share of the background, highest for a query, from which its ranks are estimated
 _LEAST = 5  # fewest background texts in that tail, if there are that many
@@ -42,35 +42,20 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class Bm25Scorer(Scorer[Texts]):
-    """m queries over v different words, as an inverted index; see `kernels/similar.py`.
+    """m queries over v different words, as an inverted index; see `kernels/bm25.py`."""
 
-    Attributes:
-        keys: uint64 [c], the table of words.
-        places: int32 [c], the same.
-        lists: int64 [v + 1], end of each rare word's queries in `docs`.
-        docs: int32 [r], queries by word.
-        entries: float32 [r], count in the query times inverse document frequency.
-        column_of: int32 [v], a common word's column, -1 for the others.
-        columns: float32 [c, m], the entries of the common words.
-        k1: saturation of a word's count.
-        b: share of the length in the normalisation.
-        mean_length: mean number of tokens of the background's texts.
-        shift: float32 [m], subtracted from a query's scores.
-        scale: float32 [m], by which they are multiplied then.
-    """
-
-    keys: NDArray[np.uint64]
-    places: NDArray[np.int32]
-    lists: NDArray[np.int64]
-    docs: NDArray[np.int32]
-    entries: NDArray[np.float32]
-    column_of: NDArray[np.int32]
-    columns: NDArray[np.float32]
-    k1: float
-    b: float
-    mean_length: float
-    shift: NDArray[np.float32]
-    scale: NDArray[np.float32]
+    keys: NDArray[np.uint64]  # [c], the table of words
+    places: NDArray[np.int32]  # [c], the same
+    lists: NDArray[np.int64]  # [v + 1], end of each rare word's queries in `docs`
+    docs: NDArray[np.int32]  # [r], queries by word
+    entries: NDArray[np.float32]  # [r], count in the query times inverse document frequency
+    column_of: NDArray[np.int32]  # [v], a common word's column, -1 for the others
+    columns: NDArray[np.float32]  # [c, m], the entries of the common words
+    k1: float  # saturation of a word's count
+    b: float  # share of the length in the normalisation
+    mean_length: float  # mean number of tokens of the background's texts
+    shift: NDArray[np.float32]  # [m], subtracted from a query's scores
+    scale: NDArray[np.float32]  # [m], by which they are multiplied then
 
     def __post_init__(self) -> None:
         m = len(self.shift)

@@ -35,23 +35,15 @@ _TEXTS = 10
 
 @dataclass(frozen=True)
 class ClusterRatioScorer(Scorer[Vectors]):
-    """Clusters of all clusterings, concatenated.
+    """Clusters of all clusterings, concatenated."""
 
-    Attributes:
-        centroids: float32 [k, d], of length 1.
-        ratio: float32 [k], log of the target's share over the corpus's share, both smoothed.
-        corpus: float64 [k], the corpus's share, smoothed.
-        added: smoothing added to the shares, for each clustering.
-        sizes: number of clusters in each clustering; they add up to k.
-        temperatures: of each clustering; see `memberships`.
-    """
-
-    centroids: Vectors
+    centroids: Vectors  # [k, d], of length 1
+    # [k], log of the target's share over the corpus's share, both smoothed
     ratio: NDArray[np.float32]
-    corpus: NDArray[np.float64]
-    added: tuple[float, ...]
-    sizes: tuple[int, ...]
-    temperatures: tuple[float, ...]
+    corpus: NDArray[np.float64]  # [k], the corpus's share, smoothed
+    added: tuple[float, ...]  # smoothing added to the shares, for each clustering
+    sizes: tuple[int, ...]  # number of clusters in each clustering; they add up to k
+    temperatures: tuple[float, ...]  # of each clustering; see `memberships`
 
     def __post_init__(self) -> None:
         k = len(self.centroids)

@@ -63,29 +63,17 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class ConsensusScorer(Scorer[Vectors]):
-    """A linear function of a text's direction plus a function of its clusters, and the positives.
+    """A linear function of a text's direction and one of its clusters, with the positives."""
 
-    Attributes:
-        mean: float32 [1, d], mean of the background, subtracted first.
-        weights: float32 [1, d].
-        clusters: uint8, a stored scorer of `cluster_ratio`.
-        bias: added to both.
-        share: the estimated share of the domain among the corpus's units.
-        trusted: weight of each member's ranking.
-        positives: number of positives.
-        texts: positives kept for display, the most certain first.
-        directions: float32 [k, d], directions of these texts.
-    """
-
-    mean: Vectors
-    weights: Vectors
-    clusters: NDArray[np.uint8]
-    bias: float
-    share: float
-    trusted: tuple[float, ...]
+    mean: Vectors  # [1, d], mean of the background, subtracted first
+    weights: Vectors  # [1, d]
+    clusters: NDArray[np.uint8]  # a stored scorer of `cluster_ratio`
+    bias: float  # added to both
+    share: float  # the estimated share of the domain among the corpus's units
+    trusted: tuple[float, ...]  # weight of each member's ranking
     positives: int
-    texts: tuple[str, ...]
-    directions: Vectors
+    texts: tuple[str, ...]  # positives kept for display, the most certain first
+    directions: Vectors  # [k, d], directions of these texts
 
     @cached_property
     def ratio(self) -> Scorer[Vectors]:

@@ -34,8 +34,7 @@ from corpusfit.kernels.cynical import number_features
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.tokens import BEGIN, END
 from corpusfit.scoring.contract import Family
-from corpusfit.scoring.round_scorer import RoundScorer
-from corpusfit.scoring.rounds import Features, RoundMethod, Taken
+from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
 
 _FIRST = 0.001
 """Share of the corpus that the first round takes."""

@@ -25,24 +25,17 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.calibrated import calibrated_classifier
+from corpusfit.scoring.classifiers import calibrated_classifier, least_similar
 from corpusfit.scoring.contract import Family, Method, Scorer
-from corpusfit.scoring.preranked import least_similar
 
 
 @dataclass(frozen=True)
 class DomainClassifierScorer(Scorer[Vectors]):
-    """A linear function of a text's direction.
+    """A linear function of a text's direction."""
 
-    Attributes:
-        mean: float32 [1, d], subtracted first; zero without centring.
-        weights: float32 [1, d].
-        bias: added to the inner product.
-    """
-
-    mean: Vectors
-    weights: Vectors
-    bias: float
+    mean: Vectors  # [1, d], subtracted first; zero without centring
+    weights: Vectors  # [1, d]
+    bias: float  # added to the inner product
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: log odds, float32 [n].

@@ -26,15 +26,10 @@ from corpusfit.scoring.contract import Family, Method, Scorer
 
 @dataclass(frozen=True)
 class DomainCosineScorer(Scorer[Vectors]):
-    """The direction of the target.
+    """The direction of the target."""
 
-    Attributes:
-        mean: float32 [1, d], subtracted first; zero without centring.
-        query: float32 [1, d], the target's mean, scaled to length 1; zero if the mean is zero.
-    """
-
-    mean: Vectors
-    query: Vectors
+    mean: Vectors  # [1, d], subtracted first; zero without centring
+    query: Vectors  # [1, d], the target's mean, scaled to length 1; zero if the mean is zero
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the cosine, float32 [n] in [-1, 1]; 0 for a zero vector."""

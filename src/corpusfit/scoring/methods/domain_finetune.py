@@ -34,8 +34,8 @@ from corpusfit.embed.finetune import Tuned, Tuning, finetune, opened, write_fold
 from corpusfit.embed.load import transformer, transformer_files
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.kernels.vectors import products
+from corpusfit.scoring.classifiers import least_similar
 from corpusfit.scoring.contract import Family, Method, Scorer
-from corpusfit.scoring.preranked import least_similar
 
 _ROWS = 4_096
 """Texts scored at once: enough to pack batches by length."""
@@ -43,21 +43,14 @@ _ROWS = 4_096
 
 @dataclass(frozen=True)
 class DomainFinetuneScorer(Scorer[Texts]):
-    """The fine-tuned encoder and its head; see `embed.finetune.Tuned`.
+    """The fine-tuned encoder and its head; see `embed.finetune.Tuned`."""
 
-    Attributes:
-        weights: uint8 [b], the encoder's parameters in float32, bytes of a safetensors file.
-        config: its configuration, JSON.
-        tokenizer: its tokenizer, JSON.
-        head: float32 [d + 1], a weight for each dimension and the bias.
-        length: most tokens of a text that are read.
-    """
-
+    # [b], the encoder's parameters in float32, bytes of a safetensors file
     weights: NDArray[np.uint8]
-    config: str
-    tokenizer: str
-    head: NDArray[np.float32]
-    length: int
+    config: str  # its configuration, JSON
+    tokenizer: str  # its tokenizer, JSON
+    head: NDArray[np.float32]  # [d + 1], a weight for each dimension and the bias
+    length: int  # most tokens of a text that are read
 
     @property
     def _tuned(self) -> Tuned:

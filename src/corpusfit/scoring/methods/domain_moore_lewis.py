@@ -34,15 +34,10 @@ _PER_BIT = 4.0
 
 @dataclass(frozen=True)
 class DomainMooreLewisScorer(Scorer[Paired]):
-    """The scorers of both methods.
+    """The scorers of both methods."""
 
-    Attributes:
-        domain: uint8, a stored scorer of `consensus`.
-        words: uint8, a stored scorer of `moore_lewis`.
-    """
-
-    domain: NDArray[np.uint8]
-    words: NDArray[np.uint8]
+    domain: NDArray[np.uint8]  # a stored scorer of `consensus`
+    words: NDArray[np.uint8]  # a stored scorer of `moore_lewis`
 
     @cached_property
     def by_domain(self) -> Scorer[Vectors]:

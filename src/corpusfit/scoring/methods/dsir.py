@@ -28,7 +28,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Texts, buffers
 from corpusfit.kernels import characters, hashed
 from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit
-from corpusfit.scoring.surface_forms import written_tokens
+from corpusfit.scoring.tokens import written_tokens
 
 
 @dataclass(frozen=True)

@@ -36,20 +36,12 @@ def _average_path(n: NDArray[np.int64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class IsolationForestScorer(Scorer[Vectors]):
-    """Trees as complete heaps; see `kernels/forest.py`.
+    """Trees as complete heaps; see `kernels/forest.py`."""
 
-    Attributes:
-        feature: int32 [trees, 2^depth - 1].
-        threshold: float32 [trees, 2^depth - 1].
-        path: float32 [trees, 2^depth], splits to the leaf plus c(texts in it).
-        normal: sum over the trees of c(subsample).
-        width: dimensions of the embeddings.
-    """
-
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float32]
-    path: NDArray[np.float32]
-    normal: float
+    feature: NDArray[np.int32]  # [trees, 2^depth - 1]
+    threshold: NDArray[np.float32]  # [trees, 2^depth - 1]
+    path: NDArray[np.float32]  # [trees, 2^depth], splits to the leaf plus c(texts in it)
+    normal: float  # sum over the trees of c(subsample)
     width: int
 
     def __post_init__(self) -> None:

@@ -37,18 +37,11 @@ def _nearest(squared: NDArray[np.float32], k: int) -> tuple[NDArray[np.float64],
 
 @dataclass(frozen=True)
 class LofScorer(Scorer[Vectors]):
-    """The target and its densities.
+    """The target and its densities."""
 
-    Attributes:
-        target: float32 [m, d], without repeats.
-        reach: float64 [m], distance to the k-th nearest other target text.
-        density: float64 [m], local reachability density.
-        k: neighbours.
-    """
-
-    target: Vectors
-    reach: NDArray[np.float64]
-    density: NDArray[np.float64]
+    target: Vectors  # [m, d], without repeats
+    reach: NDArray[np.float64]  # [m], distance to the k-th nearest other target text
+    density: NDArray[np.float64]  # [m], local reachability density
     k: int
 
     def __post_init__(self) -> None:

@@ -41,23 +41,14 @@ from corpusfit.scoring.language_model import (
 
 @dataclass(frozen=True)
 class MooreLewisScorer(Scorer[Texts]):
-    """Two models; see `kernels/backoff.py`.
+    """Two models; see `kernels/backoff.py`."""
 
-    Attributes:
-        target: uint64 [slots, 2], the table of the target's model.
-        corpus: uint64 [slots, 2], the table of the corpus's model.
-        target_order: length of the longest n-grams of the target's model.
-        corpus_order: length of the longest n-grams of the corpus's model.
-        signs: whether runs of punctuation are tokens.
-        per_token: whether scores are per token, not of whole texts.
-    """
-
-    target: NDArray[np.uint64]
-    corpus: NDArray[np.uint64]
-    target_order: int
-    corpus_order: int
-    signs: bool
-    per_token: bool = True
+    target: NDArray[np.uint64]  # [slots, 2], the table of the target's model
+    corpus: NDArray[np.uint64]  # [slots, 2], the table of the corpus's model
+    target_order: int  # length of the longest n-grams of the target's model
+    corpus_order: int  # length of the longest n-grams of the corpus's model
+    signs: bool  # whether runs of punctuation are tokens
+    per_token: bool = True  # whether scores are per token, not of whole texts
 
     def __post_init__(self) -> None:
         require_fit(fits(self.target, self.target_order), fits(self.corpus, self.corpus_order))

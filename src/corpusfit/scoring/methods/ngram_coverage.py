@@ -25,29 +25,26 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, fits, grams_in
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.scoring.surface_forms import OWN, check_words, in_words, written_tokens
-from corpusfit.scoring.top_ngrams import check_listing, most_frequent
+from corpusfit.scoring.tokens import (
+    OWN,
+    check_listing,
+    check_words,
+    in_words,
+    most_frequent,
+    written_tokens,
+)
 
 
 @dataclass(frozen=True)
 class NgramCoverageScorer(Scorer[Texts]):
-    """The v listed n-grams.
+    """The v listed n-grams."""
 
-    Attributes:
-        keys: uint64 [c], the table of n-grams, see `kernels/grams.py`.
-        places: int32 [c], the same.
-        frequency: float64 [v], share of all counted n-grams, most frequent first.
-        order: tokens in an n-gram.
-        per_token: whether the sum is divided by a text's number of n-grams.
-        words: whose tokens, `own` or `nltk`.
-    """
-
-    keys: NDArray[np.uint64]
-    places: NDArray[np.int32]
-    frequency: NDArray[np.float64]
+    keys: NDArray[np.uint64]  # [c], the table of n-grams, see `kernels/grams.py`
+    places: NDArray[np.int32]  # [c], the same
+    frequency: NDArray[np.float64]  # [v], share of all counted n-grams, most frequent first
     order: int
-    per_token: bool = True
-    words: str = OWN
+    per_token: bool = True  # whether the sum is divided by a text's number of n-grams
+    words: str = OWN  # whose tokens, `own` or `nltk`
 
     def __post_init__(self) -> None:
         require_fit(fits(self.keys, self.places, len(self.frequency)), self.order >= 1)

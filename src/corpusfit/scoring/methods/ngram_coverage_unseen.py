@@ -28,7 +28,7 @@ from corpusfit.core.types import Corpus, Reads, Texts, buffers
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import greedy_order, listed_in
 from corpusfit.scoring.contract import CorpusMethod, Family
-from corpusfit.scoring.top_ngrams import Listed, check_listing, most_frequent
+from corpusfit.scoring.tokens import Listed, check_listing, most_frequent
 
 
 @dataclass(frozen=True)

@@ -24,19 +24,12 @@ from corpusfit.scoring.contract import Family, Method, Scorer
 
 @dataclass(frozen=True)
 class OneClassSvmScorer(Scorer[Vectors]):
-    """The support vectors.
+    """The support vectors."""
 
-    Attributes:
-        support: float32 [m, d].
-        weight: float32 [1, m], the dual coefficients.
-        gamma: parameter of the kernel exp(-gamma |x - y|²).
-        offset: added to the weighted sum.
-    """
-
-    support: Vectors
-    weight: NDArray[np.float32]
-    gamma: float
-    offset: float
+    support: Vectors  # [m, d]
+    weight: NDArray[np.float32]  # [1, m], the dual coefficients
+    gamma: float  # parameter of the kernel exp(-gamma |x - y|²)
+    offset: float  # added to the weighted sum
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the decision function, float32 [n]; above 0 is inside."""

@@ -29,15 +29,10 @@ from corpusfit.scoring.contract import Family, Method, Scorer
 
 @dataclass(frozen=True)
 class PcaScorer(Scorer[Vectors]):
-    """The target's subspace.
+    """The target's subspace."""
 
-    Attributes:
-        mean: float32 [1, d].
-        components: float32 [c, d], orthonormal rows; c may be 0.
-    """
-
-    mean: Vectors
-    components: Vectors
+    mean: Vectors  # [1, d]
+    components: Vectors  # [c, d], orthonormal rows; c may be 0
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the negated length of the reconstruction error; float32 [n]."""

@@ -18,7 +18,7 @@ from corpusfit.core.types import Reads, Texts
 from corpusfit.scoring.arpa import read_arpa
 from corpusfit.scoring.contract import Family, Method
 from corpusfit.scoring.language_model import PredictableScorer, check_order, train
-from corpusfit.scoring.surface_forms import OWN, check_words, in_words
+from corpusfit.scoring.tokens import OWN, check_words, in_words
 
 
 @dataclass(frozen=True)

@@ -98,23 +98,14 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class PyodScorer(Scorer[Vectors]):
-    """The inputs for fitting the detector again.
+    """The inputs for fitting the detector again."""
 
-    Attributes:
-        target: float32 [m, d].
-        detector: the class's name in PyOD.
-        parameters: its settings, JSON.
-        seed: random seed.
-        alone: score one text at a time.
-        lowest: score of a text for which the detector returns no finite number.
-    """
-
-    target: Vectors
+    target: Vectors  # [m, d]
     detector: str
     parameters: str
     seed: int
-    alone: bool
-    lowest: float
+    alone: bool  # score one text at a time
+    lowest: float  # score of a text for which the detector returns no finite number
 
     @cached_property
     def _fitted(self) -> Any:

@@ -32,17 +32,11 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RobustCovarianceScorer(Scorer[Vectors]):
-    """The map to a space in which the target is a unit sphere.
+    """The map to a space in which the target is a unit sphere."""
 
-    Attributes:
-        mean: float32 [1, d], mean of the target, subtracted first to keep precision.
-        whiten: float32 [c, d], one row per new coordinate; [0, d] keeps the space.
-        middle: float32 [1, c] (or [1, d]), the robust centre in the new coordinates.
-    """
-
-    mean: Vectors
-    whiten: Vectors
-    middle: Vectors
+    mean: Vectors  # [1, d], mean of the target, subtracted first to keep precision
+    whiten: Vectors  # [c, d], one row per new coordinate; [0, d] keeps the space
+    middle: Vectors  # [1, c] (or [1, d]), the robust centre in the new coordinates
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the Mahalanobis distance, negated, float32 [n] <= 0."""

@@ -31,8 +31,7 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.scoring.contract import CorpusMethod, Family
 from corpusfit.scoring.similarity import Graph
-from corpusfit.scoring.surface_forms import OWN, check_words, in_words
-from corpusfit.scoring.top_ngrams import check_listing, most_frequent
+from corpusfit.scoring.tokens import OWN, check_listing, check_words, in_words, most_frequent
 
 
 @dataclass(frozen=True)

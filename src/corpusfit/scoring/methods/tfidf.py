@@ -30,7 +30,7 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.kernels.similar import cosines, inverted, nearest_cosines
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.scoring.surface_forms import written_tokens
+from corpusfit.scoring.tokens import written_tokens
 
 _COMPARE = ("centroid", "nearest")
 _IDF = ("log", "ratio")
@@ -38,37 +38,21 @@ _IDF = ("log", "ratio")
 
 @dataclass(frozen=True)
 class TfidfScorer(Scorer[Texts]):
-    """v words and their weights in the target; m target texts with `nearest`, else none.
+    """v words and their weights in the target; m target texts with `nearest`, else none."""
 
-    Attributes:
-        keys: uint64 [c], the table of words, see `kernels/grams.py`.
-        places: int32 [c], the same.
-        idf: float32 [v], most frequent word first; 0 for a word that every text has.
-        centroid: float32 [v] of length 1, or zero for a zero target; [0] with `nearest`.
-        ends: int64 [m + 1], end of each target text's words in `terms`.
-        terms: int32 [e], the words of the target texts.
-        values: float32 [e], their weights in vectors of length 1.
-        lists: int64 [v + 1], end of each rare word's target texts in `docs`.
-        docs: int32 [r], target texts by word.
-        entries: float32 [r], their weights in that order.
-        column_of: int32 [v], a common word's column, -1 for the others.
-        columns: float32 [c, m], the weights of the common words.
-        k: number of target texts to average over; 0 with `centroid`.
-    """
-
-    keys: NDArray[np.uint64]
-    places: NDArray[np.int32]
-    idf: NDArray[np.float32]
-    centroid: NDArray[np.float32]
-    ends: NDArray[np.int64]
-    terms: NDArray[np.int32]
-    values: NDArray[np.float32]
-    lists: NDArray[np.int64]
-    docs: NDArray[np.int32]
-    entries: NDArray[np.float32]
-    column_of: NDArray[np.int32]
-    columns: NDArray[np.float32]
-    k: int
+    keys: NDArray[np.uint64]  # [c], the table of words, see `kernels/grams.py`
+    places: NDArray[np.int32]  # [c], the same
+    idf: NDArray[np.float32]  # [v], most frequent word first; 0 for a word that every text has
+    centroid: NDArray[np.float32]  # [v] of length 1, or zero for a zero target; [0] with `nearest`
+    ends: NDArray[np.int64]  # [m + 1], end of each target text's words in `terms`
+    terms: NDArray[np.int32]  # [e], the words of the target texts
+    values: NDArray[np.float32]  # [e], their weights in vectors of length 1
+    lists: NDArray[np.int64]  # [v + 1], end of each rare word's target texts in `docs`
+    docs: NDArray[np.int32]  # [r], target texts by word
+    entries: NDArray[np.float32]  # [r], their weights in that order
+    column_of: NDArray[np.int32]  # [v], a common word's column, -1 for the others
+    columns: NDArray[np.float32]  # [c, m], the weights of the common words
+    k: int  # number of target texts to average over; 0 with `centroid`
 
     def __post_init__(self) -> None:
         v, m, e = len(self.idf), len(self.ends) - 1, len(self.terms)

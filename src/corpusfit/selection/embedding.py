@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, write_arrays, write_bytes
+from corpusfit.core.artifacts import listed, read_arrays, write_arrays, write_bytes
+from corpusfit.core.engine import Job, counting
 from corpusfit.core.manifest import digest, source_identity
-from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
+from corpusfit.core.types import Shard, Vectors
 from corpusfit.domains.assign import Assign, assigned_path
-from corpusfit.embed import has_network
+from corpusfit.embed import has_network, load, prepare, wants_gpu
 from corpusfit.embed.store import VectorStore
-from corpusfit.selection.embed_job import EmbedShards, EmbedTexts
 from corpusfit.selection.fit import Sample
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons, Tally
+from corpusfit.text.reading import Reasons, Tally, read_units
 
 RECIPE = 3
 """Raised when reading or cutting changes, so that older embeddings are not reused."""
@@ -26,10 +30,8 @@ _BATCH = 128
 
 
 def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:
-    """Encode what is not in the store yet; returns the store and the number of units by shard.
-
-    The store is in the cache, by content, so that other runs and methods find it.
-    """
+    """Encode what is not in the store yet; returns the store and the number of units by shard."""
+    # The store is in the cache, by content, so that other runs and methods find it.
     identity = {
         "recipe": [RECIPE, unicodedata.unidata_version],
         "sources": source_identity(run.sources),
@@ -92,3 +94,67 @@ def assign(
     for _ in run.over("assign", job, missing):
         pass
     return len(counts)
+
+
+@dataclass(frozen=True)
+class EmbedShards(Job[Shard, tuple[int, Tally]]):
+    """Read, cut and encode a shard into the store; returns its number.
+
+    Batches are cut from the shard's own units, so that its vectors do not depend on the worker.
+    """
+
+    read: ReadPlan
+    cut: CutPlan
+    embed: EmbedPlan
+    cache: Path
+    store: Path
+    names: tuple[str, ...]
+
+    @property
+    def encodes(self) -> bool:
+        return wants_gpu(self.embed)
+
+    def start(self) -> Callable[[Shard], tuple[int, Tally]]:
+        encoder, store = load(self.embed, self.cache), VectorStore(self.store)
+
+        def work(shard: Shard) -> tuple[int, Tally]:
+            units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+            vectors = encoder.encode(texts, counting(len(texts)))
+            store.write(shard.index, units, vectors, tally.as_dict())
+            return shard.index, tally
+
+        return work
+
+
+@dataclass(frozen=True)
+class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
+    """Encode numbered batches of texts."""
+
+    embed: EmbedPlan
+    cache: Path
+    # whether the cache keeps each batch, by its texts, for commands to come and for this one if it
+    # is killed
+    kept: bool = False
+
+    @property
+    def encodes(self) -> bool:
+        return wants_gpu(self.embed)
+
+    def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
+        encoder = functools.cache(lambda: load(self.embed, self.cache))
+        fingerprint = prepare(self.embed, self.cache) if self.kept else ""
+
+        def encoded(texts: list[str]) -> Vectors:
+            return encoder().encode(texts, counting(len(texts)))
+
+        def work(piece: tuple[int, list[str]]) -> tuple[int, Vectors]:
+            number, texts = piece
+            if not self.kept:
+                return number, encoded(texts)
+            path = self.cache / "samples" / f"{digest([fingerprint, texts])}.safetensors"
+            if not path.exists():
+                write_arrays(path, {"vectors": encoded(texts)}, {})
+            vectors: Vectors = read_arrays(path)[0]["vectors"]
+            return number, vectors
+
+        return work

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,21 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
+from corpusfit.core.artifacts import restore
+from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
 from corpusfit.core.escaping import harmless
 from corpusfit.core.manifest import locked, undamaged
-from corpusfit.core.plan import MethodPlan, Plan
-from corpusfit.core.types import FILE_BITS, Documents, Source, file_of, in_file, taken, text_array
+from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
+from corpusfit.core.types import (
+    FILE_BITS,
+    Documents,
+    Paired,
+    Source,
+    file_of,
+    in_file,
+    read_as,
+    taken,
+    text_array,
+)
+from corpusfit.embed import load
 from corpusfit.scoring import registry, table
-from corpusfit.scoring.contract import Effect
-from corpusfit.selection.budget import Decision, apply_decision
-from corpusfit.selection.cascade import stage_folder
-from corpusfit.selection.cascade_stages import stages_of
-from corpusfit.selection.explain_job import Explain, Neighbour
+from corpusfit.scoring.contract import Effect, Scorer
+from corpusfit.selection.cascade import dropped_at
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.scoring import tallies
-from corpusfit.selection.stage_job import StageParts
+from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.selection.stages import stages_of
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.reading import cut_units, read_units
 
@@ -115,62 +125,55 @@ class Explanation:
         return harmless("\n".join(filter(None, lines)))
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A text to explain: its units and what is known of it."""
-
-    text: str
-    units: list[str]
-    known: dict[str, Any]
-
-
 def explain(
     out: Path, *, row: str | None = None, text: str | None = None, top: int = 10, machine: Machine
 ) -> Explanation:
-    """Explain one score of a run.
-
-    The segment's text is read from the corpus again; only its file is checked for changes.
-    """
+    """Explain one score of a run."""
     folder = SelectionFolder(out)
     with locked(folder.work, "explain", shared=True), undamaged(out):
-        return _explained(folder, row, text, top, machine)
-
-
-def _explained(
-    folder: SelectionFolder, row: str | None, text: str | None, top: int, machine: Machine
-) -> Explanation:
-    manifest = folder.require_scored()
-    plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
-    if manifest["budget"]:
-        plan = apply_decision(plan, Decision(**manifest["budget"]))
-    _check(row, text, top, method)
-    with machine.running(folder.work) as context:
-        context.engine.require_shared(folder.work, "DIR")
-        run = Run.of(context, plan, [], [Source(**s) for s in manifest["corpus"]])
-        found = _any_text(run, text) if text is not None else _segment(run, folder, str(row))
-        _require_encoder(run, manifest["encoder"])
-        scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
-        used = MethodPlan(**manifest["method"])
-        summed = registry.build(used.name, used.options).log_weights
-        job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
-        explained = run.one(job, found.units)
+        manifest = folder.require_scored()
+        plan, used = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
+        _check(row, text, top, used.name)
+        with machine.running(folder.work) as context:
+            context.engine.require_shared(folder.work, "DIR")
+            run = Run.of(context, plan, [], [Source(**s) for s in manifest["corpus"]])
+            if text is not None:
+                document = Documents(np.zeros(1, np.int64), text_array([text]))
+                units: list[str] = cut_units(document, plan.cut)[1].to_pylist()
+                known: dict[str, Any] = dict.fromkeys(_OF_SEGMENT)
+            else:
+                units, known = _segment(run, folder, str(row))
+            fingerprint = manifest["encoder"]
+            if fingerprint and run.one(PrepareEncoder(run.cache), plan.embed) != fingerprint:
+                raise ModelError(
+                    f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
+                    "Restore the model, or score again with another <.out>."
+                )
+            scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
+            summed = registry.build(used.name, used.options).log_weights
+            job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
+            explained = run.one(job, units)
+        selected = (folder.finished() or {}).get("selected")
+    if selected is None:
+        known["selected"] = None
     # a dropped segment has a score of another stage, which these effects do not explain
-    effects = explained.effects if found.known["dropped"] is None else []
-    chosen = (folder.finished() or {}).get("selected")
-    if chosen is None:
-        found.known["selected"] = None
+    effects = explained.effects if known["dropped"] is None else []
     return Explanation(
-        method=method,
-        threshold=chosen and chosen["threshold"],
-        text=found.text,
+        method=used.name,
+        threshold=selected and selected["threshold"],
+        text="".join(units) if text is None else text,
         raised=[e for e in effects if e.effect > 0][:top],
         lowered=[e for e in reversed(effects) if e.effect < 0][:top],
         nearest=explained.nearest,
         nearest_by=explained.nearest_by,
         learned_from=explained.learned_from,
-        meaning=explained.meaning if found.known["dropped"] is None else "",
-        **{"score": explained.score, **found.known},
+        meaning=explained.meaning if known["dropped"] is None else "",
+        **{"score": explained.score, **known},
     )
+
+
+_OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "dropped")
+"""What is known of a segment and not of another text."""
 
 
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
@@ -191,63 +194,36 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise bad_setting("<.top>", "1 or more", top)
 
 
-def _require_encoder(run: Run, fingerprint: str | None) -> None:
-    if fingerprint is None:
-        return
-    now = run.one(PrepareEncoder(run.cache), run.plan.embed)
-    if now != fingerprint:
-        raise ModelError(
-            f"The model {run.plan.embed.embedder} changed since the corpus was scored with it. "
-            "Restore the model, or score again with another <.out>."
-        )
-
-
-def _any_text(run: Run, text: str) -> _Found:
-    document = Documents(np.zeros(1, np.int64), text_array([text]))
-    units = cut_units(document, run.plan.cut)[1].to_pylist()
-    unknown = ("source", "row", "segment", "segments", "selected", "copy", "dropped")
-    return _Found(text, units, dict.fromkeys(unknown))
-
-
-def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
+def _segment(run: Run, folder: SelectionFolder, place: str) -> tuple[list[str], dict[str, Any]]:
+    """The units of a segment, and what is known of it."""
     number, row, segment = _parsed(place, run.names)
-    shard, nth, here = _shard_of(run, folder, number, row)
-    columns = ("segment", "start", "end", "score", "stage", "selected", "copy")
-    found = table.read_columns(table.part_path(folder.scores, shard), *columns)
-    of_row = {name: column[here] for name, column in zip(columns, found, strict=True)}
-    count = len(here)
-    if segment >= count:
+    shard, nth, places = _shard_of(run, folder, number, row)
+    columns = ("start", "end", "score", "stage", "selected", "copy")
+    values = table.read_columns(table.part_path(folder.scores, shard), *columns)
+    if segment >= len(places):
         raise bad_setting(
             "<.row>",
-            f"SOURCE:ROW:SEGMENT with a segment from 0 to {count - 1} for row {row}",
+            f"SOURCE:ROW:SEGMENT with a segment from 0 to {len(places) - 1} for row {row}",
             place,
         )
-    start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
-    texts = _units(run, run.sources[number], nth, row, (start, end))
-    where = int(here[segment])
-    known = {
+    at = int(places[segment])
+    start, end, score, stage, selected, copy = (column[at] for column in values)
+    known: dict[str, Any] = {
         "source": run.names[number],
         "row": row,
         "segment": segment,
-        "segments": count,
-        "selected": bool(of_row["selected"][segment]),
-        "copy": bool(of_row["copy"][segment]),
-        "score": float(of_row["score"][segment]),
-        **_dropped(run, folder, shard, where, int(of_row["stage"][segment])),
+        "segments": len(places),
+        "selected": bool(selected),
+        "copy": bool(copy),
+        "score": float(score),
+        "dropped": None,
     }
-    return _Found("".join(texts), texts, known)
-
-
-def _dropped(
-    run: Run, folder: SelectionFolder, shard: int, place: int, reached: int
-) -> dict[str, Any]:
-    """The stage of a cascade that dropped the segment at a place, and its score there."""
     stages = stages_of(run.plan) if run.plan.cascade.stages else []
-    if reached >= len(stages):
-        return {"dropped": None}
-    stage = stages[reached - 1]
-    places, scores = StageParts(stage_folder(folder, stage)).read(shard)
-    return {"dropped": stage.name, "score": float(scores[places == place][0])}
+    if int(stage) < len(stages):
+        dropped = stages[int(stage) - 1]
+        score = dropped_at(folder, dropped, shard, at)
+        known |= {"dropped": dropped.name, "score": score}
+    return _units(run, run.sources[number], nth, row, (int(start), int(end))), known
 
 
 def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
@@ -271,10 +247,8 @@ _SOURCES = 10
 def _shard_of(
     run: Run, folder: SelectionFolder, number: int, row: int
 ) -> tuple[int, int, NDArray[np.int64]]:
-    """The shard that holds a row of a source: its number in the corpus, and in the source.
-
-    Also the places of the row's segments in the shard.
-    """
+    """The shard that holds a row of a source: its number in the corpus, and in the source."""
+    # Also the places of the row's segments in the shard.
     names, nth, last = run.names, 0, -1
     name = names[number]
     for shard, tally in tallies(folder):
@@ -311,3 +285,93 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
     found: list[str] = taken(texts, np.flatnonzero(inside)).to_pylist()
     return found
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A text and its cosine similarity with the explained text."""
+
+    text: str
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The explanation of a segment's score.
+
+    Attributes:
+        score: mean or sum of the units' scores; None for a method that cannot score a single text.
+        effects: effects of the n-grams on the score, in descending order; empty for a method that
+            does not read words.
+        nearest: most similar target texts; none if the units have no word.
+        nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
+        learned_from: most similar corpus texts that the method learned from, if it learned any.
+        meaning: what the score and the effects are, if that needs words.
+    """
+
+    score: float | None
+    effects: list[Effect]
+    nearest: list[Neighbour]
+    nearest_by: str
+    learned_from: list[Neighbour]
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Explain(PlainJob[list[str], Explained]):
+    """Explain the score of a segment, given as its units' texts.
+
+    Similarity is the cosine of `tfidf`, or of `domain_cosine` on the run's embeddings.
+    """
+
+    method: MethodPlan
+    summed: bool  # whether a segment's score is the sum of its units' scores, not the mean
+    scorer: Path
+    target: Sample  # the target's texts and, for a method on embeddings, its vectors
+    embed: EmbedPlan
+    cache: Path
+    top: int  # most target texts to return
+
+    def _work(self, units: list[str]) -> Explained:
+        method = registry.build(self.method.name, self.method.options)
+        texts = text_array(units)
+        if method.encodes:
+            known = Paired(texts, load(self.embed, self.cache).encode(texts))
+            by, nearest = "embedding", self._nearest(known.vectors, "embedding")
+            batch = read_as(known, method.reads)
+        else:
+            by, nearest, batch = "words", self._nearest(texts, "words"), texts
+        if method.scorer is None:
+            return Explained(None, [], nearest, by, [])
+        scorer = restore(self.scorer, registry.scorer_class)
+        if method.whole_segments:
+            units = ["".join(units)]
+            batch = text_array(units)
+        share = 1.0 if self.summed else 1 / len(units)
+        score = float(scorer.score(batch).sum(dtype=np.float64)) * share
+        learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []
+        examples = [Neighbour(*found) for found in learned]
+        effects = effects_of(scorer, units, share)
+        return Explained(score, effects, nearest, by, examples, scorer.meaning())
+
+    def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
+        plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
+        similarity = registry.unit_method(*plain)
+        target = self.target.batch("embedding" if by == "embedding" else "text")
+        try:
+            cosines = similarity.fit(batch, target, seed=0).score(target)
+        except InputError:  # the units have no word
+            return []
+        texts = self.target.read_texts()
+        best = np.argsort(-cosines, kind="stable")[: self.top]
+        return [Neighbour(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
+
+
+def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:
+    """Effects of n-grams on a segment's score; each unit counts by `share`."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for unit in units:
+        for effect in scorer.explain(unit):
+            sums[effect.part] += effect.effect
+    effects = [Effect(part, float(total * share)) for part, total in sums.items()]
+    return sorted(effects, key=lambda e: (-e.effect, e.part))

@@ -6,7 +6,7 @@ import pytest
 
 from corpusfit.core.errors import UnknownMethodError, UsageError
 from corpusfit.core.plan import Plan, StageText
-from corpusfit.selection.cascade_stages import resolve_stages, stages_of
+from corpusfit.selection.stages import resolve_stages, shares_of, stages_of
 
 
 def plan(stages, *more):
@@ -58,19 +58,35 @@ def test_the_last_stage_is_the_runs_method(stages, more, spelled, method, embedd
     assert resolve_stages(found) == found
 
 
-def test_what_a_stage_reads_and_costs():
+def test_what_a_stage_reads():
     stages = stages_of(plan("dsir>static>knn@static>minilm"))
     assert [s.embed and s.embed.embedder for s in stages] == [None, "static", "static", "minilm"]
     assert [s.method and s.method.name for s in stages] == ["dsir", None, "knn", "auto"]
-    assert [s.cost for s in stages] == [1, 3, 3, 300]
     assert [s.name for s in stages] == ["dsir", "static", "knn@static", "minilm"]
 
 
-def test_a_method_with_a_network_of_its_own_costs_as_one():
-    first, _, last = stages_of(plan("dsir>static>domain_finetune"))
+def test_a_method_with_a_network_of_its_own_gets_the_embedder():
+    *_, last = stages_of(plan("dsir>static>domain_finetune"))
     assert last.embed is None
     assert last.method.options == {"embedder": "minilm"}
-    assert last.cost == 300 * first.cost
+
+
+@pytest.mark.parametrize(
+    ("amount", "shares"),
+    [
+        ("choose.fraction=0.125", [0.5, 0.25]),
+        ("choose.fraction=1.0", [1.0, 1.0]),
+        ("choose.segments=8", [0.2, 0.04]),
+        ("choose.tokens=2700", [0.3, 0.09]),
+        ("choose.tokens=1000000", [1.0, 1.0]),
+        ("choose.threshold=0.5", [0.2 ** (1 / 3), 0.2 ** (2 / 3)]),  # as the default fraction
+        ("choose.fraction=0.0001", [0.1, 0.01]),  # a segment
+    ],
+)
+def test_shares_that_are_not_written_follow_from_the_amount(amount, shares):
+    of = {"segments": 1_000, "tokens": 100_000}
+    assert shares_of(plan("dsir>static>knn", amount), **of) == pytest.approx(shares)
+    assert shares_of(plan("dsir:0.5>static:0.3>knn", amount), **of) == [0.5, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -110,14 +126,6 @@ def test_what_cannot_be_a_stage_is_named(stages, setting, names):
         (("cascade.stages=dsir:0.1>tfidf:0.2>knn",), "cascade", ("at most 0.1", "got 0.2")),
         (("cascade.stages=dsir:0.1>tfidf>knn",), "cascade", ("'dsir:0.1>tfidf>knn'",)),
         (("cascade.stages=dsir>knn:0.1",), "cascade", ("knn:0.1",)),
-        (("cascade.recall=0.9",), "cascade.recall", ("cascade", "got 0.9")),
-        (("cascade.stages=dsir:0.1>knn", "cascade.recall=0.9"), "cascade.recall", ("got 0.9",)),
-        (
-            ("cascade.stages=dsir>knn", "cascade.recall=0.0"),
-            "cascade.recall",
-            ("(0, 1]", "got 0.0"),
-        ),
-        (("cascade.stages=dsir>knn", "cascade.confidence=1.0"), "cascade.confidence", ("got 1.0",)),
         (("cascade.stages=dsir>knn", "cascade.sample=3"), "cascade.sample", ("20", "got 3")),
         (
             ("cascade.stages=dsir>knn", "choose.policy=continuous"),

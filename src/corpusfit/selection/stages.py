@@ -1,4 +1,4 @@
-"""Resolves the stages of `--cascade` to methods and embedders."""
+"""Resolves the stages of `--cascade` to methods, embedders and shares."""
 
 from __future__ import annotations
 
@@ -10,58 +10,36 @@ from typing import Any
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import UnknownMethodError, bad_setting
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan, StageText
-from corpusfit.embed import wants_gpu
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
 from corpusfit.scoring.names import names as method_names
 
 EMBEDDERS = ("minilm", "static")
-COSTS = {"text": 1.0, "static": 3.0, "network": 300.0}
-"""Relative cost per unit by what a stage reads: rough ratios on a CPU. They are constants, so that
-the shares set by them are the same on every machine."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage.
-
-    Attributes:
-        number: number of the stage, from 1.
-        text: the stage as written in `--cascade`.
-        method: the method; None for a surrogate.
-        embed: settings of its embedder; None if it reads text only.
-    """
+    """One stage, numbered from 1."""
 
     number: int
     text: StageText
-    method: MethodPlan | None
-    embed: EmbedPlan | None
+    method: MethodPlan | None  # None for a surrogate of the last stage
+    embed: EmbedPlan | None  # None if it reads text only
 
     @property
     def name(self) -> str:
         """The stage as written, without its share."""
         return str(dataclasses.replace(self.text, share=None))
 
-    @property
-    def cost(self) -> float:
-        """Relative cost per unit."""
-        if self.embed is None:
-            plain = self.method is None or _method(self.method).exact
-            return COSTS["text" if plain else "network"]
-        network = wants_gpu(dataclasses.replace(self.embed, device="auto"))
-        return COSTS["network" if network else "static"]
-
 
 def resolve_stages(plan: Plan) -> Plan:
-    """The plan with the last stage's method and embedder as its own, all stages written in full.
-
-    Earlier stages use their method's default settings; only those of the last stage can be set.
-    """
+    """The plan with the last stage's method and embedder as its own, all stages written in full."""
+    # Earlier stages use their method's default settings; only those of the last stage can be set.
     if not plan.cascade.stages:
         return plan
     *earlier, last = plan.cascade.stage_texts()
-    texts = [_spelled(text, plan) for text in earlier]
-    plan = _last(last, plan)
+    texts = [_with_embedder(text, plan) for text in earlier]
+    plan = _of_last_stage(last, plan)
     method = None if plan.method.name == "auto" else _method(plan.method)
     if method is not None and _is_method(last.name):
         embedder = plan.embed.embedder if _takes_embedder(method) else ""
@@ -85,25 +63,37 @@ def stages_of(plan: Plan) -> list[Stage]:
     for number, text in enumerate(earlier, start=1):
         if _is_method(text.name):
             method = registry.with_embedder(MethodPlan(text.name), text.embedder)
-            encodes = _method(method).encodes
-            stages.append(Stage(number, text, method, _embed(plan, text.embedder, encodes)))
+            embed = dataclasses.replace(plan.embed, embedder=text.embedder)
+            stages.append(Stage(number, text, method, embed if _method(method).encodes else None))
         else:
-            stages.append(Stage(number, text, None, _embed(plan, text.name, True)))
+            embed = dataclasses.replace(plan.embed, embedder=text.name)
+            stages.append(Stage(number, text, None, embed))
     method = registry.with_embedder(plan.method, plan.embed.embedder)
     encodes = method.name == "auto" or _method(method).encodes
-    embed = _embed(plan, plan.embed.embedder, encodes)
-    return [*stages, Stage(len(earlier) + 1, last, method, embed)]
+    return [*stages, Stage(len(earlier) + 1, last, method, plan.embed if encodes else None)]
 
 
-def _embed(plan: Plan, embedder: str, encodes: bool) -> EmbedPlan | None:
-    return dataclasses.replace(plan.embed, embedder=embedder) if encodes else None
+def shares_of(plan: Plan, *, segments: float, tokens: float) -> list[float]:
+    """The shares that the stages before the last pass on of a corpus of that size.
+
+    Without written ones, they fall in equal ratios from the corpus to the share that is selected.
+    """
+    written = [text.share for text in plan.cascade.stage_texts()[:-1]]
+    known = [share for share in written if share is not None]
+    if known:
+        return known
+    selected = plan.choose.share
+    if plan.choose.segments is not None:
+        selected = plan.choose.segments / max(1.0, segments)
+    elif plan.choose.tokens is not None:
+        selected = plan.choose.tokens / max(1.0, tokens)
+    # at least one segment goes on, however small the selection is
+    selected = min(1.0, max(selected, 1 / max(1.0, segments)))
+    ratio = selected ** (1 / (len(written) + 1))
+    return [ratio**number for number in range(1, len(written) + 1)]
 
 
-def _with(plan: Plan, embedder: str) -> Plan:
-    return dataclasses.replace(plan, embed=dataclasses.replace(plan.embed, embedder=embedder))
-
-
-def _spelled(text: StageText, plan: Plan) -> StageText:
+def _with_embedder(text: StageText, plan: Plan) -> StageText:
     """An earlier stage with its embedder written out."""
     if text.name == "auto":
         raise bad_setting(
@@ -113,19 +103,22 @@ def _spelled(text: StageText, plan: Plan) -> StageText:
             "Only the last stage can be auto.",
         )
     if not _is_method(text.name):
-        return _only_embedder(text)
-    if _takes_embedder(_method(MethodPlan(text.name))):
+        _require_alone(text)
+    elif _takes_embedder(_method(MethodPlan(text.name))):
         return dataclasses.replace(text, embedder=text.embedder or plan.embed.embedder)
-    return _without_embedder(text)
+    else:
+        _require_no_embedder(text)
+    return text
 
 
-def _last(text: StageText, plan: Plan) -> Plan:
+def _of_last_stage(text: StageText, plan: Plan) -> Plan:
     """The plan with the last stage's method and embedder."""
     if text.name != "auto" and not _is_method(text.name):
-        plan = _with(plan, _only_embedder(text).name)
+        _require_alone(text)
         if plan.method.name != "auto":
             _method(plan.method)
-        return plan
+        embed = dataclasses.replace(plan.embed, embedder=text.name)
+        return dataclasses.replace(plan, embed=embed)
     if plan.method.name not in ("auto", text.name):
         raise bad_setting(
             "<method.name>",
@@ -134,9 +127,10 @@ def _last(text: StageText, plan: Plan) -> Plan:
         )
     plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
     if text.name != "auto" and not _takes_embedder(_method(plan.method)):
-        _without_embedder(text)
+        _require_no_embedder(text)
     elif text.embedder:
-        plan = _with(plan, text.embedder)
+        embed = dataclasses.replace(plan.embed, embedder=text.embedder)
+        plan = dataclasses.replace(plan, embed=embed)
     return plan
 
 
@@ -178,21 +172,19 @@ def _takes_embedder(method: Method[Any]) -> bool:
     return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
 
 
-def _only_embedder(text: StageText) -> StageText:
+def _require_alone(text: StageText) -> None:
     if text.embedder:
         raise bad_setting(
             "A stage of <cascade.stages>",
             "METHOD@EMBEDDER or one embedder",
             f"{text.name}@{text.embedder}",
         )
-    return text
 
 
-def _without_embedder(text: StageText) -> StageText:
+def _require_no_embedder(text: StageText) -> None:
     if text.embedder:
         raise bad_setting(
             f"The stage {text.name} of <cascade.stages>",
             f"written without an embedder, because {text.name} reads text",
             f"{text.name}@{text.embedder}",
         )
-    return text

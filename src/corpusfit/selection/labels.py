@@ -1,0 +1,71 @@
+"""The labels of rows, which a method scores by and an audit counts by."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.errors import InputError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document, Shard
+from corpusfit.text import rows
+
+NONE = "(none)"
+"""Label of rows whose field is missing, empty, or not a string, a whole number or a boolean."""
+
+
+def labels_of(
+    shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The different labels of a shard's rows, and the place of each row [n] among them."""
+    number: dict[str, int] = {}
+    found: list[int] = []
+    places: list[int] = []
+    for row in rows(shard, read):
+        if isinstance(row, Document):
+            label = NONE if row.id in (None, "") else str(row.id)
+            found.append(row.row)
+            places.append(number.setdefault(label, len(number)))
+    different, nth = np.unique(wanted, return_inverse=True)
+    if not np.array_equal(different, found):
+        raise different_shards(read.id_field)
+    return list(number), np.array(places, np.int64)[nth]
+
+
+def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[str]:
+    """The labels of some rows, int64 [n]; `read.id_field` is the label's field."""
+    needed = set(wanted.tolist())
+    found = {
+        row.row: NONE if row.id in (None, "") else str(row.id)
+        for row in rows(shard, read)
+        if isinstance(row, Document) and row.row in needed
+    }
+    return [found[row] for row in wanted.tolist()]
+
+
+def different_shards(field: str) -> InputError:
+    """The error for a corpus that is cut into other shards if another field is read."""
+    # Datasets of the hub are: their rows become lines of the fields that are read.
+    return InputError(
+        f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
+        f"the corpus again with <read.id_field={field}> and another <.out>."
+    )
+
+
+def matches(label: str, globs: Iterable[str]) -> bool:
+    """Whether a label matches one of the globs; case counts."""
+    return any(fnmatchcase(label, glob) for glob in globs)
+
+
+def shown(labels: Iterable[str], word: str = "") -> str:
+    """A few labels for a message, those most similar to a word first."""
+    different = sorted(set(labels))
+    few = difflib.get_close_matches(word, different, n=_SHOWN, cutoff=0.0)
+    return ", ".join(repr(label[:40]) for label in few) + (", …" if len(different) > _SHOWN else "")
+
+
+_SHOWN = 8
