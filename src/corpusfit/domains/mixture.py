@@ -23,6 +23,10 @@ SAMPLE = 20_000  # Rows of the sample that the initial parameters come from
 # Runs of k-means, maximum steps of each, and rows that the runs are compared on.
 _STARTS, _K_MEANS_STEPS, _START_SAMPLE = 5, 30, 4_000
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+# Ridge in units of a dimension's variance; near-duplicates would make a degenerate cluster.
+_RIDGE = 1e-4
+_PLAIN = ("likelihood", "rows", "steps", "converged")
 
 
 @dataclass(frozen=True)
@@ -161,9 +165,6 @@ def _k_means(x: F32, means: F32) -> tuple[NDArray[np.int64], F32, float]:
     return assignments, means, float(distances.min(axis=1).sum(dtype=np.float64))
 
 
-F64 = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Projection:
     """Principal components."""
@@ -234,10 +235,6 @@ def fit_domains(
     return Domains(projection, fit_mixture(projected, k, seed=seed, steps=steps, ridge=_RIDGE))
 
 
-# Ridge in units of a dimension's variance; near-duplicates would make a degenerate cluster.
-_RIDGE = 1e-4
-
-
 def write_domains(path: Path, domains: Domains) -> None:
     """Write domains to one safetensors file."""
     mixture, gaussians = domains.mixture, domains.mixture.gaussians
@@ -249,9 +246,6 @@ def write_domains(path: Path, domains: Domains) -> None:
     }
     plain = {name: getattr(mixture, name) for name in _PLAIN}
     write_arrays(path, arrays, plain)
-
-
-_PLAIN = ("likelihood", "rows", "steps", "converged")
 
 
 def read_domains(path: Path) -> Domains:

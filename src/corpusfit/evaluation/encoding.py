@@ -26,6 +26,7 @@ _TRIES = 16  # row widths to try between the longest example and twice its lengt
 # to 1,600 on a CPU at hidden size 384, more for larger models. The choice of rows hardly depends on
 # it.
 _DOUBLE = 1_000
+_TRIED = 60  # tokens of a probe text; they are renumbered into the range of special tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +141,6 @@ def to_batch(
             begin = end
     tensors = (ids, chunk, np.concatenate(at), np.concatenate(targets))
     return Batch(*map(torch.from_numpy, tensors))
-
-
-_TRIED = 60  # tokens of a probe text; they are renumbered into the range of special tokens
 
 
 class TaskVocabulary:

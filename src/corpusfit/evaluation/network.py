@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MODEL_TO_EVALUATE = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
+SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,9 +276,6 @@ class Side:
         first, each = self.models[0], [model.fingerprint for model in self.models]
         facts = {"name": self.name, "fingerprint": first.fingerprint, "adapter": first.plan.adapter}
         return facts | ({"by_seed": each} if len(set(each)) > 1 else {})
-
-
-SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 
 
 def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tuple[Any, Any]:

@@ -47,6 +47,18 @@ _CONLL = (".conll", ".bio", ".iob", ".iob2")
 _OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _PAIR = {".txt", ".ann"}
+# The readers of formats whose labels need no kind of task to be understood, by format.
+READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
+    "conll": lambda places, split, _: read_conll(places, split),
+    "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
+    "xlsx": lambda places, split, _: read_xlsx(places, split),
+    "brat": lambda places, split, _: read_brat(places, split),
+    "tokens": read_tokens,
+    "rct": lambda places, split, _: read_rct(places, split),
+    "pairs": read_translations,
+    "texts": read_texts,
+}
+_APART = 1  # random numbers apart from those of `nested_places`
 
 
 @dataclass(frozen=True)
@@ -278,20 +290,6 @@ def _in_words(form: str) -> str:
 def _suffixes(*others: str) -> str:
     """The suffixes of files of rows, and others, for messages."""
     return ", ".join([*(s for s in suffixes() if form_of_name(s, FORMS) == "rows"), *others])
-
-
-# The readers of formats whose labels need no kind of task to be understood, by format.
-READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
-    "conll": lambda places, split, _: read_conll(places, split),
-    "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
-    "xlsx": lambda places, split, _: read_xlsx(places, split),
-    "brat": lambda places, split, _: read_brat(places, split),
-    "tokens": read_tokens,
-    "rct": lambda places, split, _: read_rct(places, split),
-    "pairs": read_translations,
-    "texts": read_texts,
-}
-_APART = 1  # random numbers apart from those of `nested_places`
 
 
 def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:

@@ -15,6 +15,8 @@ BLOCK_BYTES = 2**24
 ROUNDING = 1e-12  # Scores that differ by no more are equal; the difference is rounding
 # A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...].
 Metric = Callable[[NDArray[Any]], NDArray[np.float64]]
+LEVEL = 0.05
+ROUNDS = 9_999
 
 
 def stack_tallies(tallies: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -84,9 +86,6 @@ def _blocks(rounds: int, n: int) -> Iterator[int]:
     most = max(1, BLOCK_BYTES // (8 * max(1, n)))
     for start in range(0, rounds, most):
         yield min(most, rounds - start)
-
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -266,9 +265,6 @@ def _p_seeds(differences: NDArray[np.float64]) -> float | None:
     from scipy import stats
 
     return float(stats.ttest_rel(differences, np.zeros_like(differences)).pvalue)
-
-
-ROUNDS = 9_999
 
 
 @dataclass(frozen=True)

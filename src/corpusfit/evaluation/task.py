@@ -20,6 +20,12 @@ from corpusfit.evaluation.registry import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.same_text import exact_key, text_keys
 
+_SPLITS = ("train", "dev", "test")
+# The key, the exact key and the labels of an example (one label for each word).
+_Row = tuple[int, int, tuple[int, ...]]
+# The exact keys and labels of the texts with a key.
+_Seen = dict[int, tuple[set[int], set[tuple[int, ...]]]]
+
 
 @dataclass(frozen=True, eq=False)
 class Examples:
@@ -88,9 +94,6 @@ def nested_places(n: int, size: int, seed: int) -> list[int]:
     order = np.argsort(place_keys(seed, 0, n), kind="stable")
     places: list[int] = np.sort(order[:size]).tolist()
     return places
-
-
-_SPLITS = ("train", "dev", "test")
 
 
 def store_task(task: Task, path: Path) -> None:
@@ -254,12 +257,6 @@ def split_overlaps(task: Task) -> Overlaps:
     pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
     between = tuple(_counted(a, b, rows[a], seen[b], adding=False) for a, b in pairs)
     return Overlaps(between, duplicates)
-
-
-# The key, the exact key and the labels of an example (one label for each word).
-_Row = tuple[int, int, tuple[int, ...]]
-# The exact keys and labels of the texts with a key.
-_Seen = dict[int, tuple[set[int], set[tuple[int, ...]]]]
 
 
 def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:

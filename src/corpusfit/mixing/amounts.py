@@ -12,6 +12,7 @@ from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.mixing.plan import ENGLISH, MD_ED, MD_MWIKI, SPECIFIC, UNIMAX, CompositionPlan
 
 _HALVINGS = 200
+NO_PAGE = np.uint64(0)  # The key of a row without a page
 
 
 def smoothed(sizes: NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
@@ -67,9 +68,6 @@ def allocate(
     nearest = np.argsort(shares - exact, kind="stable")  # largest remainders first
     shares[nearest[:left]] += 1
     return shares
-
-
-NO_PAGE = np.uint64(0)  # The key of a row without a page
 
 
 @dataclass(frozen=True, eq=False)

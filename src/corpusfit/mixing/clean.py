@@ -38,25 +38,6 @@ _TIES = re.compile("[\u0361\ufe20\ufe21]")  # Marks of ALA-LC over the letters o
 _SHORT_I = re.compile(r"(?<=[aeiouy])y(?![aeuë])", re.I)  # BGN's й: a y after a vowel
 # BGN's е; after a consonant, y and e are two letters.
 _YE = re.compile(r"(?:(?<=[aeiouy'’ʹ\"”ʺ])|\b)ye", re.I)
-
-
-def cyrillic(text: str) -> str:
-    """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged."""
-    if _CYRILLIC.search(text):
-        return text
-    latin = _TIES.sub("", unicodedata.normalize("NFC", text))
-    latin = _SHORT_I.sub(lambda m: _cased("j", m[0]), latin)
-    latin = _YE.sub(lambda m: _cased("e", m[0]), latin)
-    letters = _LETTERS | _SIGNS
-    converted = _LATIN.sub(lambda m: _cased(letters[m[0].lower()], m[0]), latin)
-    return converted.upper() if text.isupper() else converted
-
-
-def _cased(letters: str, like: str) -> str:
-    """The letters, with a capital where the others have one."""
-    return letters.capitalize() if like[0].isupper() else letters
-
-
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"'=]+)"
 _FLAG = (
@@ -84,6 +65,23 @@ _BLOCKS = re.compile(
 )
 _COMMENT = re.compile(r"^[ \t]*#.*(?:\n|\Z)", re.M)
 _LETTER = re.compile(r"[^\W\d_]")
+
+
+def cyrillic(text: str) -> str:
+    """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged."""
+    if _CYRILLIC.search(text):
+        return text
+    latin = _TIES.sub("", unicodedata.normalize("NFC", text))
+    latin = _SHORT_I.sub(lambda m: _cased("j", m[0]), latin)
+    latin = _YE.sub(lambda m: _cased("e", m[0]), latin)
+    letters = _LETTERS | _SIGNS
+    converted = _LATIN.sub(lambda m: _cased(letters[m[0].lower()], m[0]), latin)
+    return converted.upper() if text.isupper() else converted
+
+
+def _cased(letters: str, like: str) -> str:
+    """The letters, with a capital where the others have one."""
+    return letters.capitalize() if like[0].isupper() else letters
 
 
 @dataclass(frozen=True, eq=False)

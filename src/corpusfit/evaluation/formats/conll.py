@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.core.errors import InputError
 from corpusfit.evaluation.formats.labelled import Labelled, lines_of
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -27,9 +27,7 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
     tags: list[list[str]] = []
     for place in places:
         _read(Path(place), pieces, tags)
-    if not pieces:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
-    return Labelled(pieces, tags)
+    return Labelled.of_sentences(split, pieces, tags)
 
 
 def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:

@@ -13,6 +13,7 @@ from corpusfit.evaluation.formats.labelled import Labelled, lines_of
 _ID, _FORM, _MISC, _COLUMNS = 0, 1, 9, 10
 _NUMBER = re.compile(r"0\.\d+|[1-9]\d*(?:-(\d+)|\.\d+)?")
 _ANY = "label"  # The default of `task.label_field`: the only attribute whose values are tags
+_Sentence = list[tuple[str, dict[str, str]]]  # Words with the attributes of MISC
 
 
 def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelled:
@@ -37,9 +38,6 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
             f"got {min(wrong)!r}. Set <task.label_field> to the attribute with the tags."
         )
     return Labelled(pieces, [list(map(with_type, of_sentence)) for of_sentence in tags])
-
-
-_Sentence = list[tuple[str, dict[str, str]]]  # Words with the attributes of MISC
 
 
 def _sentences(path: Path) -> Iterator[_Sentence]:

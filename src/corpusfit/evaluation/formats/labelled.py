@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.errors import InputError
+from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text.cures import of_encoding
@@ -23,6 +23,15 @@ class Labelled:
     # labels of each example: one of each piece, or those that the kind of task reads
     labels: list[list[Any]]
     notes: tuple[str, ...] = ()  # notes for the user, a sentence each
+
+    @classmethod
+    def of_sentences(
+        cls, split: str, sentences: list[list[str]], labels: list[list[Any]]
+    ) -> Labelled:
+        """The sentences of a split; raises `EmptyInputError` if there are none."""
+        if not sentences:
+            raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+        return cls(sentences, labels)
 
     def __len__(self) -> int:
         return len(self.pieces)

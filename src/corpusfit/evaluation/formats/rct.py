@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.core.errors import InputError
 from corpusfit.evaluation.formats.labelled import Labelled, lines_of
 
 ABSTRACT = "###"  # Beginning of the line with an abstract's number, the first of a file
@@ -30,6 +30,4 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
                 )
             texts.append([text.strip()])
             labels.append([label.strip()])
-    if not texts:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
-    return Labelled(texts, labels)
+    return Labelled.of_sentences(split, texts, labels)

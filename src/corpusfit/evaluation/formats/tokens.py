@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusfit.core.errors import EmptyInputError, InputError, bad_setting, raise_machine_fault
+from corpusfit.core.errors import InputError, bad_setting, raise_machine_fault
 from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.formats.labelled import Labelled, whole_text
 from corpusfit.evaluation.plan import KINDS, TaskPlan
@@ -55,9 +55,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
             if words:
                 pieces.append([str(word) for word in words])
                 tags.append([_tag(tag, given or names, f"{place}, row {number}") for tag in labels])
-    if not pieces:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
-    return Labelled(pieces, tags)
+    return Labelled.of_sentences(split, pieces, tags)
 
 
 def given_names(plan: TaskPlan) -> list[str]:

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpusfit.core.errors import EmptyInputError, InputError, importing, raise_machine_fault
+from corpusfit.core.errors import InputError, importing, raise_machine_fault
 from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.formats.labelled import Labelled
 
@@ -47,9 +47,7 @@ def read_xlsx(places: Sequence[str], split: str) -> Labelled:
             pieces[-1].append(row[0])
             tags[-1].append(with_type(row[-1]))
             between = stops and row[0] == _STOP
-    if not pieces:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
-    return Labelled(pieces, tags)
+    return Labelled.of_sentences(split, pieces, tags)
 
 
 def _rows(path: Path) -> list[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,13 +167,11 @@ class Groups:
         return cls(of, sizes[order])
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """The groups drawn for test and dev, and the number of groups considered."""
+class Drawn(NamedTuple):
+    """The groups drawn for test and dev."""
 
     test: frozenset[int]
     dev: frozenset[int]
-    seen: int
 
 
 def draw(
@@ -186,9 +185,7 @@ def draw(
     similar = {other for group in of_test for other in near.get(group, ())}
     free = (g for g in range(len(sizes)) if g not in of_test and g not in similar)
     of_dev = _fill(sizes, dev, free)
-    if of_dev is None:
-        return None
-    return Drawn(of_test, of_dev, max(of_test | of_dev, default=-1) + 1)
+    return None if of_dev is None else Drawn(of_test, of_dev)
 
 
 def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int] | None:

@@ -21,6 +21,7 @@ from corpusfit.training.prediction import Predictor
 from corpusfit.training.special_tokens import SpecialTokens
 
 _SAME = {"L": "E", "U": "S"}  # BILOU's L (last) and U (unit) are E (end) and S (single) in BIOES
+_OUTSIDE = "O"
 
 
 def scheme(sentences: Iterable[list[str]]) -> str:
@@ -60,9 +61,6 @@ def begins(before: str, tag: str) -> bool:
 
 def _pairs(tags: list[str]) -> Iterator[tuple[str, str]]:
     return pairwise(["O", *tags])
-
-
-_OUTSIDE = "O"
 
 
 class Tagging(TaskType):
