@@ -10,7 +10,6 @@ import inspect
 from pathlib import Path
 
 from corpusfit.api import offers
-from corpusfit.core.errors import spelled
 from corpusfit.core.options import Setting, settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
@@ -69,7 +68,7 @@ def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
         lines += ["| setting | default | meaning |", "|---|---|---|"]
         for setting in settings_of(kind).values():
             about = setting.option.help + (f". {setting.option.more}" * bool(setting.option.more))
-            cells = (f"`{setting.path}`", _code(setting), spelled(about, _marked))
+            cells = (f"`{setting.path}`", _code(setting), about)
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
         lines.append("")
     return lines
@@ -77,15 +76,7 @@ def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
 
 def _code(setting: Setting) -> str:
     """The default: a value as code, or words."""
-    plain = f"`{setting.shown_default}`"
-    return spelled(setting.option.default, _marked) or plain
-
-
-def _marked(path: str, value: str) -> str:
-    """A setting as code; what is a command's own as its option."""
-    if path.startswith("."):
-        return f"`--{path[1:].replace('_', '-')}{f' {value}' if value else ''}`"
-    return f"`{path}{f'={value}' if value else ''}`"
+    return setting.option.default or f"`{setting.shown_default}`"
 
 
 def typed_options() -> str:

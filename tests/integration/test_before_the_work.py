@@ -157,7 +157,7 @@ def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
     base = models("no tokenizer")
     words = {"task": task, "model": str(tiny_lm), "base": base, "seeds": 2, "machine": machine}
     words["settings"] = ["finetune.device=cpu", "finetune.epochs=1"]
-    with pytest.raises(ModelError, match=r"^base=.*tokenizer") as refused:
+    with pytest.raises(ModelError, match=r"^`base.*tokenizer") as refused:
         corpusfit.evaluate(out=tmp_path / "out", **words)
     assert machine.progress.stages == []
     assert not list((tmp_path / "out").rglob("*-0.json"))
@@ -172,7 +172,7 @@ def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
             if not (seed and file.name.startswith("tokenizer")):
                 (tmp_path / f"encoder-{seed}" / file.name).write_bytes(file.read_bytes())
     machine.progress.stages.clear()
-    with pytest.raises(ModelError, match=r"^model=.*encoder-1"):
+    with pytest.raises(ModelError, match=r"^`model.*encoder-1"):
         corpusfit.evaluate(out=tmp_path / "seeds", **words | {"model": one, "base": ""})
     assert machine.progress.stages == []
 

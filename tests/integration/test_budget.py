@@ -154,7 +154,7 @@ def test_examples_of_another_choice_are_of_the_embedder_that_was_decided_on(
 
 def test_an_embedder_that_cannot_be_had_is_left_out(run, monkeypatch, tiny_static):
     def encoding(_, embed):
-        raise MissingDependencyError(f"<embed.embedder={embed.embedder}>", "minilm")
+        raise MissingDependencyError(f"`embed.embedder={embed.embedder}`", "minilm")
 
     monkeypatch.setattr(CostPerGigabyte, "encoding", encoding)
     found = run(DEAR)

@@ -209,7 +209,7 @@ def test_a_background_that_fits_no_target_is_refused(scorer, background):
         ({"method": "textrank"}, "textrank"),
         ({"method": "oracle"}, "oracle"),
         ({"k": 3}, "auto"),
-        ({"seed": "x"}, "seed="),
+        ({"seed": "x"}, "`seed"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters, named):

@@ -56,7 +56,7 @@ def test_without_its_name_the_target_is_empty(select):
 def test_a_dry_run_reads_the_target_too(tmp_path, inline, jsonl):
     target = jsonl("target.jsonl", [{"abstract": text} for text in prose("task", 40)])
     words = {"corpus": jsonl("corpus.jsonl", prose("market", 60)), "machine": inline}
-    with pytest.raises(EmptyInputError, match=r"target= has no usable text.*target_field"):
+    with pytest.raises(EmptyInputError, match=r"`target` has no usable text.*target_field"):
         api.estimate(target=target, method="dsir", **words)
     found = api.estimate(target=target, target_field="abstract", method="dsir", **words)
     assert found["sources"] == 1

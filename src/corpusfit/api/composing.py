@@ -36,7 +36,7 @@ def compose(
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
     return composing.compose(
-        _read(recipe), place(out, "<.out>"), machine=machine or Machine(), overwrite=overwrite
+        _read(recipe), place(out, "`out`"), machine=machine or Machine(), overwrite=overwrite
     )
 
 

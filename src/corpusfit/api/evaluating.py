@@ -138,7 +138,7 @@ def run(
     """
     return running.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         file=None if isinstance(recipe, Recipe) else Path(recipe),
         cells=_place(cells),
         only=only,
@@ -162,7 +162,7 @@ def missing(
     found = _recipe(recipe, keep_overlap=keep_overlap)
     return status.missing(
         found,
-        place(out, "<.out>"),
+        place(out, "`out`"),
         cells=_place(cells),
         only=only,
         machine=machine or Machine(),
@@ -171,7 +171,7 @@ def missing(
 
 
 def _place(cells: Path | str | None) -> Path | None:
-    return None if cells is None else place(cells, "<.cells>")
+    return None if cells is None else place(cells, "`cells`")
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:

@@ -52,7 +52,7 @@ def clusters(
     return clustering.clusters(
         built,
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         assign_all=assign,
         machine=machine or Machine(),
         overwrite=overwrite,

@@ -8,16 +8,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from corpusfit.api.bars import Bars, in_notebook
 from corpusfit.api.logged import Logged
-from corpusfit.core.engine.progress import Progress, SpelledProgress
-from corpusfit.core.errors import CALLER, Spelling, by_path, called_by, spelled
+from corpusfit.core.engine.progress import Progress
 from corpusfit.core.options import Setting, settings_of
 from corpusfit.core.plan import Plan
-from corpusfit.core.settings import Settings, paths_in
+from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.splitting.plan import SplitPlan
@@ -62,66 +60,11 @@ class Offer(Generic[_S]):
         return found
 
 
-@dataclass(frozen=True)
-class Door:
-    """How the callers of a command write its settings: an `errors.Spelling`.
-
-    Attributes:
-        offer: what the command offers; None for a command without a plan.
-        by_path: settings that the caller wrote by their paths, in `settings` or a plan.
-    """
-
-    offer: Offer[Any] | None = None
-    by_path: frozenset[str] = frozenset()
-
-    def word(self, path: str) -> str:
-        """The word that the caller writes for a setting; empty if only its path names it."""
-        if path.startswith("."):
-            return path[1:]
-        if self.offer is None or path in self.by_path:
-            return ""
-        words = {setting.path: word for word, setting in self.offer.settings.items()}
-        return {**self.offer.aliases, **words}.get(path, "")
-
-    @classmethod
-    def of_call(cls, offer: Offer[Any] | None, given: Mapping[str, Any]) -> Self:
-        """The door of a call of a command.
-
-        Args:
-            offer: what the command offers.
-            given: what the call gives: words with their values, `plan` and `settings`.
-        """
-        paths = {item.partition("=")[0].strip() for item in given.get("settings") or ()}
-        plan = given.get("plan")
-        if offer is not None and plan is not None:
-            own = {s.path for word, s in offer.settings.items() if given.get(word) is not None}
-            written = set(settings_of(offer.plan))
-            if not isinstance(plan, Settings):
-                written &= paths_in(Path(str(plan)))
-            paths |= written - own
-        return cls(offer, frozenset(paths))
-
-
-class Keywords(Door):
-    """The door of the Python API: `fraction=0.1`, or `settings=["choose.c=2.0"]`."""
-
-    def __call__(self, path: str, value: str) -> str:
-        """How a caller writes a setting, or its name alone."""
-        word = self.word(path)
-        if not word:
-            return f"settings={json.dumps([f'{path}={value}'])}" if value else path
-        try:
-            return f"{word}={json.loads(value)!r}" if value else f"{word}="
-        except ValueError:
-            return f"{word}={json.dumps(value, ensure_ascii=False)}"
-
-
 def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Give a function of the API the keywords of a command, and messages that spell them.
+    """Give a function of the API the keywords of a command.
 
-    In a call by the command line, messages spell them as there (`CALLER`). At run time the
-    signature and the documentation list the keywords one by one; type checkers read them from
-    `typed_options`.
+    At run time the signature and the documentation list the keywords one by one; type checkers read
+    them from `typed_options`.
     """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -129,12 +72,10 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Call
 
         @functools.wraps(function)
         def call(*args: _P.args, **keywords: _P.kwargs) -> _R:
-            caller, given = CALLER.get(), dict(keywords)
-            spelling = Keywords.of_call(offer, given) if caller is by_path else caller
+            given = dict(keywords)
             if takes_machine:
-                given["machine"] = speaking(given.get("machine"), spelling)
-            with called_by(spelling):
-                return function(*args, **given)  # type: ignore[arg-type]
+                given["machine"] = speaking(given.get("machine"))
+            return function(*args, **given)  # type: ignore[arg-type]
 
         if offer is not None:
             _list_keywords(call, inspect.signature(function), offer)
@@ -143,19 +84,18 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Call
     return wrap
 
 
-def speaking(machine: Any, spelling: Spelling) -> Any:
-    """A machine, or this one for None, whose messages spell settings as the caller writes them.
+def speaking(machine: Any) -> Any:
+    """A machine, or this one for None.
 
-    Where it shows no progress of its own, they go to the logger and to Python's warnings; a
+    Where it shows no progress of its own, messages go to the logger and to Python's warnings; a
     notebook also shows bars.
     """
     from corpusfit.text.context import Machine  # imports NumPy
 
     machine = machine or Machine()
-    shown = machine.progress
-    if type(shown) is Progress:
-        shown = Bars() if in_notebook() else Logged()
-    return replace(machine, progress=SpelledProgress(shown, spelling))
+    if type(machine.progress) is not Progress:
+        return machine
+    return replace(machine, progress=Bars() if in_notebook() else Logged())
 
 
 def _list_keywords(call: Any, signature: inspect.Signature, offer: Offer[Any]) -> None:
@@ -167,8 +107,7 @@ def _list_keywords(call: Any, signature: inspect.Signature, offer: Offer[Any]) -
     ]
     call.__signature__ = signature.replace(parameters=[*own, *listed])
     helps = "".join(
-        f"    {word}: {spelled(setting.option.help, Keywords(offer))} "
-        f"(default: {spelled(setting.shown_default, Keywords(offer))}).\n"
+        f"    {word}: {setting.option.help} (default: {setting.shown_default}).\n"
         for word, setting in offer.settings.items()
     )
     call.__doc__ = f"{inspect.getdoc(call)}\n\nOptions:\n{helps}"
@@ -244,10 +183,10 @@ TUNE = Offer(
         "model": {"help": "Model to adapt: a model folder or a Hugging Face hub id"},
         "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
         "steps": {
-            "help": "Training steps with <.train>",
+            "help": "Training steps with `train`",
             "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on a "
             "GPU",
         },
-        "epochs": {"help": "Passes over the selection with <.train>"},
+        "epochs": {"help": "Passes over the selection with `train`"},
     },
 )

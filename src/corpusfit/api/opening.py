@@ -48,7 +48,7 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     if kind is None:
         raise InputError(
             f"{path} must hold a finished run of {', '.join(_CLASSES)}. Name the folder given to "
-            "the command as <.out>; to finish a stopped run, repeat its command."
+            "the command as `out`; to finish a stopped run, repeat its command."
         )
     found = kind(path, manifest)
     with undamaged(path):

@@ -99,8 +99,8 @@ def build_adapt_plan(
         UsageError: as `build_plan`; there is no such preset.
     """
     if preset and isinstance(plan, AdaptPlan):
-        cure = "Leave out <.preset>, or pass settings in place of the plan."
-        raise bad_setting("<.preset>", "left out with a plan", preset, cure)
+        cure = "Leave out `preset`, or pass settings in place of the plan."
+        raise bad_setting("`preset`", "left out with a plan", preset, cure)
     asked = build(offer, plan, settings, options)
     preset = preset or ("tapt" if _is_task(data) else None)
     if preset:
@@ -127,8 +127,8 @@ def build_evaluate_plan(
     built = build(EVALUATE, plan, settings, options).check()
     if not built.model.name:
         allowed = "a model folder, an adapter's folder or a Hugging Face hub id"
-        cure = "For example <model.name=bert-base-uncased>."
-        raise bad_setting("<model.name>", allowed, "nothing", cure)
+        cure = "For example `model.name=bert-base-uncased`."
+        raise bad_setting("`model.name`", allowed, "nothing", cure)
     return built
 
 
@@ -147,7 +147,7 @@ def local_place(out: Path | str) -> Path:
     """
     from corpusfit.core.artifacts import is_local, place
 
-    folder = place(out, "<.out>")
+    folder = place(out, "`out`")
     if not is_local(folder):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+        raise bad_setting("`out`", "a folder of this machine", str(out))
     return folder

@@ -32,6 +32,6 @@ def report(
     """
     named = [place(folder, "DIR") for folder in listed(folders)]
     alone = named[0] / "report.html" if len(named) == 1 else Path("report.html")
-    path = place(out, "<.out>") if out else alone
-    write_report(named, path, figures=place(figures, "<.figures>") if figures else None)
+    path = place(out, "`out`") if out else alone
+    write_report(named, path, figures=place(figures, "`figures`") if figures else None)
     return path

@@ -58,7 +58,7 @@ def select(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
@@ -82,7 +82,7 @@ def score(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
@@ -143,9 +143,9 @@ def choose(
             "A setting of choose",
             f"{', '.join(CHOOSE.settings)}, or another of choose",
             ", ".join(others),
-            "To change other settings, score again with another <.out>.",
+            "To change other settings, score again with another `out`.",
         )
-    into = None if out is None else place(out, "<.out>")
+    into = None if out is None else place(out, "`out`")
     scored = place(folder, "DIR")
     return commands.choose(scored, built.choose, into, machine=machine or Machine())
 

@@ -66,7 +66,7 @@ def tune(
             inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
             guard_field,
         ),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         train=train,
         machine=machine or Machine(),
         overwrite=overwrite,

@@ -60,7 +60,7 @@ def push(
     machine = context.Machine(progress=Bar())
     compared = None
     if task and run.manifest["command"] != "select":
-        raise bad_setting("<.task>", "left out with a model: `adapt --guard` compares", task)
+        raise bad_setting("`task`", "left out with a model: `adapt --guard` compares", task)
     if task:
         publishing.require_pushable(run, name, found)  # before the selection is read
         compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)

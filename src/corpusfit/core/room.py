@@ -21,5 +21,5 @@ def warn_without_room(folder: OutFolder, needed: float, progress: Progress) -> N
     if needed > free:
         progress.warn(
             f"{folder.path} has {free / 1e9:,.1f} GB of free room, and the run may write up to "
-            f"about {needed / 1e9:,.1f} GB. Make room, or choose another <.out>."
+            f"about {needed / 1e9:,.1f} GB. Make room, or choose another `out`."
         )

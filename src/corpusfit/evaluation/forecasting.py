@@ -75,11 +75,11 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     plan = plan.check()
     if plan.model.init:
         raise bad_setting(
-            "<model.name>", "a trained model", f"init = {plan.model.init}", "Leave init out."
+            "`model.name`", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
     if plan.objective.name not in LANGUAGE_MODELS:
-        cure = "Leave out <objective.name>: the predictors are of language models."
-        raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", plan.objective.name, cure)
+        cure = "Leave out `objective.name`: the predictors are of language models."
+        raise bad_setting("`objective.name`", "mlm, mlm+nsp or causal", plan.objective.name, cure)
     require_extras("corpusfit forecast", "models", plan.model.name)
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
@@ -133,7 +133,7 @@ def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInp
     texts = find_training_inputs([name], (), (), plan.read, context)
     if texts.folder is None or texts.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
-        raise bad_setting("<.data>", "the folder of a corpusfit select", name, cure)
+        raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
     target, sample = (
         Sample(SelectionFolder(texts.folder).fit, n) for n in ("target", "background")
     )
@@ -151,7 +151,7 @@ def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
     for selection in selections:
         if selection.corpus not in found:
             raise InputError(
-                f"<.data={selection.name}> keeps no sample of its corpus to compare with. Add a "
+                f"`data={selection.name}` keeps no sample of its corpus to compare with. Add a "
                 "selection from the same corpus by a method that reads text."
             )
     return found

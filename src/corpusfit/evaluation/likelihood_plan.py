@@ -54,9 +54,9 @@ class LikelihoodPlan(Group, group="likelihood"):
         """Raise `UsageError` for a template without a place for the text or the label."""
         before = self.template.removesuffix(LABEL)
         if before == self.template or before.count(TEXT) != 1 or LABEL in before:
-            cure = f"For example <likelihood.template={LikelihoodPlan.template}>."
+            cure = f"For example `likelihood.template={LikelihoodPlan.template}`."
             allowed = f"a text with {TEXT} once and {LABEL} once, at its end"
-            raise bad_setting("<likelihood.template>", allowed, self.template, cure)
+            raise bad_setting("`likelihood.template`", allowed, self.template, cure)
 
     def begun(self, text: str) -> str:
         """The template for a text up to the label."""

@@ -15,7 +15,7 @@ from corpusfit.evaluation.task import Task
 
 
 def require_models(
-    task: Task, plans: Iterable[EvaluatePlan], setting: str = "<model.name>"
+    task: Task, plans: Iterable[EvaluatePlan], setting: str = "`model.name`"
 ) -> None:
     """Open the models of some plans one after another, on the CPU, and let go of each.
 
@@ -35,5 +35,5 @@ def require_models(
                 hardware = resolve(plan.finetune, "finetune")
                 open_with_head(plan.model, task.kind, task.learnable, hardware, plan.seed)
         except CorpusfitError as e:
-            e.args = (e.args[0].replace("<model.name>", setting), *e.args[1:])
+            e.args = (e.args[0].replace("`model.name`", setting), *e.args[1:])
             raise

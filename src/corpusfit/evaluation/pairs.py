@@ -59,9 +59,9 @@ def read_pairs(value: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"<.pairs={value}> cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"`pairs={value}` cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"<.pairs={value}> has no pair with text on both sides.")
+        raise EmptyInputError(f"`pairs={value}` has no pair with text on both sides.")
     stems = [_bare(Path(url)).stem for url in corpus.files_of(sources[0])]
     return Pairs("-".join(dict.fromkeys(stems)), corpus.sides(sources), sides, blank)
 
@@ -89,7 +89,7 @@ def _two(value: str, path: Path) -> tuple[Path, Path]:
     if len(found) != 2:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
-        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
+        raise bad_setting("`pairs`", _ALLOWED, value, cure)
     languages = [_bare(p).suffix[1:] for p in found]
     places = []
     for language in languages:  # tatoeba.deu-eng: German first

@@ -68,8 +68,8 @@ class HeadPlan(Group, group="model"):
 
     def _check_together(self) -> None:
         if self.frozen and self.adapter:
-            allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
-            raise bad_setting("<model.adapter>", allowed, self.adapter, cure)
+            allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."
+            raise bad_setting("`model.adapter`", allowed, self.adapter, cure)
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,10 @@ class TaskPlan(Group, group="task"):
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
         for name in ("separator", "quote", "escape"):
-            check_mark(f"<task.{name}>", getattr(self, name))
-        check_direction("<task.direction>", self.direction)
-        check_languages("<task.normalise>", self.normalise)
-        check_metric("<task.metric>", self.metric, self.kind)
+            check_mark(f"`task.{name}`", getattr(self, name))
+        check_direction("`task.direction`", self.direction)
+        check_languages("`task.normalise`", self.normalise)
+        check_metric("`task.metric`", self.metric, self.kind)
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class AugmentPlan(Group, group="augment"):
     mt: Annotated[
         str,
         Option(
-            "Model that translates to another language, for <augment.kind=backtranslate>",
+            "Model that translates to another language, for `augment.kind=backtranslate`",
             "mt",
             default="none",
             metavar="MODEL",
@@ -261,7 +261,7 @@ class AugmentPlan(Group, group="augment"):
     mt_back: Annotated[
         str,
         Option(
-            "Model that translates back to the source language, for <augment.kind=backtranslate>",
+            "Model that translates back to the source language, for `augment.kind=backtranslate`",
             "mt_back",
             default="none",
             metavar="MODEL",
@@ -271,14 +271,14 @@ class AugmentPlan(Group, group="augment"):
     def _check_together(self) -> None:
         models = bool(self.mt) + bool(self.mt_back)
         if models != (2 if self.kind == "backtranslate" else 0):
-            allowed = "both given with <augment.kind=backtranslate>, and left out without it"
+            allowed = "both given with `augment.kind=backtranslate`, and left out without it"
             named = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
-            came = " ".join(f"<augment.{name}={value}>" for name, value in named if value)
+            came = " ".join(f"`augment.{name}={value}`" for name, value in named if value)
             cure = (
-                "For example <augment.kind=backtranslate> <augment.mt=EN_DE> "
-                "<augment.mt_back=DE_EN>."
+                "For example `augment.kind=backtranslate` `augment.mt=EN_DE` "
+                "`augment.mt_back=DE_EN`."
             )
-            raise bad_setting("<augment.mt> and <augment.mt_back>", allowed, came, cure)
+            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, came, cure)
 
 
 @dataclass(frozen=True)
@@ -297,8 +297,8 @@ class EvaluatePlan(Settings):
         for name in ("epochs", "rate", "batch", "warmup", "patience"):
             value = getattr(self.finetune, name)
             if self.model.frozen and value is not None:
-                allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
-                raise bad_setting(f"<finetune.{name}>", allowed, value, cure)
+                allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."
+                raise bad_setting(f"`finetune.{name}`", allowed, value, cure)
 
 
 def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
@@ -309,7 +309,7 @@ def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
 
 def metric_of(plan: TaskPlan, kind: str) -> str:
     """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
-    check_metric("<task.metric>", plan.metric, kind)
+    check_metric("`task.metric`", plan.metric, kind)
     return load(kind).default_metric if plan.metric == "auto" else plan.metric
 
 

@@ -132,9 +132,9 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
         )
     if used >= n:
         raise InputError(
-            f"<.task> must have more training examples than {' and '.join(missing)} take; it has "
-            f"{n:,}, they take {used:,}. Add examples, or lower <task.dev_share> and "
-            "<task.test_share>."
+            f"`task` must have more training examples than {' and '.join(missing)} take; it has "
+            f"{n:,}, they take {used:,}. Add examples, or lower `task.dev_share` and "
+            "`task.test_share`."
         )
     if missing:
         made["train"] = _take(train, np.sort(order[used:]).tolist())
@@ -154,7 +154,7 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
             if all(labels and others.issuperset(labels) for labels in labelled.labels):
                 raise InputError(
-                    f"<.task> must have labels in {split} that are in train too; {split} has only "
+                    f"`task` must have labels in {split} that are in train too; {split} has only "
                     f"{', '.join(map(repr, in_order(here)[:8]))}. Write them alike in all splits."
                 )
             few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")

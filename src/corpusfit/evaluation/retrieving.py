@@ -95,8 +95,8 @@ def retrieval(
 
     Reference: mDAPT, section 6 and Table 6.
     """
-    _require_different("<.model>", models)
-    _require_different("<.pairs>", pairs)
+    _require_different("`model`", models)
+    _require_different("`pairs`", pairs)
     tests = _named(pairs, [_test(each) for each in pairs])
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
@@ -130,7 +130,7 @@ def _test(name: str) -> _Test:
     first, second = (deduplicate(side) for side in pairs.sides)
     if min(len(first.texts), len(second.texts)) < 2:
         raise InputError(
-            f"<.pairs={name}> must have two or more different sentences on each side; it has "
+            f"`pairs={name}` must have two or more different sentences on each side; it has "
             f"{len(first.texts)} and {len(second.texts)}."
         )
     return _Test(pairs, (first, second))

@@ -43,7 +43,7 @@ class Side:
                     _base_model(own, name)
                     if base and learns
                     else Model(
-                        head_fingerprint(name, "<.base>" if base else "<model.name>"),
+                        head_fingerprint(name, "`base`" if base else "`model.name`"),
                         dataclasses.replace(own, name=name),
                     )
                 )
@@ -63,7 +63,7 @@ class Side:
 
 def _base_model(ours: HeadPlan, base: str) -> Model:
     """The base model, with a new adapter if `ours` is an adapter's folder."""
-    key, plan = head_fingerprint(base, "<.base>"), base_plan(ours, base)
+    key, plan = head_fingerprint(base, "`base`"), base_plan(ours, base)
     if plan.adapter != ours.adapter:  # another model than the whole base in the same folder
         key = digest({"base": key, "adapter": [plan.adapter, plan.reduction, plan.rank]})
     return Model(key, plan)

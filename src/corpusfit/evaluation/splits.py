@@ -50,7 +50,7 @@ class TaskFiles:
     places: dict[str, list[str]]
 
 
-def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
+def find_splits(place: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
     pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
@@ -67,7 +67,7 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     if found.form not in forms:
         fitting = " or ".join(name for name in names() if found.form in load(name).forms)
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
-        raise bad_setting("<task.kind>", f"{fitting} for {place}", kind, cure)
+        raise bad_setting("`task.kind`", f"{fitting} for {place}", kind, cure)
     return found
 
 

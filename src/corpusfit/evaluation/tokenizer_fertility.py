@@ -19,9 +19,9 @@ from corpusfit.embed.transformer import load_tokenizer, quiet
 from corpusfit.evaluation.formats.brat import WORD
 
 TOKENIZER = Setting(
-    flag="<.tokenizer>",
+    flag="`tokenizer`",
     allowed="minilm, a model folder, a tokenizer.json, a WordPiece vocab.txt or a hub id",
-    otherwise="use <.tokenizer=minilm>",
+    otherwise="use `tokenizer=minilm`",
     extra="models",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)
@@ -49,7 +49,7 @@ def open_tokenizer(name: str) -> Any:
         raise_machine_fault(e)
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(
-            f"<.tokenizer> must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
+            f"`tokenizer` must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
         ) from e
     found.no_truncation()
     found.no_padding()
@@ -63,7 +63,7 @@ def _word_pieces(path: Path) -> Any:
     pieces = path.read_text("utf-8").removeprefix("\ufeff").splitlines()
     if not {"[UNK]", "[CLS]", "[SEP]"} <= set(pieces):
         raise ModelError(
-            f"<.tokenizer>: {path} must have one word piece per line, with [UNK], [CLS] and [SEP]. "
+            f"`tokenizer`: {path} must have one word piece per line, with [UNK], [CLS] and [SEP]. "
             "Name a vocab.txt, a tokenizer.json or a model folder."
         )
     lower = all(p == p.lower() for p in pieces if not p.startswith("["))
@@ -75,10 +75,10 @@ def _word_pieces(path: Path) -> Any:
 def _converted(folder: Path) -> Any:
     """A tokenizer in an older format, converted by transformers."""
     with quiet():
-        opened = load_tokenizer(folder, f"<.tokenizer>: {folder}")
+        opened = load_tokenizer(folder, f"`tokenizer`: {folder}")
     if not getattr(opened, "is_fast", False):
         raise ModelError(
-            f"<.tokenizer>: {folder} has a slow tokenizer; a fast one is needed. Save it as a fast "
+            f"`tokenizer`: {folder} has a slow tokenizer; a fast one is needed. Save it as a fast "
             "one (tokenizer.json)."
         )
     return opened.backend_tokenizer

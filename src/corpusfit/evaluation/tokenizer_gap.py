@@ -120,7 +120,7 @@ def tokenizers(
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting("<.tokenizer>", "given at least once, each time with another name", came)
+        raise bad_setting("`tokenizer`", "given at least once, each time with another name", came)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
     with machine.running() as context:
@@ -132,7 +132,7 @@ def tokenizers(
             parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
-            raise EmptyInputError(f"<.{kind}> contains no word. Give other texts.")
+            raise EmptyInputError(f"`{kind}` contains no word. Give other texts.")
     drawn = {
         (figure, kind): _redrawn(found, column, kind, plan.seed)
         for figure, column in _FIGURES.items()
@@ -147,7 +147,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     if columns and len(columns) < len(inputs):
         cure = "Run the command once for each kind of input."
         allowed = "only files of CoNLL columns, or only other inputs"
-        raise bad_setting(f"<.{kind}>", allowed, ", ".join(inputs), cure)
+        raise bad_setting(f"`{kind}`", allowed, ", ".join(inputs), cure)
     if columns:
         found = list(map(" ".join, read_conll(columns, kind).pieces))
         drawn = np.random.default_rng(plan.seed).permutation(len(found))[: plan.fit.background]
@@ -161,7 +161,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     sample = Sample(context.work, kind)
     rejected = background_texts(run, sample, plan.fit.background)
     if rejected.counts:
-        run.warn(f"{rejected.counts.total():,} rows of <.{kind}> were not used: {rejected}.")
+        run.warn(f"{rejected.counts.total():,} rows of `{kind}` were not used: {rejected}.")
     return sample.read_texts()
 
 

@@ -252,4 +252,4 @@ class WriteComposed(_Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], in
         return [(k, int(through[k - 1]))] if k else []
 
     def _changed(self, number: int, shard: Shard) -> ChangedInputError:
-        return changed_input(self.names[number][shard.source], "<.overwrite=true>")
+        return changed_input(self.names[number][shard.source], "`overwrite`")

@@ -62,7 +62,7 @@ def compose(
         context = _open(recipe, folder, running)
         stack.enter_context(locked(folder.work, "compose", make=True))
         folder.begin(_identity(context), overwrite=overwrite)
-        running.engine.require_shared(folder.work, "<.out>")
+        running.engine.require_shared(folder.work, "`out`")
         done = folder.finished()
         if done is not None:
             return Composition(out, done)

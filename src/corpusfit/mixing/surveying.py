@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import is_local, listed, read_arrays, remove, write_bytes
-from corpusfit.core.errors import EmptyInputError, spelled
+from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.manifest import digest, source_identity, versions
 from corpusfit.core.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import FILE_BITS, Shard, Source
@@ -74,7 +74,7 @@ class ComposeContext:
 
     def warn(self, message: str) -> None:
         """Show a warning, and store it for the manifest, with paths of settings."""
-        self.warnings.append(spelled(message))
+        self.warnings.append(message)
         self.running.progress.warn(message)
 
     @contextlib.contextmanager

@@ -20,14 +20,14 @@ OWN, NLTK = "own", "nltk"
 
 def check_words(words: str, **others: object) -> None:
     """Check a method's setting `words`."""
-    one_of("<method.words>", words, (OWN, NLTK))
+    one_of("`method.words`", words, (OWN, NLTK))
     if words == NLTK:
         for name, value in others.items():
             if value:
-                allowed = f"left out with <method.words={NLTK}>"
-                raise bad_setting(f"<method.{name}>", allowed, value)
+                allowed = f"left out with `method.words={NLTK}`"
+                raise bad_setting(f"`method.{name}`", allowed, value)
         if importlib.util.find_spec(NLTK) is None:
-            raise MissingDependencyError(f"<method.words={NLTK}>", NLTK)
+            raise MissingDependencyError(f"`method.words={NLTK}`", NLTK)
 
 
 def in_words(texts: Texts, words: str) -> Texts:

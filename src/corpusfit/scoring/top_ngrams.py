@@ -33,9 +33,9 @@ class Listed:
 def check_listing(order: int, top: int) -> None:
     """Check the settings of a list."""
     if order < 1:
-        raise bad_setting("<method.order>", "at least 1", order)
+        raise bad_setting("`method.order`", "at least 1", order)
     if top < 1:
-        raise bad_setting("<method.top>", "at least 1", top)
+        raise bad_setting("`method.top`", "at least 1", top)
 
 
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
@@ -44,7 +44,7 @@ def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     if not len(counted):
         cure = "Set a lower order, or use longer texts." if order > 1 else "Use texts with words."
         raise InputError(
-            f"<method.order> must be at most the number of words in a text of <.{role}>; "
+            f"`method.order` must be at most the number of words in a text of `{role}`; "
             f"got {order}, but all {len(texts):,} texts are shorter. {cure}"
         )
     grams, counts = np.unique(counted, return_counts=True)

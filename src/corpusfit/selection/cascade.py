@@ -51,7 +51,7 @@ def prepare_stages(run: Run) -> None:
     embeds = {s.embed.embedder: s.embed for s in stages_of(run.plan)[:-1] if s.embed is not None}
     if not embeds:
         return
-    run.engine.require_shared(run.cache, "<.cache>")
+    run.engine.require_shared(run.cache, "`cache`")
     with run.stage("prepare encoder"):
         for name, embed in embeds.items():
             run.encoders[name] = run.one(PrepareEncoder(run.cache), embed)
@@ -123,7 +123,7 @@ def _require_passing(ready: _Ready, stages: list[Stage]) -> None:
     for stage, share, passed in zip(stages, ready.shares, ready.passed, strict=False):
         if not passed:
             raise bad_setting(
-                f"The share of {stage.name} in <cascade.stages>",
+                f"The share of {stage.name} in `cascade.stages`",
                 f"at least {1 / ready.segments:.2g}",
                 share,
                 f"The stage would pass on none of {ready.segments:,} segments.",

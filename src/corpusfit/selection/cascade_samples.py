@@ -180,7 +180,7 @@ class CascadeSamples:
             self.run.warn(
                 f"Only {of.sum()} of {half.sum():,} sampled segments would be selected, so the "
                 "shares and the recall of the cascade are uncertain. Enlarge the sample with "
-                f"<cascade.sample={10 * plan.cascade.sample}>."
+                f"`cascade.sample={10 * plan.cascade.sample}`."
             )
         recall = RECALL if plan.cascade.recall is None else plan.cascade.recall
         costs = [stage.cost for stage in self.stages]

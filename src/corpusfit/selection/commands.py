@@ -121,11 +121,11 @@ def rank(
 ) -> list[Ranked]:
     """Rank methods on the user's own data."""
     if seeds < 1:
-        raise bad_setting("<.seeds>", "1 or more", seeds)
+        raise bad_setting("`seeds`", "1 or more", seeds)
     names = list(methods) or candidates()
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
-        raise bad_setting("<.method>", "a method that scores texts, not labels", ", ".join(labels))
+        raise bad_setting("`method`", "a method that scores texts, not labels", ", ".join(labels))
     return rank_by_bits(
         plan, target, corpus_inputs, names, named=bool(methods), machine=machine, seeds=seeds
     )
@@ -222,14 +222,14 @@ def _run(
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
             write_decision(folder, run.decision, asked)
-        run.engine.require_shared(folder.work, "<.out>")
+        run.engine.require_shared(folder.work, "`out`")
         require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
+            check_sources(run.sources, run.plan.read, "`corpus`", run.warn)
             warn_language_mismatch(run)
             warn_without_room(folder, _written_bytes(run), run.progress)
             scoring = score_cascade if plan.cascade.stages else score_corpus
@@ -337,9 +337,9 @@ def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, 
 def _more(amount: ChoosePlan) -> str:
     """The option of an amount, and the direction in which it selects more."""
     if amount.threshold is not None:
-        return "lower <choose.threshold>"
+        return "lower `choose.threshold`"
     used = (name for name in ("segments", "tokens") if getattr(amount, name) is not None)
-    return f"higher <choose.{next(used, 'fraction')}>"
+    return f"higher `choose.{next(used, 'fraction')}`"
 
 
 def _finish(

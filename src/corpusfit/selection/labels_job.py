@@ -61,7 +61,7 @@ def different_shards(field: str) -> InputError:
     """
     return InputError(
         f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
-        f"the corpus again with <read.id_field={field}> and another <.out>."
+        f"the corpus again with `read.id_field={field}` and another `out`."
     )
 
 

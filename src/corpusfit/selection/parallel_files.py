@@ -25,7 +25,7 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     if plan.cut.unit != "window":  # the default
         cure = "Only a whole line of a pair has a translation, so each line is one segment."
         raise bad_setting(
-            "<cut.unit>", "document or left out with aligned pairs", plan.cut.unit, cure
+            "`cut.unit`", "document or left out with aligned pairs", plan.cut.unit, cure
         )
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 

@@ -24,8 +24,8 @@ FEW = 20
 _PARAGRAPHS = 100
 """Most paragraphs per file, on average, of files that may be a document each."""
 _DIVIDED = {
-    "blocks": "divided by blank lines (<read.txt=lines>: one per line)",
-    "lines": "one per line (<read.txt=blocks>: divided by blank lines)",
+    "blocks": "divided by blank lines (`read.txt=lines`: one per line)",
+    "lines": "one per line (`read.txt=blocks`: divided by blank lines)",
     "file": "one per file",
 }
 
@@ -48,10 +48,10 @@ def target_texts(run: Run, sample: Sample) -> int:
         losses.add(names[shard.source], tally.documents, tally.reasons())
     if not source_of:
         otherwise = (
-            "Name its text field with <fit.target_field>, or give a file with texts of your task."
+            "Name its text field with `fit.target_field`, or give a file with texts of your task."
         )
         cure = cures.of_content(run.target, read, rejected.counts, otherwise)
-        raise EmptyInputError(f"<.target> has no usable text ({rejected}). {cure}")
+        raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
     if rejected.counts:
         cure = losses.cure(run.target, read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
@@ -76,7 +76,7 @@ def target_texts(run: Run, sample: Sample) -> int:
     if inside:
         run.warn(
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
-            "Leave it out of <.corpus>."
+            "Leave it out of `corpus`."
         )
     _say_how_many(run, len(different))
     repeats = repeats_by_share(sources, names, run.plan)
@@ -90,7 +90,7 @@ def _say_how_many(run: Run, different: int) -> None:
     if different < FEW:
         cure = "Add texts to the target."
         if mode in ("blocks", "file"):
-            cure = "Add texts, or pass <read.txt=lines> if each line of its files is one."
+            cure = "Add texts, or pass `read.txt=lines` if each line of its files is one."
         run.warn(
             f"The target has only {different} different text{'s' * (different > 1)}. With fewer "
             f"than {FEW}, scores and comparisons of methods are unreliable. {cure}"
@@ -98,7 +98,7 @@ def _say_how_many(run: Run, different: int) -> None:
     elif mode:
         divided = _DIVIDED[mode]
         if may_be_whole(run.target, run.plan.target_read, different):
-            divided = f"{divided[:-1]}, <read.txt=file>: one per file)"
+            divided = f"{divided[:-1]}, `read.txt=file`: one per file)"
         run.machine.progress.note(f"The target has {different:,} different texts, {divided}.")
 
 
@@ -113,7 +113,7 @@ def check_shares(names: tuple[str, ...], plan: Plan) -> None:
     """Check that the shares are for the target's names."""
     shares = plan.fit.share_of()
     if shares and set(shares) != set(names):
-        raise bad_setting("<fit.shares>", f"one for each of {', '.join(names)}", plan.fit.shares)
+        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
 def repeats_by_share(

@@ -155,7 +155,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
         segments = join_units(units, self.cut.gamma)
         at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
         if (at >= len(segments)).any() or (segments.row[at] != rows).any():
-            raise changed_input(self.names[shard.source], "<.overwrite=true>")
+            raise changed_input(self.names[shard.source], "`overwrite`")
         counts = segments.units[at]
         before = np.cumsum(counts, dtype=np.int64) - counts
         within = np.arange(int(counts.sum())) - np.repeat(before, counts)

@@ -99,7 +99,7 @@ class WriteSelected(PlainJob[Shard, int]):
             document = documents.get(int(here["row"]))
             source = self.names[shard.source + int(file_of(here["row"]))]
             if document is None or here["end"] > len(document.text):
-                raise changed_input(source, "<.overwrite=true>")
+                raise changed_input(source, "`overwrite`")
             here["row"] = in_file(here["row"])
             text, other = document.text[int(here["start"]) : int(here["end"])], document.translation
             if other is not None and whole and self.read.side == SECOND:

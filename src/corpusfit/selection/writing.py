@@ -241,6 +241,6 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     if may_be_whole(run.sources, run.plan.read, total["documents"]):
         run.progress.note(
             f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
-            "divided by blank lines (<read.txt=file>: one per file)."
+            "divided by blank lines (`read.txt=file`: one per file)."
         )
     return {**total, "reasons": dict(reasons.counts.most_common())}

@@ -99,7 +99,7 @@ def with_side(
     pairs = [own for own in inputs if own.sides]
     if not pairs:
         if read.side != AUTO:
-            raise bad_setting("<read.side>", "left out without aligned pairs", read.side)
+            raise bad_setting("`read.side`", "left out without aligned pairs", read.side)
         return read
     named = dict.fromkeys(names for own in pairs for names in own.sides)
     decided = read.side in (FIRST, SECOND)
@@ -108,7 +108,7 @@ def with_side(
         if own[0] != own[1] and own[::-1] in (*named, *known):
             cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
             orders = f"{'-'.join(own)} and {'-'.join(own[::-1])}"
-            raise bad_setting("<read.side>", "of pairs in one direction", orders, cure)
+            raise bad_setting("`read.side`", "of pairs in one direction", orders, cure)
     if decided:
         return read
     if read.side != AUTO:
@@ -116,7 +116,7 @@ def with_side(
         if len(places) > 1 or -1 in places:
             names = ", ".join(dict.fromkeys(name for own in named for name in own))
             allowed = f"auto, first, second, or the name of a side of all pairs, of {names}"
-            raise bad_setting("<read.side>", allowed, read.side)
+            raise bad_setting("`read.side`", allowed, read.side)
         return read.sides()[places.pop()]
     plain = dict.fromkeys(_commonest(own.rows)[0] for own in inputs if not own.sides)
     reasons = {code: f"the other texts are in the same language ({code})" for code in plain}
@@ -127,7 +127,7 @@ def with_side(
     at = known[0].index(found[0]) if found else 0
     why = reasons[found[0]] if found else "no language decides"
     name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
-    note(f"The pairs are read by their {name} side: {why}. For the other: <read.side={other}>.")
+    note(f"The pairs are read by their {name} side: {why}. For the other: `read.side={other}`.")
     return read.sides()[at]
 
 
@@ -153,8 +153,8 @@ def warn_english_only(
         warn(
             f"{share:.0f} % of a sample of {setting} is in other languages than English "
             f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
-            "is trained on English only. Take a multilingual one with <embed.embedder=MODEL>, or a "
-            "fast static model distilled from it with <embed.embedder=static:MODEL>."
+            "is trained on English only. Take a multilingual one with `embed.embedder=MODEL`, or a "
+            "fast static model distilled from it with `embed.embedder=static:MODEL`."
         )
 
 

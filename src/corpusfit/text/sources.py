@@ -89,7 +89,7 @@ def _found(
 
 def _setting(role: str) -> str:
     """How messages call the setting of the inputs."""
-    return role if " " in role else f"<.{role}>"
+    return role if " " in role else f"`{role}`"
 
 
 def is_pair(input_name: str) -> bool:
@@ -124,7 +124,7 @@ def found_again(
     asked = []
     for source in sources:
         form = named(source.url)
-        digest = form.find(source.url, "<.corpus>").fingerprint if form else source.fingerprint
+        digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
         asked.append(replace(source, fingerprint=digest) if form else source)
     now = _surveyed(asked, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]

@@ -33,7 +33,7 @@ def spooled(input_name: str, spool: Path, role: str) -> Source:
     """
     if not is_local(spool):
         raise bad_setting(
-            "<.out>",
+            "`out`",
             "a local folder if an input is standard input or a pipe",
             str(spool.parent),
             "Save the input to a file first.",
@@ -41,7 +41,7 @@ def spooled(input_name: str, spool: Path, role: str) -> Source:
     name = "stdin" if input_name == "-" else Path(input_name).name
     copy = spool / f"{role}-{name}"
     incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
-    stdin = _standard_input(f"<.{role}>") if input_name == "-" else None
+    stdin = _standard_input(f"`{role}`") if input_name == "-" else None
     try:
         spool.mkdir(parents=True, exist_ok=True)
         with incoming.open("wb") as out:

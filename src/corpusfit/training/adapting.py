@@ -236,7 +236,7 @@ def _require_outside(out: Path, inputs: Iterable[str]) -> None:
         path = user_path(name)
         if path.exists() and path.resolve().is_relative_to(out.resolve()):
             allowed = "a folder that does not contain the model or the texts"
-            raise bad_setting("<.out>", allowed, str(out), "Choose another folder.")
+            raise bad_setting("`out`", allowed, str(out), "Choose another folder.")
 
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
@@ -282,7 +282,7 @@ def room_of(length: int, aim: Objective) -> int:
     """Tokens of a text in a sequence, without the special ones."""
     if length <= aim.overhead():
         cure = f"{aim.overhead()} of the tokens are special ones of this model."
-        raise bad_setting("<train.length>", f"{aim.overhead() + 1} or more", length, cure)
+        raise bad_setting("`train.length`", f"{aim.overhead() + 1} or more", length, cure)
     return length - aim.overhead()
 
 

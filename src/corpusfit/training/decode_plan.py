@@ -51,7 +51,7 @@ class DecodePlan(Group, group="decode"):
     domain: Annotated[
         str,
         Option(
-            "Domain of the texts, such as `it`: with a model of <objective.tag_domains>, its token "
+            "Domain of the texts, such as `it`: with a model of `objective.tag_domains`, its token "
             "begins each text",
             default="none",
         ),

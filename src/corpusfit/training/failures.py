@@ -18,14 +18,14 @@ def require_batch(batch: int, processes: int, *, whole: bool) -> None:
     if batch < least:
         each = "two sequences" if whole else "one sequence"
         cure = f"Each of the {processes} processes needs at least {each} per batch."
-        raise bad_setting("<train.batch>", f"{least} or more", batch, cure)
+        raise bad_setting("`train.batch`", f"{least} or more", batch, cure)
 
 
 def require_possible(plan: TrainPlan, *, measured: bool) -> None:
     """Raise `UsageError` for settings that do not suit the data."""
     if plan.keep == "best" and not measured:
-        cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
-        raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
+        cure = "The data is too small for a held-out set. Name texts of the task with `task`."
+        raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
 
 
 def out_of_memory_error(
@@ -38,16 +38,16 @@ def out_of_memory_error(
     if rows == 1:
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
-            "<train.length> and another <.out>, or train fewer weights with <.adapter=lora>."
+            "`train.length` and another `out`, or train fewer weights with `adapter=lora`."
         )
     if whole:
         return TrainingError(
             f"Out of memory with {rows} sequences of {length} tokens in a step. Set a smaller "
-            "<train.batch> or <train.length>, and another <.out>."
+            "`train.batch` or `train.length`, and another `out`."
         )
     return TrainingError(
         f"Out of memory with {rows} sequences per forward pass. Run the same command with "
-        f"<train.micro_tokens={rows * length // 2}>: it resumes from the last checkpoint, and "
+        f"`train.micro_tokens={rows * length // 2}`: it resumes from the last checkpoint, and "
         "results differ only by rounding and dropout."
     )
 
@@ -75,6 +75,6 @@ def divergence_error(
         kept = f"The last checkpoint is from step {saved:,}"
     return TrainingError(
         f"Training diverged: the loss of step {step:,} is not finite. The batch holds "
-        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below {plan.rate:g} "
-        "and another <.out>, or remove the text."
+        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set `train.rate` below {plan.rate:g} "
+        "and another `out`, or remove the text."
     )

@@ -91,15 +91,15 @@ def find_training_inputs(
 def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
     """Raise `UsageError` for --data task without --task."""
     if list(data) == [TASK] and not task:
-        cure = "For instance <.data=task> <.task=train.jsonl>."
-        raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
+        cure = "For instance `data=task` `task=train.jsonl`."
+        raise bad_setting("`task`", "set with `data=task`", "nothing", cure)
 
 
 def require_task(texts: TrainingInputs) -> None:
     """Raise `UsageError` without texts for the second phase of `--then-task`."""
     if not texts.task:
-        cure = "For example <.task=train.jsonl>."
-        raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
+        cure = "For example `task=train.jsonl`."
+        raise bad_setting("`task`", "set with `then_task.on`", "nothing", cure)
 
 
 def with_task_phase(
@@ -115,27 +115,27 @@ def with_task_phase(
 def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]:
     """The folder and the manifest of the selection that the data is, or two times None."""
     for name in data:
-        found = SelectionFolder(place(name, "<.data>") if "://" in name else Path(name))
+        found = SelectionFolder(place(name, "`data`") if "://" in name else Path(name))
         if not (found.work / "run.json").exists() or not found.scores.is_dir():
             continue
         if len(data) > 1:
             cure = "To use a selection's text without weights, name its folder selected/."
-            raise bad_setting("<.data>", "one selection, or other inputs", " and ".join(data), cure)
+            raise bad_setting("`data`", "one selection, or other inputs", " and ".join(data), cure)
         if not is_local(found.path):
             cure = "Copy the selection here, or name its folder selected/ to use only its text."
-            raise bad_setting("<.data>", "a selection on this machine", name, cure)
+            raise bad_setting("`data`", "a selection on this machine", name, cure)
         return found.path, _finished(found)
     return None, None
 
 
 def _composed(name: str) -> str:
     """The folder of texts of a finished composition, or the input itself if it is none."""
-    found = OutFolder(place(name, "<.data>") if "://" in name else Path(name))
+    found = OutFolder(place(name, "`data`") if "://" in name else Path(name))
     if found.command() != "compose":
         return name
     if found.finished() is None:
         raise InputError(
-            f"<.data={name}> holds a composition that is not finished. Run the same `corpusfit "
+            f"`data={name}` holds a composition that is not finished. Run the same `corpusfit "
             "compose` again."
         )
     return str(found.path / "composed")
@@ -146,14 +146,14 @@ def _finished(found: SelectionFolder) -> dict[str, Any]:
     manifest = found.finished()
     if manifest is None or not manifest.get("selected"):
         raise InputError(
-            f"<.data={found.path}> holds a selection that is not finished. Run the same `corpusfit "
+            f"`data={found.path}` holds a selection that is not finished. Run the same `corpusfit "
             "select` again, or `corpusfit choose` if the corpus was only scored."
         )
     with undamaged(found.path):
         empty = not manifest["selected"]["segments"]
     if empty:
         raise EmptyInputError(
-            f"<.data={found.path}> is an empty selection. Select more with `corpusfit choose "
+            f"`data={found.path}` is an empty selection. Select more with `corpusfit choose "
             f"{found.path} --fraction 0.2`."
         )
     return manifest
@@ -169,7 +169,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     if changed:
         context.progress.warn(
             f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
-            "task's text is not measured. Set <.task> to the file with the task's texts."
+            "task's text is not measured. Set `task` to the file with the task's texts."
         )
         return []
     return now

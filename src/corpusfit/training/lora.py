@@ -44,7 +44,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
         from peft import inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
     except ImportError as e:
-        raise MissingDependencyError("<.adapter=lora>", "train") from e
+        raise MissingDependencyError("`adapter=lora`", "train") from e
     there, why = set(linear(base)) & set(names), "it has no linear layers to adapt"
     try:
         with seeded(seed), warnings.catch_warnings():
@@ -57,7 +57,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
     adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
     if not there or adapted != there:
         raise ModelError(
-            f"<.adapter> must be left out for this model; got 'lora', and {type(base).__name__} "
+            f"`adapter` must be left out for this model; got 'lora', and {type(base).__name__} "
             f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
         )
 

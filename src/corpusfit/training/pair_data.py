@@ -26,7 +26,7 @@ _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 
 def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
     """The texts of a translation, which are aligned pairs; the target of a selection is none."""
-    cure = "Name two line-aligned files: <.{0}=pair:all.de,all.en>."
+    cure = "Name two line-aligned files: `{0}=pair:all.de,all.en`."
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
@@ -34,15 +34,15 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
         if texts.own_task and not corpus.is_parallel(texts.task):
             progress.note(
                 "The selection's target has no translations, so the loss on the task is not "
-                "measured. Name pairs of the task with <.task=pair:dev.de,dev.en>."
+                "measured. Name pairs of the task with `task=pair:dev.de,dev.en`."
             )
             texts = dataclasses.replace(texts, task=[], own_task=False)
     others = {"task": texts.task, "replay": texts.replay}
     unlike = [role for role, found in others.items() if not corpus.is_parallel(found)]
     for role in ([] if pairs else ["data"]) + unlike:
-        allowed = "aligned pairs, or a selection of them, with <objective.name=translation>"
-        raise bad_setting(f"<.{role}>", allowed, "texts", cure.format(role))
-    return texts, check_sources(texts.data, texts.read, "<.data>", progress.warn)
+        allowed = "aligned pairs, or a selection of them, with `objective.name=translation`"
+        raise bad_setting(f"`{role}`", allowed, "texts", cure.format(role))
+    return texts, check_sources(texts.data, texts.read, "`data`", progress.warn)
 
 
 def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
@@ -56,7 +56,7 @@ def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
             continue  # no mark, or none of a language, as of programs
         if marked != language:
             progress.warn(
-                f"The {side} side of <.data> is in {language}, by a sample, and the model's "
+                f"The {side} side of `data` is in {language}, by a sample, and the model's "
                 f"tokenizer marks it as {mark}. If it is, save the tokenizer with another {field}."
             )
 
@@ -102,7 +102,7 @@ def describe_pairs(
     if long:
         progress.note(
             f"{long:,} of {len(tokens):,} pairs of {kind} have a side of more than {longest} "
-            "tokens and are left out (<train.length>)."
+            "tokens and are left out (`train.length`)."
         )
     totals = {"source": counts["source_tokens"]}
     totals["target"] = counts["tokens"] - totals["source"]
@@ -112,6 +112,6 @@ def describe_pairs(
             progress.warn(
                 f"The model's vocabulary cannot spell the {side} side of {kind}: {unknown:,} of "
                 f"{total:,} tokens ({100 * unknown / total:.0f} %) are unknown. Name a model of "
-                "both languages, or start from an untrained one with <model.init=small>."
+                "both languages, or start from an untrained one with `model.init=small`."
             )
     return {"too_long": long}

@@ -113,8 +113,8 @@ def spots(base: Any) -> list[tuple[Any, bool]]:
             if None not in found and all(type(layer) is type(first) for layer in stack):
                 return [(module, spot[1]) for module in found]
     raise ModelError(
-        "<.adapter> must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
-        f"{type(base).__name__} cannot be found. Use <.adapter=lora>."
+        "`adapter` must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
+        f"{type(base).__name__} cannot be found. Use `adapter=lora`."
     )
 
 

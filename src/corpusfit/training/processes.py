@@ -29,10 +29,10 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
         "mlflow": is_mlflow_available,
     }
     if track and track not in TRACKERS:
-        raise bad_setting("<.track>", f"one of {', '.join(TRACKERS)}", track)
+        raise bad_setting("`track`", f"one of {', '.join(TRACKERS)}", track)
     if track and not there[track]():
         cure = f"Install it: pip install {track}"
-        raise bad_setting("<.track>", "a tracker that is installed", track, cure)
+        raise bad_setting("`track`", "a tracker that is installed", track, cure)
     # accelerate keeps the first device that a process asked for
     if PartialState._shared_state and PartialState().device.type != device:
         AcceleratorState._reset_state(reset_partial_state=True)

@@ -23,26 +23,26 @@ def require_hub(name: str | None, out: str) -> None:
     """Check, before a run begins, that its result can be pushed to the hub when it is finished."""
     if name is None:
         return
-    with importing("<.push_to_hub>", "hub"):
+    with importing("`push_to_hub`", "hub"):
         from huggingface_hub import HfApi
         from huggingface_hub.utils import HFValidationError, validate_repo_id
-    if not is_local(place(out, "<.out>")):
-        allowed = "a folder of this machine with <.push_to_hub>"
-        raise bad_setting("<.out>", allowed, out, "Use `corpusfit push` on a copy of the result.")
+    if not is_local(place(out, "`out`")):
+        allowed = "a folder of this machine with `push_to_hub`"
+        raise bad_setting("`out`", allowed, out, "Use `corpusfit push` on a copy of the result.")
     try:
         validate_repo_id(name)
     except HFValidationError as e:
-        raise bad_setting("<.push_to_hub>", "OWNER/NAME of the hub", name) from e
+        raise bad_setting("`push_to_hub`", "OWNER/NAME of the hub", name) from e
     if not hub_answers():
         raise StorageError(
-            f"<.push_to_hub={name}>: the hub does not answer. Check the network, or leave the "
+            f"`push_to_hub={name}`: the hub does not answer. Check the network, or leave the "
             "option out and use `corpusfit push` later."
         )
     try:
         HfApi(library_name="corpusfit").whoami()
     except Exception as e:
         raise StorageError(
-            f"<.push_to_hub={name}> needs a login to the hub: {first_line(e)}. Log in with "
+            f"`push_to_hub={name}` needs a login to the hub: {first_line(e)}. Log in with "
             "`hf auth login`, or leave the option out and use `corpusfit push` later."
         ) from e
 
@@ -114,4 +114,4 @@ def _require_own(run: Finished, evaluation: Finished) -> None:
         model = words[words.index("--model") + 1]
     if Path(model).resolve() != run.path.resolve():
         cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
-        raise bad_setting("<.evaluations>", f"an evaluation of {run.path}", f"of {model}", cure)
+        raise bad_setting("`evaluations`", f"an evaluation of {run.path}", f"of {model}", cure)

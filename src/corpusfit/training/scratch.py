@@ -44,12 +44,12 @@ def new_model(
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("<model.init>", "train") from e
+        raise MissingDependencyError("`model.init`", "train") from e
     layers, width, tokens = SIZES[init]
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise EmptyInputError(
-            "<model.init> trains a tokenizer on the data; the data holds no text."
+            "`model.init` trains a tokenizer on the data; the data holds no text."
         )
     causal = objective == "causal"
     tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)

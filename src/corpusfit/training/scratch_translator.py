@@ -48,11 +48,11 @@ def new_translator(
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("<model.init>", "train") from e
+        raise MissingDependencyError("`model.init`", "train") from e
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise EmptyInputError(
-            "<model.init> trains a tokenizer on the data; the data holds no text."
+            "`model.init` trains a tokenizer on the data; the data holds no text."
         )
     layers, width, tokens = SIZES[init]
     tokenizer = joint_tokenizer(texts, vocabulary or tokens, tags)

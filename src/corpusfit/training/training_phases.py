@@ -139,8 +139,8 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
         if changed:
             raise ChangedInputError(
                 f"{folder.path} holds a training with other settings: {'; '.join(changed)}. Resume "
-                "on the machine where it began, or set these settings; or choose another <.out>, "
-                "or pass <.overwrite=true>."
+                "on the machine where it began, or set these settings; or choose another `out`, "
+                "or pass `overwrite`."
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())
@@ -161,8 +161,8 @@ def _worse(losses: Mapping[str, Mapping[str, float]]) -> str:
         return ""
     return (
         f"The held-out loss on {name} rose from {before:.3f} to {after:.3f}: the model fits it "
-        "less well than before. Set a lower <train.rate>, or on a small selection fewer "
-        "<train.steps>."
+        "less well than before. Set a lower `train.rate`, or on a small selection fewer "
+        "`train.steps`."
     )
 
 

@@ -131,8 +131,8 @@ def _bleu(ready: Ready) -> HeldoutBleu | None:
     if ready.plan.train.best_by != "bleu":
         return None
     if TASK not in ready.text.heldout:
-        cure = "No pair of <.task> can be measured. Set a larger <train.length>, or name others."
-        raise bad_setting("<train.best_by>", "loss without held-out pairs", "bleu", cure)
+        cure = "No pair of `task` can be measured. Set a larger `train.length`, or name others."
+        raise bad_setting("`train.best_by`", "loss without held-out pairs", "bleu", cure)
     spell = partial(ready.opened.tokenizer.batch_decode, skip_special_tokens=True)
     language = corpus.sides(ready.texts.task)[1]
     return HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length, language)

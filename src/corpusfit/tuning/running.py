@@ -122,9 +122,9 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
         if "-" in getattr(inputs, role):
             cure = "Write it to a file first."
             allowed = "files: each method reads them again, and standard input ends"
-            raise bad_setting(f"<.{role}>", allowed, "-", cure)
+            raise bad_setting(f"`{role}`", allowed, "-", cure)
     if not is_local(out):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+        raise bad_setting("`out`", "a folder of this machine", str(out))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
             "tune runs its trials in one process. Start it without `accelerate launch`, and adapt "
@@ -219,7 +219,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
     )
     if parts.guarded:
         machine.progress.warn(
-            f"{parts.guarded:,} texts of the target contain a text of <.guard> and are not used."
+            f"{parts.guarded:,} texts of the target contain a text of `guard` and are not used."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import subprocess
 import sys
@@ -12,10 +11,7 @@ import pytest
 
 import corpusfit
 from corpusfit.api import offers
-from corpusfit.cli import options as command_line
-from corpusfit.cli.options import CommandLine
-from corpusfit.core.engine import Progress
-from corpusfit.core.errors import CorpusfitError, UsageError
+from corpusfit.core.errors import UsageError
 
 FUNCTIONS = {
     name: thing
@@ -75,57 +71,19 @@ def test_mypy_finds_a_wrong_keyword_and_a_wrong_type(tmp_path):
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"fraction": 2}, "fraction= "),
-        ({"settings": ["choose.fraction=2"]}, "choose.fraction "),
-        ({"plan": "plan.toml"}, "choose.fraction "),
-        ({"plan": "plan.toml", "fraction": 2}, "fraction= "),
-        ({"settings": ["choose.c=-1"]}, "choose.c "),
+        ({"fraction": 2}, "`choose.fraction` "),
+        ({"settings": ["choose.fraction=2"]}, "`choose.fraction` "),
+        ({"plan": "plan.toml"}, "`choose.fraction` "),
+        ({"settings": ["choose.c=-1"]}, "`choose.c` "),
     ],
 )
-def test_an_error_of_the_api_spells_a_setting_as_the_caller_wrote_it(
-    tmp_path, monkeypatch, given, named
-):
+def test_an_error_names_a_setting_by_its_path(tmp_path, monkeypatch, given, named):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.toml").write_text("choose.fraction = 2\n")
     with pytest.raises(UsageError) as refused:
         corpusfit.select(target="t", corpus="c", out="o", **given)
     assert str(refused.value).startswith(f"{named}must be ")
     assert "--" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "python", "by_path"),
-    [
-        ("0.1", "fraction=0.1", "choose.fraction=0.1"),
-        ("auto", 'fraction="auto"', "choose.fraction=auto"),
-        ("", "fraction=", "choose.fraction"),
-    ],
-)
-def test_a_mark_with_a_value_is_a_cure_that_works(value, python, by_path):
-    error = CorpusfitError(f"Write <choose.fraction{'=' * bool(value)}{value}>.")
-    assert str(error) == f"Write {by_path}."
-    error.spelling = offers.Keywords(offers.SELECT)
-    assert str(error) == f"Write {python}."
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "written"),
-    [
-        ("choose.fraction", "0.1", "--fraction 0.1"),
-        ("choose.fraction", "", "--fraction"),
-        ("cascade.stages", "dsir>minilm", "--cascade 'dsir>minilm'"),
-        ("read.strict", "true", "--strict"),
-        ("choose.c", "2.0", "--set choose.c=2.0"),
-        ("choose.c", "", "choose.c"),
-        ("cut.unit", "window", "--set cut.unit=window"),
-        (".out", "", "--out"),
-        (".train_sizes", "", "--train-size"),
-        (".settings", "", "--set"),
-    ],
-)
-def test_the_command_line_writes_an_option_or_set(path, value, written):
-    door = CommandLine.of_call(offers.SELECT, {"settings": ["cut.unit=page"]})
-    assert door(path, value) == written
 
 
 @pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT", "TUNE"])
@@ -137,44 +95,3 @@ def test_a_word_names_one_setting_of_a_plan(name):
     assert len(set(filter(None, words))) == len([*filter(None, words)]), words
     groups = [field for field in vars(offer.plan()) if field != "seed"]
     assert groups == [getattr(offer.plan(), group).group for group in groups]
-
-
-@dataclasses.dataclass(frozen=True)
-class Heard:
-    """A machine whose progress keeps what is shown."""
-
-    progress: Progress
-
-
-class Kept(Progress):
-    def __init__(self):
-        self.shown = []
-
-    def warn(self, message):
-        self.shown.append(message)
-
-    def note(self, message):
-        self.shown.append(message)
-
-
-def test_warnings_and_notes_name_a_setting_as_the_caller_does():
-    """Through the function alone in Python, and through a command that calls it."""
-
-    @offers.offers(offers.SELECT)
-    def talk(*, machine, settings=(), **options):
-        machine.progress.warn("Set <choose.fraction=0.2> or <cut.gamma=3>.")
-        machine.progress.note("See <.out>.")
-
-    @command_line.offers(offers.SELECT, "cut.gamma=5")
-    def command(*, words):
-        talk(machine=Heard(heard))
-
-    heard = Kept()
-    talk(machine=Heard(heard))
-    assert heard.shown == ['Set fraction=0.2 or settings=["cut.gamma=3"].', "See out=."]
-    heard = Kept()
-    talk(machine=Heard(heard), settings=["choose.fraction=0.1"])
-    assert heard.shown[0].startswith('Set settings=["choose.fraction=0.2"] or ')
-    heard = Kept()
-    command(settings=None)
-    assert heard.shown == ["Set --fraction 0.2 or --set cut.gamma=3.", "See --out."]

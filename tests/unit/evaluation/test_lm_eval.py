@@ -190,5 +190,5 @@ class TestWithTheLibrary:
 
     def test_no_such_task(self, tmp_path):
         (tmp_path / "a.yaml").write_text("task: a\n")
-        with pytest.raises(InputError, match=r"^task=.*a\.yaml.*lm_eval ls tasks"):
+        with pytest.raises(InputError, match=r"^`task.*a\.yaml.*lm_eval ls tasks"):
             read(str(tmp_path / "a.yaml"))

@@ -68,19 +68,20 @@ def test_a_budget_is_seconds_a_gigabyte(budget, seconds):
     ],
 )
 def test_what_is_no_budget_is_refused(budget):
-    with pytest.raises(UsageError, match=r"^auto\.budget must ") as e:
+    with pytest.raises(UsageError, match=r"^`auto\.budget` must ") as e:
         AutoPlan(budget).check()
     assert repr(budget) in str(e.value)
 
 
 def test_an_endless_budget_is_refused():
-    with pytest.raises(UsageError, match=r"^auto\.budget must .*9999h"):
+    with pytest.raises(UsageError, match=r"^`auto\.budget` must .*9999h"):
         AutoPlan("9" * 400 + "h").check()
 
 
 def test_a_named_method_needs_no_budget():
     with pytest.raises(
-        UsageError, match=r"^auto\.budget must .*90s with method\.name=knn.* Leave out auto\.budget"
+        UsageError,
+        match=r"^`auto\.budget` must .*90s with `method\.name=knn`.* Leave out `auto\.budget`",
     ):
         planned("90s", "method.name=knn")
 

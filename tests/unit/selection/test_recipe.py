@@ -253,20 +253,20 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         (
             '"a"\n',
             '"a"\n[adapt]\ntrain = 3\n',
-            r"^adapt\.train must be a group.*<?adapt\.train\.steps=",
+            r"adapt\.train must be a group.*train\.steps=",
         ),
-        ('"a"\n', '"a"\n[adapt.train]\nrate = "x"\n', r"^adapt\.train\.rate must.*'x'"),
-        ('"a"\n', '"a"\n[select.cut]\ngamma = "x"\n', r"^select\.cut\.gamma must.*'x'"),
-        ('"a"\n', '"a"\n[evaluate.finetune]\nrate = "x"\n', r"^evaluate\.finetune\.rate must"),
+        ('"a"\n', '"a"\n[adapt.train]\nrate = "x"\n', r"\[adapt\].*train\.rate` must.*'x'"),
+        ('"a"\n', '"a"\n[select.cut]\ngamma = "x"\n', r"\[select\].*cut\.gamma` must.*'x'"),
+        ('"a"\n', '"a"\n[evaluate.finetune]\nrate = "x"\n', r"\[evaluate\].*finetune\.rate` must"),
         (
             '"a"\n',
             '"a"\n[selector.auto.cut]\ngamma = "x"\n',
-            r"^selector\.auto\.cut\.gamma must.*'x'",
+            r"\[selector\.auto\].*cut\.gamma` must.*'x'",
         ),
         (
             '"a"\n',
             '"a"\n[selector.auto.adapt.train]\nrate = "x"\n',
-            r"^selector\.auto\.adapt\.train\.rate must.*'x'",
+            r"\[selector\.auto\.adapt\].*train\.rate` must.*'x'",
         ),
         ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "'aut'.*auto"),
         ('"a"\n', '"a"\n[selector.auto.method]\nname = "knn"\n', r"auto\.method\.name.*'knn'"),
@@ -305,9 +305,9 @@ def test_a_file_that_is_no_toml(recipe, tmp_path):
         (
             STEPS,
             STEPS + "evaluate.tune.epochs = 3\n",
-            r"^evaluate\.tune\.epochs .*write evaluate\.finetune\.epochs\.",
+            r"evaluate\.tune\.epochs .*write evaluate\.finetune\.epochs\.",
         ),
-        ("100 }", "100, weigh.c = 5.0 }", r"^adapt\.weigh\.c .*write adapt\.weights\.c\."),
+        ("100 }", "100, weigh.c = 5.0 }", r"adapt\.weigh\.c .*write adapt\.weights\.c\."),
     ],
 )
 def test_an_old_name_is_an_error_that_names_the_new_one(recipe, before, after, named):

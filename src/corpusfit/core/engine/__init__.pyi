@@ -3,7 +3,7 @@
 from .contract import Engine, Job, PlainJob
 from .inline import InlineEngine
 from .local import LocalEngine
-from .progress import Meter, Progress, SpelledProgress, WarningCollector
+from .progress import Meter, Progress, WarningCollector
 from .ray import RayEngine
 from .worker import counting, report
 
@@ -16,7 +16,6 @@ __all__ = [
     "PlainJob",
     "Progress",
     "RayEngine",
-    "SpelledProgress",
     "WarningCollector",
     "counting",
     "report",

@@ -159,5 +159,5 @@ def lost(error: Exception) -> WorkerError:
     return WorkerError(
         f"A piece of work failed in {RETRIES + 1} attempts ({type(error).__name__}): its workers "
         "died, most likely because they ran out of memory. Run the same command again with fewer "
-        "<.workers>, or on nodes with more memory; finished shards are kept."
+        "`workers`, or on nodes with more memory; finished shards are kept."
     )

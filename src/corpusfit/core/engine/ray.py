@@ -47,7 +47,7 @@ class RayEngine(Engine):
         self._crew: Crew | None = None
 
     def __enter__(self) -> RayEngine:
-        with importing("<.engine=ray>", "ray"):
+        with importing("`engine=ray`", "ray"):
             import ray
         self._connected = not ray.is_initialized()
         if self._connected:
@@ -195,5 +195,5 @@ def _connect(ray: Any, cores: int) -> None:
         reason = str(e).partition("\n")[0]
         raise WorkerError(
             f"Ray does not start on this machine: {reason}. `ray start --head` shows more; "
-            "<.engine=local> works without it."
+            "`engine=local` works without it."
         ) from e

@@ -61,12 +61,12 @@ def _report(progress: Progress, role: str, figures: dict[str, Any]) -> None:
     counts = figures[role]
     if counts["holders"]:
         progress.warn(
-            f"{counts['held']:,} of {figures['texts']:,} different texts of <.guard> are in "
-            f"<.{role}>: {counts['holders']:,} of {counts['texts']:,} texts contain one and are "
+            f"{counts['held']:,} of {figures['texts']:,} different texts of `guard` are in "
+            f"`{role}`: {counts['holders']:,} of {counts['texts']:,} texts contain one and are "
             "left out."
         )
     else:
         progress.note(
-            f"None of {figures['texts']:,} different texts of <.guard> is in <.{role}> "
+            f"None of {figures['texts']:,} different texts of `guard` is in `{role}` "
             f"({counts['texts']:,} texts)."
         )

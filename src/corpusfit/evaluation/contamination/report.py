@@ -122,7 +122,7 @@ def report_contamination(
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(
-            f"<.data> has no usable row ({leaks.reasons}). Set <read.text_field> to the field with "
+            f"`data` has no usable row ({leaks.reasons}). Set `read.text_field` to the field with "
             "the text."
         )
     place = _in_corpus(texts.data) if texts.selection is not None else _in_data(texts.data)

@@ -30,7 +30,7 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
     for place in places:
         _read(Path(place), pieces, tags)
     if not pieces:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+        raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
     return Labelled(pieces, tags)
 
 

@@ -27,7 +27,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
     """
     found = [sentence for place in places for sentence in _sentences(Path(place))]
     if not found:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+        raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
     if field == _ANY:
         field = _only_attribute(found, split)
     pieces = [[word for word, _ in sentence] for sentence in found]
@@ -36,7 +36,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
     if wrong:
         raise InputError(
             f"The attribute {field} in MISC of {split} must be a tag such as O, B-NAME or I-NAME; "
-            f"got {min(wrong)!r}. Set <task.label_field> to the attribute with the tags."
+            f"got {min(wrong)!r}. Set `task.label_field` to the attribute with the tags."
         )
     return Labelled(pieces, [list(map(with_type, own)) for own in tags])
 
@@ -86,7 +86,7 @@ def _only_attribute(found: Sequence[_Sentence], split: str) -> str:
     fitting = [n for n, own in sorted(values.items()) if all(map(TAG.fullmatch, own))]
     if len(fitting) != 1:
         raise InputError(
-            f"<task.label_field> must name the attribute in MISC with the tags; {split} has "
-            f"{', '.join(sorted(values)) or 'none'}. For example <task.label_field=BioNERLabel>."
+            f"`task.label_field` must name the attribute in MISC with the tags; {split} has "
+            f"{', '.join(sorted(values)) or 'none'}. For example `task.label_field=BioNERLabel`."
         )
     return fitting[0]

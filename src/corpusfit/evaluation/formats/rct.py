@@ -32,5 +32,5 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
             texts.append([text.strip()])
             labels.append([label.strip()])
     if not texts:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+        raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
     return Labelled(texts, labels)

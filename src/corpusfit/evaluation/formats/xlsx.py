@@ -49,7 +49,7 @@ def read_xlsx(places: Sequence[str], split: str) -> Labelled:
             tags[-1].append(with_type(row[-1]))
             between = stops and row[0] == _STOP
     if not pieces:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+        raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
     return Labelled(pieces, tags)
 
 

@@ -178,7 +178,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
     """The inputs of each split in a folder, and how to read them."""
     if not folder.is_dir():
         raise InputError(
-            f"<.check> must be a folder with files named train, dev and test; got {str(folder)!r}, "
+            f"`check` must be a folder with files named train, dev and test; got {str(folder)!r}, "
             "which is not a folder."
         )
     manifest = SplitFolder(folder).finished()
@@ -193,7 +193,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
     if not entries:
         names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
         raise InputError(
-            f"<.check={folder}> must contain files named train, dev and test; it contains {names}."
+            f"`check={folder}` must contain files named train, dev and test; it contains {names}."
         )
     return {split: _inputs(folder, split, found) for split, found in entries.items()}, read
 
@@ -205,6 +205,6 @@ def _inputs(folder: Path, split: str, entries: Sequence[Path]) -> list[str]:
     if len(entries) == 2 and not any(entry.is_dir() for entry in entries):
         return [f"pair:{entries[0]},{entries[1]}"]
     raise InputError(
-        f"<.check={folder}> must contain for {split} two line-aligned files ({split}.de, "
+        f"`check={folder}` must contain for {split} two line-aligned files ({split}.de, "
         f"{split}.en) or files of rows; it contains {', '.join(entry.name for entry in entries)}."
     )

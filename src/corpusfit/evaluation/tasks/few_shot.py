@@ -42,7 +42,7 @@ class FewShot(Classification):
         shots, n = plan.likelihood.shots, len(task.train)
         if shots > n:
             allowed = f"0 to {n:,}, the number of training examples"
-            raise bad_setting("<likelihood.shots>", allowed, shots)
+            raise bad_setting("`likelihood.shots`", allowed, shots)
         drawn = np.argsort(place_keys(seed, _DRAWN, n), kind="stable")[:shots]
         shown = task.train.take(drawn.tolist())
         labels = task.labels[: task.learnable]
@@ -80,7 +80,7 @@ def _sequences(
     sizes = [max(1, len(own) - len(alone)) for own in whole]
     if max(sizes) > decoder.context:
         allowed = f"{max(sizes)} or more, the tokens of a label"
-        raise bad_setting("<likelihood.context>", allowed, decoder.context)
+        raise bad_setting("`likelihood.context`", allowed, decoder.context)
     most = decoder.context + 1
     found = [(own[-most:], size) for own, size in zip(ids, sizes, strict=True)]
     return found, any(len(own) > most for own in ids)

@@ -30,7 +30,7 @@ from corpusfit.text.files import first_line
 from corpusfit.training.failures import naming_memory_errors
 
 _BATCH = 8
-_OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller <likelihood.context>.")
+_OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller `likelihood.context`.")
 
 _Key = tuple[str, int]
 """A task of lm-eval, of several in a group, and the number of an example in it."""
@@ -61,7 +61,7 @@ class LmEval(TaskType):
             raise
         except Exception as e:
             raise InputError(
-                f"<.task={place}> must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
+                f"`task={place}` must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
                 f"them), or a YAML file. lm-eval says: {type(e).__name__}: {first_line(e)}."
             ) from e
         has = [m for m in self.metrics if all(m in sample for sample in asked.values())]
@@ -69,7 +69,7 @@ class LmEval(TaskType):
         if wanted not in has:
             own = ", ".join(next(iter(asked.values()))["metrics"])
             cure = f"{name} has {own}."
-            raise bad_setting("<task.metric>", " or ".join(has) or "of another task", wanted, cure)
+            raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
         pieces = [[_as_text(key, sample)] for key, sample in asked.items()]
         test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
         return Task(name, self.kind, (), 0, none, none, test, place=place)
@@ -124,7 +124,7 @@ def _evaluated(
         from lm_eval.tasks import TaskManager
     except ImportError as e:
         allowed, cure = "another kind without lm-eval", "Install it with `pip install lm-eval`."
-        raise bad_setting("<task.kind>", allowed, "lm_eval", cure) from e
+        raise bad_setting("`task.kind`", allowed, "lm_eval", cure) from e
     file = Path(place)
     own = {"include_path": str(file.parent), "include_defaults": False} if file.is_file() else {}
     asked: dict[str, list[int]] = {}
