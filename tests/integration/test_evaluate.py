@@ -13,6 +13,7 @@ import pytest
 from journeys import stamps
 
 import corpusfit
+from corpusfit import evaluation
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
 from corpusfit.evaluation.task import nested_places
@@ -265,7 +266,7 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
 
 
 def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, inline, tmp_path):
-    found = corpusfit.api.estimate_evaluation(
+    found = evaluation.estimate_evaluation(
         task=task,
         model=str(tiny_lm),
         base="other",

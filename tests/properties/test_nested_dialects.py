@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 import corpusfit
 from corpusfit import text as corpus
-from corpusfit.api.inputs import inputs
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
+from corpusfit.text.in_memory import inputs
 
 NO_TEXT = object()
 """What a value says that is no text."""

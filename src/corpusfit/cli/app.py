@@ -15,7 +15,9 @@ from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
 from corpusfit.cli import STOPPED, show
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import say
+from corpusfit.core.engine.logged import SHOWN_BY
 from corpusfit.core.errors import (
     CorpusfitError,
     UsageError,
@@ -65,7 +67,11 @@ class _Command(TyperCommand):
         paths = getattr(self.callback, "words", {})
         show.FLAGS.clear()
         show.FLAGS.update(words | {path: words[word] for path, word in paths.items()})
-        return super().invoke(ctx)
+        token = SHOWN_BY.set(Bar)
+        try:
+            return super().invoke(ctx)
+        finally:
+            SHOWN_BY.reset(token)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by what they are about: the command's own first, how it runs last."""

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import as_json, one_line, percent, say, say_result, table
-from corpusfit.selection import auditing
-from corpusfit.text import context
 
 if TYPE_CHECKING:
+    from corpusfit.selection import auditing
     from corpusfit.selection.auditing import Finding
 
 
@@ -51,8 +49,9 @@ def audit(
     Prints the share of each domain that was selected and, for the domain named by --domain,
     precision, recall and F1. Writes nothing.
     """
-    machine = context.Machine(engine, workers, progress=Bar())
-    found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
+    found = corpusfit.audit(
+        folder, truth=truth, domain=domain or (), engine=engine, workers=workers
+    )
     if json:
         as_json({"out": str(folder), **dataclasses.asdict(found)})
         return

@@ -7,16 +7,12 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
-from corpusfit.api.offers import CHOOSE
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
-from corpusfit.cli.push import push_finished
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_run
-from corpusfit.text import context
-from corpusfit.training import publishing
+from corpusfit.selection.api import CHOOSE
 
 
 @o.offers(CHOOSE, "choose.alpha=-1")
@@ -36,8 +32,6 @@ def choose(
     workers: o.Workers = None,
     cache: o.Cache = None,
     no_report: o.NoReport = False,
-    push_to_hub: o.PushToHub = None,
-    public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Select again from the scores of an earlier run.
@@ -47,11 +41,8 @@ def choose(
 
     Without --out, DIR/selected and the report are replaced. Computes no scores.
     """
-    publishing.require_hub(push_to_hub, out or folder)
-    machine = context.Machine(engine, workers, cache, Bar())
-    run = api.choose(folder, out=out, machine=machine, **words)
+    run = corpusfit.choose(folder, out=out, engine=engine, workers=workers, cache=cache, **words)
     shown = partial(show_run, again=True)
     answer(json, {"out": str(run.path), **run.manifest}, shown, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)
-    push_finished(run, push_to_hub, public=public)

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
-from corpusfit.api.offers import CLUSTERS
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, one_line, percent, say_result, table
-from corpusfit.text import context
+from corpusfit.domains.api import CLUSTERS
 
 
 @o.offers(CLUSTERS, "cut.gamma=5")
@@ -47,12 +45,14 @@ def clusters(
     To balance a selection by the clusters:
     `corpusfit select --balance cluster --clusters domains/`.
     """
-    found = api.clusters(
+    found = corpusfit.clusters(
         corpus=corpus,
         out=out,
         assign=assign,
         overwrite=overwrite,
-        machine=context.Machine(engine, workers, cache, Bar()),
+        engine=engine,
+        workers=workers,
+        cache=cache,
         **words,
     )
     answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from corpusfit import api
-from corpusfit.api.offers import EVALUATE
+import corpusfit
+from corpusfit import evaluation
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, say_result, table
 from corpusfit.core.errors import bad_setting
+from corpusfit.evaluation.api import EVALUATE
 from corpusfit.evaluation.tables import POINTS, cell
-from corpusfit.text import context
 
 
 @o.offers(EVALUATE, "task.dev_share=0.2")
@@ -68,13 +67,13 @@ def evaluate(
         "base": base,
         "seeds": seeds,
         "train_sizes": sizes_of(train_size),
-        "plan": api.build_evaluate_plan(**words),
-        "machine": context.Machine(workers=workers, progress=Bar()),
+        "workers": workers,
+        **words,
     }
     if dry_run:
-        answer(json, api.estimate_evaluation(**request), show_projected)
+        answer(json, evaluation.estimate_evaluation(**request), show_projected)
         return
-    run = api.evaluate(**request, out=out, overwrite=overwrite)
+    run = corpusfit.evaluate(**request, out=out, overwrite=overwrite)
     answer(json, {"out": str(out), **run.manifest}, show_evaluated, run.manifest)
 
 

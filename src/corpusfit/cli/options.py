@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from corpusfit.api.offers import Offer
 from corpusfit.cli.show import with_flags
+from corpusfit.core.offers import Offer
 
 
 class Name(str):
@@ -119,7 +119,7 @@ def offers(
         hints = {parameter.name: parameter.annotation for parameter in parameters}
         call.__annotations__ = hints
         call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        call.words = names  # type: ignore[attr-defined]
+        call.offer, call.words = offer, names  # type: ignore[attr-defined]
         return call
 
     return wrap
@@ -210,15 +210,6 @@ Json = Annotated[bool, flag("--json", "Print one JSON object on standard output"
 DryRun = Annotated[
     bool,
     flag("--dry-run", "Print what would be read and the expected time and space; write nothing"),
-]
-PushToHub = Annotated[
-    str | None,
-    option(
-        "OWNER/NAME",
-        "Publish the result on the Hugging Face hub, as `corpusfit push` does; the login is "
-        "checked first (default: none)",
-        heading=RUN,
-    ),
 ]
 Public = Annotated[
     bool,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say
 from corpusfit.core.errors import bad_setting
-from corpusfit.text import context
 from corpusfit.training import publishing
-
-if TYPE_CHECKING:
-    from corpusfit.core.manifest import Finished
 
 
 def push(
@@ -55,20 +50,13 @@ def push(
     The card says what was selected from what, which held-out texts are in it or were left out, the
     verdict with its interval, and the command that repeats it.
     """
-    run = api.open(folder)
-    found = [api.open(each) for each in evaluations or ()]
-    machine = context.Machine(progress=Bar())
+    run = corpusfit.open(folder)
+    found = [corpusfit.open(each) for each in evaluations or ()]
     compared = None
     if task and run.manifest["command"] != "select":
         raise bad_setting("`task`", "left out with a model: `adapt --guard` compares", task)
     if task:
         publishing.require_pushable(run, name, found)  # before the selection is read
-        compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
+        compared = corpusfit.contamination(task=task, data=folder, task_field=task_field)
     url = publishing.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)
-
-
-def push_finished(run: Finished, name: str | None, *, public: bool) -> None:
-    """Publish what another command has made, for its --push-to-hub."""
-    if name is not None:
-        say(f"Published: {publishing.push_to_hub(run, name, public=public)}")

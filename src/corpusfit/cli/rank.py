@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api
-from corpusfit.api.offers import RANK
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_ranking
-from corpusfit.text import context
+from corpusfit.selection.api import RANK
 
 
 @o.offers(RANK, "cut.gamma=5")
@@ -54,12 +52,14 @@ def rank(
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/
     """
-    verdicts = api.rank(
+    verdicts = corpusfit.rank(
         target=target,
         corpus=corpus,
         methods=method or (),
         seeds=seeds,
-        machine=context.Machine(engine, workers, cache, Bar()),
+        engine=engine,
+        workers=workers,
+        cache=cache,
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]

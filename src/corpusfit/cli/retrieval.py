@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api
-from corpusfit.api.offers import RETRIEVAL
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, short_names, table
-from corpusfit.evaluation import retrieving
-from corpusfit.text import context
+from corpusfit.evaluation.api import RETRIEVAL
 
 
 @o.offers(RETRIEVAL, "embed.pooling=cls")
@@ -51,13 +48,13 @@ def retrieval(
     nearest neighbour by cosine is their translation, in each direction. Each model is compared with
     the first. Trains nothing and writes nothing.
     """
-    found = api.retrieval(
-        model=model, pairs=pairs, machine=context.Machine(engine, workers, cache, Bar()), **words
+    found = corpusfit.retrieval(
+        model=model, pairs=pairs, engine=engine, workers=workers, cache=cache, **words
     )
     answer(json, dataclasses.asdict(found), _show, found)
 
 
-def _show(found: retrieving.Retrieval) -> None:
+def _show(found: corpusfit.Retrieval) -> None:
     names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]

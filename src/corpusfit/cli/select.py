@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpusfit import api
-from corpusfit.api.offers import SELECT
+import corpusfit
+from corpusfit import selection
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
-from corpusfit.cli.push import push_finished
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
-from corpusfit.text import context
-from corpusfit.training import publishing
+from corpusfit.selection.api import SELECT
 
 
 @o.offers(SELECT, "cut.gamma=5")
@@ -29,8 +26,6 @@ def select(
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
-    push_to_hub: o.PushToHub = None,
-    public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Find the part of a corpus that is like your task.
@@ -41,15 +36,12 @@ def select(
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
     out/report.html. Run the same command to resume a stopped run.
     """
-    request: dict[str, Any] = {"target": target, "corpus": corpus}
-    request["plan"] = api.build_plan(**words)
-    publishing.require_hub(push_to_hub, out)
-    request["machine"] = context.Machine(engine, workers, cache, Bar())
+    request: dict[str, Any] = {"target": target, "corpus": corpus, **words}
+    request |= {"engine": engine, "workers": workers, "cache": cache}
     if dry_run:
-        answer(json, api.estimate(**request), show_estimate)
+        answer(json, selection.estimate(**request), show_estimate)
         return
-    run = api.select(**request, out=out, overwrite=overwrite)
+    run = corpusfit.select(**request, out=out, overwrite=overwrite)
     answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)
-    push_finished(run, push_to_hub, public=public)

@@ -11,8 +11,6 @@ from corpusfit.cli.show import percent, say, say_result, table
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
     """Print the summary of a finished run, or of another selection `again` from its scores."""
-    from corpusfit.selection.budget import Decision
-
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
@@ -24,8 +22,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         )
         for why, n in counts["reasons"].items():
             say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
-    if manifest["budget"]:
-        say(Decision(**manifest["budget"]).sentence())
     say(manifest.get("reason") or f"Method: {method}.")
     if manifest["ranking"] and not again:
         show_ranking(manifest["ranking"], seeds=0)
@@ -199,8 +195,6 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
 
 def show_estimate(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    from corpusfit.selection.budget import Decision
-
     say(
         f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
         f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."
@@ -210,8 +204,6 @@ def show_estimate(estimate: Mapping[str, Any]) -> None:
         f"{_size(estimate['memory_mb'])} of memory, {_size(estimate['disk_mb'])} of disk "
         "(measured on a sample; nothing was written)."
     )
-    if "budget" in estimate:
-        say(Decision(**estimate["budget"]).sentence())
     if "shares" in estimate:
         passed = ", ".join(percent(share, 1) for share in estimate["shares"])
         assumed = " (assumed; the run sets the shares from a sample)" * estimate["assumed"]

@@ -1,5 +1,6 @@
 """Stage 1, read: turn files, folders, URLs, datasets and standard input into shards of rows."""
 
+from corpusfit.text.api import cache, prune_cache
 from corpusfit.text.fields import Pick
 from corpusfit.text.normalise import normalise
 from corpusfit.text.registry import load as load_format
@@ -22,6 +23,7 @@ __all__ = [
     "Chunk",
     "ChunkScan",
     "Pick",
+    "cache",
     "content",
     "documents",
     "files_of",
@@ -36,6 +38,7 @@ __all__ = [
     "located",
     "normalise",
     "packed",
+    "prune_cache",
     "raw_rows",
     "rows",
     "scan_chunk",

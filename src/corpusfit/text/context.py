@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import place, remove, user_cache
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
+from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input
 from corpusfit.core.manifest import OutFolder
+from corpusfit.core.offers import MACHINE
 from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Shard, Source
 from corpusfit.kernels.compiling import noticed_by
@@ -108,6 +110,22 @@ class Machine:
             yield shared
         finally:
             remove(shared)
+
+
+def machine_of(machine: Machine | None, options: Any, **otherwise: Any) -> Machine:
+    """The machine of a call in Python: its `machine`, or its `engine`, `workers` and `cache`.
+
+    A machine that shows no progress logs it, and shows bars in a notebook.
+    """
+    asked = {name: options[name] for name in MACHINE if options.get(name) is not None}
+    if machine is not None and asked:
+        name, value = next(iter(asked.items()))
+        cure = f"Put it into the machine: corpusfit.Machine({name}={value!r})."
+        raise bad_setting(f"`{name}`", "left out with `machine`", value, cure)
+    machine = machine or Machine(**{**otherwise, **asked})
+    if type(machine.progress) is not Progress:
+        return machine
+    return dataclasses.replace(machine, progress=new_progress())
 
 
 HERE = Machine()

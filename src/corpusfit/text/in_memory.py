@@ -1,4 +1,4 @@
-"""What a caller in Python may give as texts: names of inputs, finished runs, or data in memory.
+"""Texts as a caller in Python gives them: names of inputs, finished runs, or data in memory.
 
 Data in memory is written once to the cache, as JSON lines under a digest of its content. So workers
 read it as they read a file, the same data resumes the same run, and an iterator is read once.
@@ -14,23 +14,20 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from corpusfit.core.artifacts import is_local, writing
 from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.offers import Inputs
 from corpusfit.text import tables
 from corpusfit.text.context import Machine
 from corpusfit.text.fields import fields_in, missing
 from corpusfit.text.formats.jsonl import line_of
 from corpusfit.text.registry import format_of, named
 from corpusfit.text.rejects import missing_field
-
-Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
-"""Names of inputs or a finished run; in memory, texts or dicts, a data frame, an Arrow table, a
-`datasets.Dataset`, or several of these by name in a mapping or a `datasets.DatasetDict`."""
 
 _LOOKED_AT = 100
 _FEW = 10
@@ -47,7 +44,7 @@ def listed(given: Inputs) -> list[str]:
     return list(map(_name, several))
 
 
-def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text") -> list[str]:
+def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> list[str]:
     """The names of inputs; data in memory is written to the cache and gets one.
 
     Args:
@@ -67,7 +64,7 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
     if found is not None:
         _require_names(given, role)
         return found
-    cache, several = (machine or Machine()).cache_folder(), isinstance(given, Mapping)
+    cache, several = machine.cache_folder(), isinstance(given, Mapping)
     parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
     if several and isinstance(parts.get(field), Sequence):
         came = f"a dict with {field!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import corpusfit
-from corpusfit.api import offers
+from corpusfit.core import offers
 from corpusfit.core.errors import UsageError
 
 FUNCTIONS = {
@@ -39,14 +40,46 @@ corpusfit.split(data="t", out="o", dev=10, near=True)
 """
 
 
+ROOMS = ("selection", "training", "evaluation", "domains", "mixing", "tuning", "experiments")
+ROOMS += ("reporting", "text")
+MODULES = {room: importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS}
+OFFERS = {
+    name: offer
+    for module in MODULES.values()
+    for name, offer in vars(module).items()
+    if isinstance(offer, offers.Offer)
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_public_function_is_that_of_its_room(name):
+    (room,) = [room for room, module in MODULES.items() if FUNCTIONS[name] in vars(module).values()]
+    assert FUNCTIONS[name] is getattr(MODULES[room], name)
+    package = importlib.import_module(f"corpusfit.{room}")
+    assert name in package.__all__
+    if importlib.util.find_spec(f"corpusfit.{room}.{name}") is None:
+        assert getattr(package, name) is FUNCTIONS[name]
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_hides_its_keywords(name):
-    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
-    assert [p for p in parameters if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)] == []
-    offer = getattr(offers, name.upper(), None)
-    words = list(offer.settings) if isinstance(offer, offers.Offer) else []
-    assert [p.name for p in parameters][-len(words) or len(parameters) :] == words
+    parameters = inspect.signature(FUNCTIONS[name]).parameters
+    hidden = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    assert [p for p in parameters.values() if p.kind in hidden] == []
+    words = list(OFFERS[name.upper()].settings) if name.upper() in OFFERS else []
+    words += offers.MACHINE if "machine" in parameters else []
+    assert [*parameters][-len(words) or len(parameters) :] == words
     assert all(f"    {word}: " in inspect.getdoc(FUNCTIONS[name]) for word in words)
+
+
+def test_the_keywords_of_a_machine_stand_in_its_place(tmp_path):
+    assert corpusfit.cache(cache=tmp_path) == corpusfit.cache(
+        machine=corpusfit.Machine(cache=tmp_path)
+    )
+    with pytest.raises(UsageError, match=r"`cache` must be left out with `machine`"):
+        corpusfit.cache(machine=corpusfit.Machine(), cache=tmp_path)
+    with pytest.raises(UsageError, match="`workers` must be 1 or more"):
+        corpusfit.contamination(task=["a"], data=["b"], workers=0)
 
 
 @pytest.mark.slow
@@ -88,7 +121,7 @@ def test_an_error_names_a_setting_by_its_path(tmp_path, monkeypatch, given, name
 
 @pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT", "TUNE"])
 def test_a_word_names_one_setting_of_a_plan(name):
-    offer = getattr(offers, name)
+    offer = OFFERS[name]
     words = [setting.option.word for setting in offers.settings_of(offer.plan).values()]
     offered = [setting.path for setting in offer.settings.values()]
     assert len(set(offered)) == len(offered)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.api.offers import speaking
 from corpusfit.core.artifacts import place
 from corpusfit.core.errors import EmptyInputError, UsageError, bad_setting
 from corpusfit.core.plan import AUTO, Plan
@@ -18,7 +17,7 @@ from corpusfit.core.types import Texts, as_texts, taken
 from corpusfit.scoring import registry
 from corpusfit.selection.fitted import Fitted, fit
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import Machine
+from corpusfit.text.context import Machine, machine_of
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -114,7 +113,7 @@ class Scorer:
             texts, others = (taken(texts, np.flatnonzero(side)) for side in (labels, ~labels))
         _require_text("target", texts)
         _require_text("background", others)
-        machine = speaking(self.machine or Machine(engine="inline"))
+        machine = machine_of(self.machine or Machine(engine="inline"), {})
         self.fitted_ = fit(self._plan(), texts, others, machine=machine)
         return self
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import corpusfit
-from corpusfit.api.inputs import inputs, listed
 from corpusfit.cli.options import Name
 from corpusfit.core.errors import UsageError
 from corpusfit.core.manifest import Finished
+from corpusfit.text.in_memory import inputs, listed
 
 TEXTS = ["The first text.", 'A "second" one,\nof two lines.', "Ein drittes: Übung 🙂"]
 ROWS = [{"text": text, "n": n} for n, text in enumerate(TEXTS)]
