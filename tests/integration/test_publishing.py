@@ -70,38 +70,6 @@ def test_a_selections_card_says_which_held_out_texts_are_in_it(run, hub, cli, tm
     assert "were not compared" in hub["me/chosen"]["files"]["README.md"].decode()
 
 
-def test_a_command_pushes_what_it_made(run, hub, cli, tmp_path):
-    again = "choose", run.path, "--fraction", "0.5", "--out", tmp_path / "half", "--no-report"
-    cli(*again, "--push-to-hub", "me/half")
-    made = hub["me/half"]
-    assert (made["kind"], made["private"]) == ("dataset", True)
-    assert made["files"]["README.md"] == (tmp_path / "half/README.md").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("command", "out", "name", "token"),
-    [
-        (("select", "--target", "t.txt", "--corpus", "c.txt"), "out", "me/x", None),
-        (("adapt", "--model", "m", "--data", "d.txt"), "out", "me/x", "hf_other"),
-        (("adapt", "--model", "m", "--data", "d.txt"), "out", "a/b/c", "hf_mine"),
-        (("select", "--target", "t.txt", "--corpus", "c.txt"), "memory://out", "me/x", "hf_mine"),
-        (("choose", "scored"), "out", "me/x", None),
-    ],
-)
-def test_what_cannot_be_pushed_is_not_begun(
-    hub, cli, tmp_path, monkeypatch, command, out, name, token
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.delenv("HF_TOKEN")
-    if token:
-        monkeypatch.setenv("HF_TOKEN", token)
-    done = cli(*command, "--out", out, "--push-to-hub", name)
-    assert done.code in (1, 2)
-    assert ("--out" if "://" in out else "--push-to-hub") in done.err
-    assert hub == {}
-
-
 def test_without_a_login_the_cure_is_to_log_in(run, hub, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.delenv("HF_TOKEN")
@@ -237,7 +205,7 @@ def test_a_model_is_not_compared_when_it_is_pushed(tmp_path, hub, cli):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     done = cli("push", tmp_path, "me/adapted", "--task", "task.jsonl")
     assert done.code == 2
-    assert "--task must be left out with a model" in done.err
+    assert "(--task) must be left out with a model" in done.err
     assert hub == {}
 
 

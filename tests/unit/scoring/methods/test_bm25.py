@@ -119,5 +119,5 @@ def test_wrong_input_is_refused():
     with pytest.raises(InputError, match=r"^`target` must "):
         fitted(["...", ""])
     for wrong in ({"k1": -0.1}, {"b": 1.1}, {"queries": 0}):
-        with pytest.raises(UsageError, match=rf"^method\.{next(iter(wrong))} must "):
+        with pytest.raises(UsageError, match=rf"^`method\.{next(iter(wrong))}` must "):
             registry.build("bm25", wrong)
