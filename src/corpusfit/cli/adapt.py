@@ -56,8 +56,6 @@ def adapt(
         str, o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)")
     ] = "",
     words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -76,7 +74,6 @@ def adapt(
     """
     request: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or (), **words}
     request |= {"guard": guard or (), "guard_field": guard_field, "preset": preset}
-    request |= {"workers": workers, "cache": cache}
     if dry_run:
         answer(json, training.estimate_adaptation(**request), show_projected)
         return

@@ -36,7 +36,7 @@ def audit(
             "GLOB", "Domain that should be found, as a glob on its name; repeatable (default: none)"
         ),
     ] = None,
-    engine: o.EngineName = "local",
+    engine: o.EngineName = None,
     workers: o.Workers = None,
     json: o.Json = False,
 ) -> None:

@@ -15,7 +15,7 @@ from corpusfit.cli.summary import show_run
 from corpusfit.selection.api import CHOOSE
 
 
-@o.offers(CHOOSE, "choose.alpha=-1")
+@o.offers(CHOOSE, "choose.alpha=-1", where=("engine", "workers", "cache"))
 def choose(
     *,
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
@@ -28,9 +28,6 @@ def choose(
         ),
     ] = None,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
@@ -41,7 +38,7 @@ def choose(
 
     Without --out, DIR/selected and the report are replaced. Computes no scores.
     """
-    run = corpusfit.choose(folder, out=out, engine=engine, workers=workers, cache=cache, **words)
+    run = corpusfit.choose(folder, out=out, **words)
     shown = partial(show_run, again=True)
     answer(json, {"out": str(run.path), **run.manifest}, shown, run.path, run.manifest)
     if not no_report:

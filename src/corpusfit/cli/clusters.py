@@ -13,7 +13,7 @@ from corpusfit.cli.show import answer, one_line, percent, say_result, table
 from corpusfit.domains.api import CLUSTERS
 
 
-@o.offers(CLUSTERS, "cut.gamma=5")
+@o.offers(CLUSTERS, "cut.gamma=5", where=("engine", "workers", "cache"))
 def clusters(
     *,
     corpus: Annotated[list[str], o.option("INPUT", f"Texts of the corpus: {o.INPUTS}")],
@@ -25,9 +25,6 @@ def clusters(
             "--assign", help="Also write each cluster's share of every segment of the corpus"
         ),
     ] = False,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     no_report: o.NoReport = False,
     json: o.Json = False,
@@ -50,9 +47,6 @@ def clusters(
         out=out,
         assign=assign,
         overwrite=overwrite,
-        engine=engine,
-        workers=workers,
-        cache=cache,
         **words,
     )
     answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)

@@ -21,7 +21,7 @@ def compose(
         Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/compose")
     ],
     out: o.Out,
-    engine: o.EngineName = "local",
+    engine: o.EngineName = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,

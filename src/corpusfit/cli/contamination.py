@@ -32,8 +32,6 @@ def contamination(
     task_field: Annotated[
         str, o.option("NAME", "Text field of the task's files (default: --text-field)")
     ] = "",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Find a task's dev and test texts in training text.
@@ -48,8 +46,6 @@ def contamination(
         task=task,
         data=data,
         task_field=task_field,
-        workers=workers,
-        cache=cache,
         **words,
     )
     answer(json, _plain(found), _show, found)

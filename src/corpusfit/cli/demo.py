@@ -45,7 +45,7 @@ CONTINUED: dict[str, Any] = {
 }
 
 
-@o.offers(DEMO)
+@o.offers(DEMO, where=())
 def demo(
     *,
     out: Annotated[

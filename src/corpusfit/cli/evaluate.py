@@ -13,7 +13,7 @@ from corpusfit.evaluation.api import EVALUATE
 from corpusfit.evaluation.tables import POINTS, cell
 
 
-@o.offers(EVALUATE, "task.dev_share=0.2")
+@o.offers(EVALUATE, "task.dev_share=0.2", where=("workers",))
 def evaluate(
     *,
     task: Annotated[
@@ -42,7 +42,6 @@ def evaluate(
         o.option("N,N,…", "Numbers of training examples, such as 500,1000 (default: all examples)"),
     ] = "",
     words: o.Words,
-    workers: o.Workers = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -67,7 +66,6 @@ def evaluate(
         "base": base,
         "seeds": seeds,
         "train_sizes": sizes_of(train_size),
-        "workers": workers,
         **words,
     }
     if dry_run:

@@ -18,8 +18,6 @@ def forecast(
         list[str], o.option("FOLDER", "Folder of a selection; repeatable, to compare several")
     ],
     words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Print predictors of the gain from a selection.
@@ -30,7 +28,7 @@ def forecast(
     Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing.
     The predictors are not a measured gain; `corpusfit evaluate` measures it.
     """
-    found = corpusfit.forecast(data=data, workers=workers, cache=cache, **words)
+    found = corpusfit.forecast(data=data, **words)
     answer(json, dataclasses.asdict(found), show_forecast, found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -89,7 +89,7 @@ Words: TypeAlias = dict[str, Any]
 
 
 def offers(
-    offer: Offer[Any], example: str = ""
+    offer: Offer[Any], example: str = "", where: Sequence[str] = ("workers", "cache")
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a plan in the place of its parameter `words`.
 
@@ -97,6 +97,7 @@ def offers(
         offer: what the command offers.
         example: a setting for the help of `--set`, such as `cut.gamma=5`; empty for a command
             without `--set` and `--plan`.
+        where: the keywords of `offers.MACHINE` that are its options.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
@@ -115,7 +116,7 @@ def offers(
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
             listed = parameter.name == "words"
-            parameters += _parameters(offer, example, flags) if listed else [parameter]
+            parameters += _parameters(offer, example, where, flags) if listed else [parameter]
         hints = {parameter.name: parameter.annotation for parameter in parameters}
         call.__annotations__ = hints
         call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -126,7 +127,7 @@ def offers(
 
 
 def _parameters(
-    offer: Offer[Any], example: str, flags: Mapping[str, str]
+    offer: Offer[Any], example: str, where: Sequence[str], flags: Mapping[str, str]
 ) -> Iterator[inspect.Parameter]:
     """The options of an offer, then --plan and --set, as parameters for Typer."""
     hints = {word: _option(offer, word, flags) for word in offer.settings}
@@ -137,6 +138,9 @@ def _parameters(
         file = option("FILE", text, heading=RUN)
         hints["plan"] = Annotated[Path | None, file]
         hints["settings"] = Annotated[list[str] | None, declared]
+    hints |= {
+        word: {"engine": EngineName, "workers": Workers, "cache": Cache}[word] for word in where
+    }
     for word, hint in hints.items():
         default = inspect.Parameter.empty if word in offer.required else None
         yield inspect.Parameter(
@@ -188,7 +192,7 @@ Workers = Annotated[
     ),
 ]
 EngineName = Annotated[
-    str,
+    str | None,
     option(
         "[local|inline|ray]",
         "Where to run: local (processes of this machine), inline (this process, for small inputs) "

@@ -12,7 +12,7 @@ from corpusfit.cli.summary import show_ranking
 from corpusfit.selection.api import RANK
 
 
-@o.offers(RANK, "cut.gamma=5")
+@o.offers(RANK, "cut.gamma=5", where=("engine", "workers", "cache"))
 def rank(
     *,
     target: o.Target,
@@ -30,9 +30,6 @@ def rank(
         ),
     ] = 3,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Rank the scoring methods on your target and corpus.
@@ -57,9 +54,6 @@ def rank(
         corpus=corpus,
         methods=method or (),
         seeds=seeds,
-        engine=engine,
-        workers=workers,
-        cache=cache,
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]

@@ -11,7 +11,7 @@ from corpusfit.cli.show import answer, say, short_names, table
 from corpusfit.evaluation.api import RETRIEVAL
 
 
-@o.offers(RETRIEVAL, "embed.pooling=cls")
+@o.offers(RETRIEVAL, "embed.pooling=cls", where=("engine", "workers", "cache"))
 def retrieval(
     *,
     model: Annotated[
@@ -33,9 +33,6 @@ def retrieval(
         ),
     ],
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Measure bitext retrieval (P@1) of models.
@@ -48,9 +45,7 @@ def retrieval(
     nearest neighbour by cosine is their translation, in each direction. Each model is compared with
     the first. Trains nothing and writes nothing.
     """
-    found = corpusfit.retrieval(
-        model=model, pairs=pairs, engine=engine, workers=workers, cache=cache, **words
-    )
+    found = corpusfit.retrieval(model=model, pairs=pairs, **words)
     answer(json, dataclasses.asdict(found), _show, found)
 
 

@@ -41,7 +41,7 @@ def run(
         list[str] | None,
         o.option("TASK", "Run and compare only this task; repeat for several (default: all)"),
     ] = None,
-    engine: o.EngineName = "local",
+    engine: o.EngineName = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,

@@ -12,16 +12,13 @@ from corpusfit.cli.summary import show_estimate, show_run
 from corpusfit.selection.api import SCORE
 
 
-@o.offers(SCORE, "cut.gamma=5")
+@o.offers(SCORE, "cut.gamma=5", where=("engine", "workers", "cache"))
 def score(
     *,
     target: o.Target,
     corpus: o.Corpus,
     out: o.Out,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -36,7 +33,6 @@ def score(
     `corpusfit choose`. Run the same command to resume a stopped run.
     """
     request: dict[str, Any] = {"target": target, "corpus": corpus, **words}
-    request |= {"engine": engine, "workers": workers, "cache": cache}
     if dry_run:
         answer(json, selection.estimate(**request), show_estimate)
         return

@@ -13,16 +13,13 @@ from corpusfit.cli.summary import show_estimate, show_run
 from corpusfit.selection.api import SELECT
 
 
-@o.offers(SELECT, "cut.gamma=5")
+@o.offers(SELECT, "cut.gamma=5", where=("engine", "workers", "cache"))
 def select(
     *,
     target: o.Target,
     corpus: o.Corpus,
     out: o.Out,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
@@ -37,7 +34,6 @@ def select(
     out/report.html. Run the same command to resume a stopped run.
     """
     request: dict[str, Any] = {"target": target, "corpus": corpus, **words}
-    request |= {"engine": engine, "workers": workers, "cache": cache}
     if dry_run:
         answer(json, selection.estimate(**request), show_estimate)
         return

@@ -14,7 +14,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.api import SPLIT
 
 
-@o.offers(SPLIT, "read.id_field=key")
+@o.offers(SPLIT, "read.id_field=key", where=("workers",))
 def split(
     *,
     data: Annotated[
@@ -36,7 +36,6 @@ def split(
         ),
     ] = None,
     words: o.Words,
-    workers: o.Workers = None,
     overwrite: o.Overwrite = False,
     json: o.Json = False,
 ) -> None:
@@ -58,8 +57,10 @@ def split(
         if names:
             cure = f"Leave out either --check or {names}."
             raise bad_setting("--check", "given without options of a split", names, cure)
-        shared = {name: words[name] for name in ("near", "text_field", "plan", "settings")}
-        found = corpusfit.overlaps(check, workers=workers, **shared)
+        shared = {
+            name: words[name] for name in ("near", "text_field", "plan", "settings", "workers")
+        }
+        found = corpusfit.overlaps(check, **shared)
         counted = [dataclasses.asdict(one) for one in found]
         answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
@@ -67,7 +68,7 @@ def split(
         came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
-    done = corpusfit.split(data=data, out=out, overwrite=overwrite, workers=workers, **words)
+    done = corpusfit.split(data=data, out=out, overwrite=overwrite, **words)
     answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from corpusfit.evaluation.tokenizer_gap import Figure
 
 
-@o.offers(TOKENIZERS, "fit.background=5000")
+@o.offers(TOKENIZERS, "fit.background=5000", where=("engine", "workers", "cache"))
 def tokenizers(
     *,
     tokenizer: Annotated[
@@ -32,9 +32,6 @@ def tokenizers(
         list[str], o.option("INPUT", "General texts, in any form that --specific takes; repeatable")
     ],
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Measure how many tokens tokenizers make of words.
@@ -52,9 +49,6 @@ def tokenizers(
         tokenizer=tokenizer,
         specific=specific,
         general=general,
-        engine=engine,
-        workers=workers,
-        cache=cache,
         **words,
     )
     answer(json, dataclasses.asdict(found), _show, found)

@@ -39,8 +39,6 @@ def tune(
         bool, typer.Option("--train", help="Also adapt the model on the winner's selection")
     ] = False,
     words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
@@ -59,7 +57,6 @@ def tune(
     """
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or (), **words}
     texts |= {"guard": guard or (), "guard_field": guard_field}
-    texts |= {"workers": workers, "cache": cache}
     if dry_run:
         answer(json, tuning.estimate_tuning(**texts), show_plan)
         return
