@@ -376,7 +376,7 @@ def test_an_output_folder_with_something_else(cli, random_run, task, pile, tmp_p
 def test_a_file_as_cache_is_told_before_the_work(cli, task, pile, tmp_path):
     words = ("--target", task, "--corpus", pile, "--method", "random", "--out", tmp_path / "out")
     done = cli("select", *words, "--cache", task)
-    assert (done.code, done.err.startswith("Error: --cache ")) == (2, True)
+    assert (done.code, done.err.startswith("Error: `cache` (--cache) ")) == (2, True)
     assert not (tmp_path / "out").exists()
 
 

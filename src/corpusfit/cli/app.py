@@ -63,10 +63,11 @@ class _Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; its messages show its flags."""
-        words = {p.name: p.opts[0] for p in self.params if p.param_type_name == "option"}
-        paths = getattr(self.callback, "words", {})
+        flags = {p.name: p.opts[0] for p in self.params if p.param_type_name == "option"}
+        words = getattr(self.callback, "words", {})
         show.FLAGS.clear()
-        show.FLAGS.update(words | {path: words[word] for path, word in paths.items()})
+        show.FLAGS.update(flags)
+        show.FLAGS.update({path: flags[word] for path, word in words.items() if word in flags})
         token = SHOWN_BY.set(Bar)
         try:
             return super().invoke(ctx)
