@@ -7,6 +7,7 @@ there is any. Text in backquotes and code blocks is not checked.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 import tomllib
@@ -15,13 +16,19 @@ from pathlib import Path
 
 import typer
 
-from corpusfit.api import offers
-from corpusfit.cli.app import app
+from corpusfit.cli.app import COMMANDS, app
+from corpusfit.core.offers import Offer
 from corpusfit.core.options import settings_of
 
 ROOT = Path(__file__).parents[1]
 WORDS = tomllib.loads((ROOT / ".ci/words.toml").read_text("utf-8"))["words"]
 DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))+)\)\.?$")
+
+
+def offer_of(command: str) -> Offer | None:
+    """What a command offers; None for one without options of a plan."""
+    module = importlib.import_module(f"corpusfit.cli.{command}")
+    return getattr(getattr(module, command), "offer", None)
 
 
 def complaints(where: str, text: str, kind: str) -> Iterator[str]:
@@ -46,8 +53,8 @@ def commands() -> Iterator[str]:
         first = shown.split("\n\n")[1].strip()
         if not first.endswith(".") or len(first) > 60:
             yield f"corpusfit {name} --help: its first line is no sentence of at most 60 characters"
-        offer = getattr(offers, name.upper(), None)
-        known = offer.settings if isinstance(offer, offers.Offer) else {}
+        offer = offer_of(name)
+        known = offer.settings if offer else {}
         for option in command.params:
             if option.param_type_name != "option" or option.name == "help":
                 continue
@@ -76,7 +83,7 @@ def option_fault(option, setting) -> str:
 
 def settings() -> Iterator[str]:
     """Complaints about the description of every setting."""
-    plans = {offer.plan for offer in vars(offers).values() if isinstance(offer, offers.Offer)}
+    plans = {offer.plan for offer in map(offer_of, COMMANDS) if offer}
     for plan in sorted(plans, key=lambda plan: plan.__name__):
         for setting in settings_of(plan).values():
             option = setting.option

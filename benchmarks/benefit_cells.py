@@ -21,7 +21,7 @@ import zstandard
 import corpusfit
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.types import buffers, text_array
-from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters

@@ -24,7 +24,11 @@ from datasketch import MinHash, MinHashLSH
 
 from corpusfit.core.types import text_array
 from corpusfit.demo import FAMILIES, docstrings
-from corpusfit.evaluation.contamination.finder import CONTAINMENT, ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import (
+    CONTAINMENT,
+    ContaminationFinder,
+    HeldoutIndex,
+)
 from harness import paired
 
 WATCHED, CORPUS, NTH = 2_000, 40_000, 50

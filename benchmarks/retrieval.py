@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
 import corpusfit
-from corpusfit.evaluation.retrieval import Pairs, deduplicate, read_pairs, retrieved
+from corpusfit.evaluation.retrieving import Pairs, deduplicate, read_pairs, retrieved
 from harness import RESULTS, machine
 
 

@@ -35,7 +35,7 @@ from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.types import buffers, text_array
 from corpusfit.embed.folders import find
 from corpusfit.embed.transformer import quiet
-from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.encoding import NOWHERE, encode
 from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.evaluation.plan import TaskPlan

@@ -6,11 +6,11 @@ Run: .venv/bin/python docs/make_settings.py
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 from pathlib import Path
 
-from corpusfit.api import offers
-from corpusfit.core.errors import spelled
+from corpusfit.core import offers
 from corpusfit.core.options import Setting, settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
@@ -21,6 +21,9 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.names import names as method_names
 from corpusfit.training.plan import AdaptPlan
 from corpusfit.tuning.plan import TunePlan
+
+ROOMS = ("selection", "training", "evaluation", "domains", "tuning")
+"""The packages whose functions have options."""
 
 
 def page() -> str:
@@ -69,7 +72,7 @@ def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
         lines += ["| setting | default | meaning |", "|---|---|---|"]
         for setting in settings_of(kind).values():
             about = setting.option.help + (f". {setting.option.more}" * bool(setting.option.more))
-            cells = (f"`{setting.path}`", _code(setting), spelled(about, _marked))
+            cells = (f"`{setting.path}`", _code(setting), about)
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
         lines.append("")
     return lines
@@ -77,15 +80,7 @@ def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
 
 def _code(setting: Setting) -> str:
     """The default: a value as code, or words."""
-    plain = f"`{setting.shown_default}`"
-    return spelled(setting.option.default, _marked) or plain
-
-
-def _marked(path: str, value: str) -> str:
-    """A setting as code; what is a command's own as its option."""
-    if path.startswith("."):
-        return f"`--{path[1:].replace('_', '-')}{f' {value}' if value else ''}`"
-    return f"`{path}{f'={value}' if value else ''}`"
+    return setting.option.default or f"`{setting.shown_default}`"
 
 
 def typed_options() -> str:
@@ -97,10 +92,19 @@ def typed_options() -> str:
         "from pathlib import Path",
         "from typing import Literal, TypedDict",
     ]
-    offered = {n: o for n, o in vars(offers).items() if isinstance(o, offers.Offer) and n != "DEMO"}
+    lines += ["", "", "class MachineOptions(TypedDict, total=False):"]
+    lines += ['    """Keywords of every function that takes a machine, in its place."""', ""]
+    lines += [f"    {word}: {kind}" for word, (kind, _) in offers.MACHINE.items()]
+    rooms = [importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS]
+    offered = {
+        name: offer
+        for room in rooms
+        for name, offer in vars(room).items()
+        if isinstance(offer, offers.Offer)
+    }
     for name, offer in offered.items():
         bases = ["SCORE", "CHOOSE"] if name == "SELECT" else []
-        parents = ", ".join(f"{base.title()}Options" for base in bases) or "TypedDict"
+        parents = ", ".join(f"{base.title()}Options" for base in bases) or "MachineOptions"
         lines += ["", "", f"class {name.title()}Options({parents}, total=False):"]
         lines += [f'    """Keywords of `{name.lower()}`."""']
         inherited = {word for base in bases for word in offered[base].settings}
@@ -130,4 +134,4 @@ def _wrapped(word: str, kind: str) -> list[str]:
 if __name__ == "__main__":
     here = Path(__file__).parent
     (here / "settings.md").write_text(page(), "utf-8")
-    (here.parent / "src/corpusfit/api/typed_options.py").write_text(typed_options(), "utf-8")
+    (here.parent / "src/corpusfit/core/typed_options.py").write_text(typed_options(), "utf-8")

@@ -161,7 +161,7 @@ def _child(place: str, text: str, folder: Path, model: Path, end: Path) -> None:
 
 def _warm(root: Path, model: Path) -> None:
     """Once: import what every child needs, without a hub or workers, and make finished runs."""
-    if "corpusfit.api" in sys.modules:
+    if "corpusfit.text.context" in sys.modules:
         return
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(root / "hf"), "OMP_NUM_THREADS": "1"}
     import datasets  # noqa: F401
@@ -170,7 +170,6 @@ def _warm(root: Path, model: Path) -> None:
     import torch
     import transformers  # noqa: F401
 
-    import corpusfit.api
     import corpusfit.text.context
     from corpusfit.core.engine import InlineEngine
 

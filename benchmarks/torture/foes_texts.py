@@ -19,7 +19,7 @@ TEXTS = {
         "nul": "before\0after",
         "surrogate": "half \ud800 pair",
         "markup": "[bold red]a[/bold red] [link=http://foe.example]b[/link] [/] :skull:",
-        "marks": "<choose.fraction=9> <.out> <seed> {seed} %s {0}",
+        "marks": "`choose.fraction=9` `out` `seed` {seed} %s {0}",
     },
     "web": {
         "script": "<script>fetch('//foe.example')</script>",

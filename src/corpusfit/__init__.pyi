@@ -1,39 +1,45 @@
 """Public names; `__init__.py` loads each when it is first used."""
 
-from .api.adapting import adapt, contamination, forecast
-from .api.composing import compose
-from .api.crosslingual import retrieval, tokenizers
-from .api.estimator import Scorer
-from .api.evaluating import evaluate, run
-from .api.exploring import clusters
-from .api.maintaining import cache, doctor, prune_cache
-from .api.opening import open
-from .api.reporting import report
-from .api.selecting import audit, choose, explain, rank, score, select
-from .api.splitting import overlaps, split
-from .api.tuning import tune
 from .core.errors import CorpusfitError, CorpusfitWarning
 from .core.plan import Plan
+from .domains.api import clusters
 from .domains.clustering import Clustered
 from .domains.plan import ClustersPlan
-from .evaluation.contamination.report import Contamination
+from .evaluation.api import (
+    contamination,
+    evaluate,
+    forecast,
+    overlaps,
+    retrieval,
+    split,
+    tokenizers,
+)
+from .evaluation.decontamination.report import Contamination
 from .evaluation.evaluating import Evaluated
-from .evaluation.forecast import Forecast
+from .evaluation.forecasting import Forecast
 from .evaluation.plan import EvaluatePlan
-from .evaluation.retrieval import Retrieval
+from .evaluation.retrieving import Retrieval
 from .evaluation.splitting.overlap import SplitOverlap
 from .evaluation.splitting.plan import SplitPlan
 from .evaluation.splitting.splitting import Split
-from .evaluation.tokenizers import Tokenized
+from .evaluation.tokenizer_gap import Tokenized
+from .experiments.api import run
+from .mixing.api import compose
 from .mixing.composing import Composition
-from .selection.audit import Audit
-from .selection.explain import Explanation
+from .reporting.api import open, report
+from .selection.api import audit, choose, doctor, explain, rank, score, select
+from .selection.auditing import Audit
+from .selection.estimator import Scorer
+from .selection.explaining import Explanation
 from .selection.health import Health
 from .selection.result import Selection
+from .text.api import cache, prune_cache
 from .text.cache_entries import CacheEntry
 from .text.context import Machine
 from .training.adapting import Adapted
+from .training.api import adapt
 from .training.plan import AdaptPlan
+from .tuning.api import tune
 from .tuning.plan import TunePlan
 from .tuning.result import Tuned
 

@@ -129,10 +129,10 @@ def test_settings_are_checked(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_cannot_be_had_as_a_method_for_single_units(name):
-    with pytest.raises(UsageError, match=rf"^method\.name must .*'{name}'"):
+    with pytest.raises(UsageError, match=rf"^`method\.name` must .*'{name}'"):
         registry.unit_method(name, {})
 
 
 def test_a_method_for_single_units_cannot_be_had_as_one_for_corpora():
-    with pytest.raises(UsageError, match=r"^method\.name must .*'random'"):
+    with pytest.raises(UsageError, match=r"^`method\.name` must .*'random'"):
         registry.corpus_method("random", {})

@@ -129,6 +129,6 @@ def test_it_has_to_be_started_and_have_a_worker(kind):
     with pytest.raises(WorkerError, match=kind.__name__):
         next(iter(kind(1).map(Answer(), [1])))
     for none in (0, -1):
-        with pytest.raises(UsageError, match=f"^workers must .*{none}"):
+        with pytest.raises(UsageError, match=f"^`workers` must .*{none}"):
             kind(none)
     assert kind().workers >= 1

@@ -281,7 +281,7 @@ def test_an_input_means_the_same_from_elsewhere(form, tmp_path, monkeypatch):
 def test_an_input_that_is_not_there(form, tmp_path):
     """An error in one line that names the setting and the input."""
     missing = form.prefix + str(tmp_path / "no") if isinstance(form, Named) else "no.txt"
-    with pytest.raises((InputError, UsageError), match=r"^corpus .*no") as caught:
+    with pytest.raises((InputError, UsageError), match=r"^`corpus` .*no") as caught:
         find([missing], PLAN, spool=tmp_path, role="corpus")
     assert "\n" not in str(caught.value)
 

@@ -38,22 +38,22 @@ def test_every_setting_has_a_default(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
     assert name not in candidates()
-    with pytest.raises(UsageError, match=rf"^method\.name must .*'{name}'"):
+    with pytest.raises(UsageError, match=rf"^`method\.name` must .*'{name}'"):
         registry.unit_method(name, SETTINGS[name])
-    with pytest.raises(UsageError, match=rf"^method\.name must .*'{name}'"):
+    with pytest.raises(UsageError, match=rf"^`method\.name` must .*'{name}'"):
         registry.corpus_method(name, SETTINGS[name])
     with pytest.raises(ModelError, match=name):
         registry.scorer_class(name)
 
 
 def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
-    with pytest.raises(UsageError, match=r"^method\.name must .*'random'"):
+    with pytest.raises(UsageError, match=r"^`method\.name` must .*'random'"):
         registry.label_method("random", {})
 
 
 @pytest.mark.parametrize("wrong", [{}, {"domain": ""}, {"domain": "a", "truth": ""}])
 def test_the_oracles_settings_are_checked(wrong):
-    with pytest.raises(UsageError, match=r"^method\.(domain|truth) must "):
+    with pytest.raises(UsageError, match=r"^`method\.(domain|truth)` must "):
         registry.build("oracle", wrong)
 
 

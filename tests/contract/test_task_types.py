@@ -132,7 +132,7 @@ def test_a_metric_of_another_kind_is_refused(case):
         if len(set(registry.metrics()) - set(found.metrics))
         else "f1"
     )
-    with pytest.raises(UsageError, match=rf"^task\.metric must .*{found.metrics[0]}.*{other}"):
+    with pytest.raises(UsageError, match=rf"^`task\.metric` must .*{found.metrics[0]}.*{other}"):
         read_task(str(folder), TaskPlan(metric=other), seed=0)
     assert metric_of(TaskPlan(), kind) == found.default_metric
 
@@ -141,9 +141,9 @@ def test_a_metric_of_another_kind_is_refused(case):
 def test_a_metric_of_two_labels_needs_two(case, metric):
     _, found, folder, task = case
     if metric not in found.metrics or len(task.labels) != 2:
-        with pytest.raises(UsageError, match=rf"^task\.metric must .*{metric}"):
+        with pytest.raises(UsageError, match=rf"^`task\.metric` must .*{metric}"):
             read_task(str(folder), TaskPlan(metric=metric), seed=0)
-        with pytest.raises(UsageError, match=r"^task\.positive must be left out"):
+        with pytest.raises(UsageError, match=r"^`task\.positive` must be left out"):
             read_task(str(folder), TaskPlan(positive=str(task.labels[:1])), seed=0)
         return
     for positive in ("", *task.labels):
@@ -160,7 +160,7 @@ def test_a_metric_of_two_labels_needs_two(case, metric):
         want = dict(zip(("precision", "recall", "f1"), average, strict=False))
         name = metric.removeprefix("binary_")
         assert found.measure(ours.labels, ours.test, answers)[metric] == pytest.approx(want[name])
-    with pytest.raises(UsageError, match=rf"^task\.positive must be {task.labels[0]} or .*maybe"):
+    with pytest.raises(UsageError, match=rf"^`task\.positive` must be {task.labels[0]} or .*maybe"):
         read_task(str(folder), TaskPlan(positive="maybe"), seed=0)
 
 
@@ -251,7 +251,7 @@ def test_labels_that_teach_nothing_are_refused(case, tmp_path):
             same = json.dumps({"classification": "a", "multilabel": []}.get(kind, 1.5))
             text = re.sub(r'"label": .*}', f'"label": {same}}}', text)
         (tmp_path / path.name).write_text(text)
-    with pytest.raises(InputError, match=r"^task .*train"):
+    with pytest.raises(InputError, match=r"^`task` .*train"):
         read_task(str(tmp_path), TaskPlan(kind=kind), seed=0)
 
 

@@ -345,7 +345,7 @@ def test_a_loss_that_is_no_number(adapt):
     with pytest.raises(TrainingError, match=r"step \d") as error:
         adapt(rate=1e30, settings=["train.warmup=0"])
     assert "data.jsonl, row " in str(error.value)
-    assert "rate=" in str(error.value)
+    assert "`train.rate" in str(error.value)
     assert "1e+30" in str(error.value)
 
 
@@ -386,18 +386,18 @@ def test_one_single_text_leaves_no_best(adapt, jsonl):
 def test_data_without_text(adapt, jsonl, rows):
     with pytest.raises((EmptyInputError, InputError)) as error:
         adapt(data=jsonl("empty.jsonl", rows))
-    assert "empty.jsonl" in str(error.value) or "data=" in str(error.value)
+    assert "empty.jsonl" in str(error.value) or "`data" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("selection", "words", "said"),
     [
-        (None, {"weights": "lambda"}, "weights=.*lambda"),
-        ("top", {"weights": "lambda"}, "weights=.*lambda"),
-        ("top", {"weights": "resample"}, "weights=.*resample"),
-        ("continuous", {"weights": "mask+lambda"}, r"weights=.*mask\+lambda"),
-        (None, {"length": 65}, "length=.*64.*65"),
-        (None, {"track": "paper"}, "track=.*tensorboard.*paper"),
+        (None, {"weights": "lambda"}, "`weights.policy.*lambda"),
+        ("top", {"weights": "lambda"}, "`weights.policy.*lambda"),
+        ("top", {"weights": "resample"}, "`weights.policy.*resample"),
+        ("continuous", {"weights": "mask+lambda"}, r"`weights\.policy.*mask\+lambda"),
+        (None, {"length": 65}, "`train.length.*64.*65"),
+        (None, {"track": "paper"}, "`track.*tensorboard.*paper"),
         (None, {"settings": ["train.keep=worst"]}, r"train\.keep.*last, best.*worst"),
     ],
 )
@@ -410,16 +410,16 @@ def test_what_does_not_go_together_is_named(adapt, selections, selection, words,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"model": "m", "data": "task"}, "task="),
-        ({"init": "tiny", "adapter": "lora"}, "adapter=.*init=.*lora"),
-        ({"init": "tiny", "model": "m"}, "model=.*init="),
-        ({}, "model=.*init=.*neither"),
+        ({"model": "m", "data": "task"}, "`task"),
+        ({"init": "tiny", "adapter": "lora"}, "`adapter.*`model.init.*lora"),
+        ({"init": "tiny", "model": "m"}, "`model.name.*`model.init"),
+        ({}, "`model.name.*`model.init.*neither"),
         (
             {"model": "m", "steps": 3, "epochs": 2.0},
             r"3.*2\.0|steps=.*epochs=|epochs=.*steps=",
         ),
-        ({"model": "m", "preset": "bert"}, "preset=.*tadpole.*bert"),
-        ({"model": "m", "out": "memory://bucket/out"}, "out=.*memory://bucket/out"),
+        ({"model": "m", "preset": "bert"}, "`preset.*tadpole.*bert"),
+        ({"model": "m", "out": "memory://bucket/out"}, "`out.*memory://bucket/out"),
     ],
 )
 def test_wrong_words_are_named_before_anything_is_read(tmp_path, inline, words, said):
@@ -433,13 +433,13 @@ def test_a_selection_that_is_not_finished(adapt, selections, tmp_path):
     copy = tmp_path / "unfinished"
     shutil.copytree(selections / "top", copy)
     (copy / "manifest.json").unlink()
-    with pytest.raises(InputError, match=r"data=.*unfinished"):
+    with pytest.raises(InputError, match=r"`data.*unfinished"):
         adapt(data=copy)
 
 
 def test_a_folder_of_another_command(adapt, selections, tmp_path):
     adapt()
-    with pytest.raises(ChangedInputError, match=r"seed.*0.*3.*overwrite="):
+    with pytest.raises(ChangedInputError, match=r"seed.*0.*3.*`overwrite"):
         adapt(seed=3)
     fresh = adapt("fresh", seed=3)
     assert adapt(seed=3, overwrite=True).manifest["weights"] == fresh.manifest["weights"]
@@ -528,18 +528,18 @@ def test_a_target_with_another_field_is_read_as_the_selection_read_it(adapt, tmp
     run = adapt(data=out)
     assert run.manifest["heldout"]["task"] == 30
     assert run.manifest["losses"]["before"]["task"] > 1
-    with pytest.raises(EmptyInputError, match=r"task= .*text.field"):
+    with pytest.raises(EmptyInputError, match=r"`task` .*text.field"):
         adapt("other", data=out, task=tmp_path / "t.jsonl")
 
 
 def test_a_selection_is_the_only_data(adapt, selections, data):
-    with pytest.raises(UsageError, match=r"data="):
+    with pytest.raises(UsageError, match=r"`data"):
         adapt(data=[selections / "top", data])
 
 
 def test_nothing_that_is_read_lies_where_the_model_goes(adapt, tmp_path, tiny_lm):
     first = adapt("base")
-    with pytest.raises(UsageError, match=r"out="):
+    with pytest.raises(UsageError, match=r"`out"):
         adapt("base", model=str(first.path), overwrite=True, seed=5)
     (first.path / "README.md").write_text("mine", "utf-8")
     again = adapt("base", seed=5, overwrite=True)
@@ -563,7 +563,7 @@ def test_another_lambda_is_another_training(adapt, selections, inline, tmp_path)
     with pytest.raises(ChangedInputError, match="lambda"):
         adapt(data=sharp, weights="mask+lambda")
     corpusfit.choose(sharp, fraction=0.3, weights="resample", machine=inline)
-    with pytest.raises(UsageError, match=r"weights=.*mask\+lambda"):
+    with pytest.raises(UsageError, match=r"`weights\.policy.*mask\+lambda"):
         adapt("drawn", data=sharp, weights="mask+lambda")
 
 

@@ -15,7 +15,7 @@ import pytest
 from journeys import prose
 
 import corpusfit
-from corpusfit import api
+from corpusfit import training
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.decoding import translate
@@ -196,7 +196,7 @@ def test_tags_are_added_to_a_model_that_has_none(adapt, translators):
     tagged = translate(model, tokenizer, texts, DecodePlan(domain="all"))
     assert tagged == translate(model, tokenizer, [f"<domain:all> {t}" for t in texts], DecodePlan())
     assert tagged != translate(model, tokenizer, texts, DecodePlan())
-    with pytest.raises(UsageError, match=r"^decode\.domain must be .*: all; got 'law'"):
+    with pytest.raises(UsageError, match=r"^`decode\.domain` must be .*: all; got 'law'"):
         translate(model, tokenizer, texts, DecodePlan(domain="law"))
     plain = [
         auto.from_pretrained(translators["marian"])
@@ -286,7 +286,7 @@ def test_a_dry_run_projects_pairs(pairs, selection, inline):
     words = {"init": "tiny", "objective": "translation", "machine": inline, "epochs": 3}
     settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400"]
     for data in (pairs, selection):
-        found = api.estimate_adaptation(data=data, settings=settings, **words)
+        found = training.estimate_adaptation(data=data, settings=settings, **words)
         assert found["steps"] > 3
         assert found["tokens"] > 500
 

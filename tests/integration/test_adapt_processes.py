@@ -107,4 +107,4 @@ def test_a_batch_smaller_than_the_number_of_processes(steady, jsonl, tmp_path):
         *("--steps", 3, "--batch", 1, "--length", LENGTH, "--set", "train.device=cpu"),
     )
     assert done.returncode != 0
-    assert "--batch must be 2 or more; got 1." in done.stderr
+    assert "(--batch) must be 2 or more; got 1." in done.stderr

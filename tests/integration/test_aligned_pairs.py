@@ -94,7 +94,7 @@ def test_a_line_is_one_segment_however_long(run, tmp_path):
     (tmp_path / "all.en").write_text("binds kinase a\n")
     (row,) = run(fraction=1.0)
     assert (row["segment"], len(row["text"])) == (0, 64_000)
-    with pytest.raises(UsageError, match=r"unit=.*document.*'sentence'"):
+    with pytest.raises(UsageError, match=r"`cut\.unit.*document.*'sentence'"):
         run("other", unit="sentence")
 
 
@@ -186,5 +186,5 @@ def test_one_language_on_both_sides_is_refused(run, tmp_path):
     texts = [f"The receptor number {i} is bound by the inhibitor in the cell." for i in range(40)]
     (tmp_path / "same.de").write_text("".join(f"{t}\n" for t in texts))
     (tmp_path / "same.en").write_text("".join(f"{t} Again.\n" for t in texts))
-    with pytest.raises(InputError, match=r"^corpus= must be pairs of two languages.*\(en\)"):
+    with pytest.raises(InputError, match=r"^`corpus` must be pairs of two languages.*\(en\)"):
         run(corpus=f"pair:{tmp_path}/same.de,{tmp_path}/same.en")

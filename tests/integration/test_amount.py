@@ -89,7 +89,7 @@ def test_a_target_too_small_gets_the_default(scored, jsonl):
     ],
 )
 def test_where_it_does_not_apply_it_is_an_error(scored, words):
-    with pytest.raises(UsageError, match=r"fraction="):
+    with pytest.raises(UsageError, match=r"`choose\.fraction"):
         scored(**words, fraction="auto")
 
 

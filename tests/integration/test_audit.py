@@ -340,7 +340,7 @@ def test_an_oracle_that_knows_nothing_is_refused_and_can_be_mended(mixed, select
 
 @pytest.mark.parametrize("rows", [[], [{"no": "text"}]])
 def test_an_oracle_without_a_row(jsonl, select, rows):
-    with pytest.raises(InputError, match="corpus="):
+    with pytest.raises(InputError, match="`corpus"):
         select(jsonl("none/a.jsonl", rows), "method.domain=*", **ORACLE)
 
 

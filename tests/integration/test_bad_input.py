@@ -96,7 +96,7 @@ def test_bad_rows_are_rejected_with_place_and_reason(random_run, tmp_path, shard
 def test_strict_makes_the_first_one_an_error(random_run, tmp_path, reason):
     corpus = tmp_path / "mixed.jsonl"
     corpus.write_bytes(b"\n".join([*GOOD, BAD[reason], *GOOD]) + b"\n")
-    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*strict="):
+    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*`read\.strict"):
         random_run(corpus, strict=True)
 
 
@@ -272,7 +272,7 @@ def test_an_empty_corpus(random_run, tmp_path, tiny_static, content, why, embedd
     corpus = tmp_path / "empty.jsonl"
     corpus.write_text(content)
     words = {"method": "domain_cosine", "embedder": str(tiny_static)} if embedded else {}
-    with pytest.raises(EmptyInputError, match=rf"corpus= .*\({why}\)"):
+    with pytest.raises(EmptyInputError, match=rf"`corpus` .*\({why}\)"):
         random_run(corpus, **words)
     assert not (tmp_path / "out" / "manifest.json").exists()
 
@@ -281,7 +281,7 @@ def test_no_row_with_the_text_field(random_run, jsonl, cli, task, tmp_path):
     corpus = jsonl("other.jsonl", [{"body": "x", "title": "y"}] * 3)
     with pytest.raises(EmptyInputError) as error:
         random_run(corpus)
-    for words in ("missing field 'text'", "body, title", "(3 rows)", "text_field="):
+    for words in ("missing field 'text'", "body, title", "(3 rows)", "`read.text_field"):
         assert words in str(error.value)
     done = cli(
         *("select", "--target", task, "--corpus", corpus, "--out", tmp_path / "o"),
@@ -339,7 +339,7 @@ def test_an_unknown_method_is_answered_with_the_nearest(cli, random_run, task, p
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.5, float("nan")])
 def test_a_fraction_outside_its_range(cli, random_run, task, pile, tmp_path, fraction):
-    with pytest.raises(UsageError, match=r"fraction=.*\(0, 1\].*got "):
+    with pytest.raises(UsageError, match=r"`choose\.fraction.*\(0, 1\].*got "):
         random_run(pile, fraction=fraction)
     done = cli(
         *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
@@ -376,7 +376,7 @@ def test_an_output_folder_with_something_else(cli, random_run, task, pile, tmp_p
 def test_a_file_as_cache_is_told_before_the_work(cli, task, pile, tmp_path):
     words = ("--target", task, "--corpus", pile, "--method", "random", "--out", tmp_path / "out")
     done = cli("select", *words, "--cache", task)
-    assert (done.code, done.err.startswith("Error: --cache ")) == (2, True)
+    assert (done.code, done.err.startswith("Error: `cache` (--cache) ")) == (2, True)
     assert not (tmp_path / "out").exists()
 
 
@@ -546,7 +546,7 @@ def test_a_manifest_of_other_types_is_named(name, jsonl, pile, tmp_path, inline)
 @pytest.mark.parametrize("texts", [["😀", "👍🏽"], ["...", "!!!"], ["\u200b\u200d", "—"]])
 def test_a_target_without_words_is_refused(random_run, jsonl, tiny_static, method, texts):
     target, corpus = jsonl("odd.jsonl", texts), jsonl("corpus.jsonl", prose("market", 40))
-    with pytest.raises(InputError, match=r"target= must have texts with words"):
+    with pytest.raises(InputError, match=r"`target` must have texts with words"):
         random_run(corpus, target, method=method, embedder=str(tiny_static))
 
 

@@ -13,7 +13,7 @@ from journeys import prose
 from safetensors.torch import load_file
 
 import corpusfit
-from corpusfit import api
+from corpusfit import evaluation, experiments, training
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
 
@@ -106,7 +106,7 @@ def test_adapt_refuses_before_it_reads(models, machine, jsonl, tmp_path, dry, mo
     given |= {"settings": ON_CPU, "machine": machine}
     if dry and "weights" in words:
         pytest.skip("a dry run trains on a sample, without weights")
-    call = api.estimate_adaptation if dry else partial(corpusfit.adapt, out=tmp_path / "out")
+    call = training.estimate_adaptation if dry else partial(corpusfit.adapt, out=tmp_path / "out")
     with pytest.raises((ModelError, UsageError), match=says):
         call(**given)
     assert not any("tokenise" in stage for stage in machine.progress.stages)
@@ -157,11 +157,11 @@ def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
     base = models("no tokenizer")
     words = {"task": task, "model": str(tiny_lm), "base": base, "seeds": 2, "machine": machine}
     words["settings"] = ["finetune.device=cpu", "finetune.epochs=1"]
-    with pytest.raises(ModelError, match=r"^base=.*tokenizer") as refused:
+    with pytest.raises(ModelError, match=r"^`base.*tokenizer") as refused:
         corpusfit.evaluate(out=tmp_path / "out", **words)
     assert machine.progress.stages == []
     assert not list((tmp_path / "out").rglob("*-0.json"))
-    found = api.estimate_evaluation(**words)
+    found = evaluation.estimate_evaluation(**words)
     assert found["fine_tunings"] == 4
     cause = str(refused.value).partition(": ")[2]
     assert any(cause in warning for warning in machine.progress.warnings)
@@ -172,7 +172,7 @@ def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
             if not (seed and file.name.startswith("tokenizer")):
                 (tmp_path / f"encoder-{seed}" / file.name).write_bytes(file.read_bytes())
     machine.progress.stages.clear()
-    with pytest.raises(ModelError, match=r"^model=.*encoder-1"):
+    with pytest.raises(ModelError, match=r"^`model.*encoder-1"):
         corpusfit.evaluate(out=tmp_path / "seeds", **words | {"model": one, "base": ""})
     assert machine.progress.stages == []
 
@@ -212,7 +212,7 @@ path = "topics"
     [
         ("no tokenizer", "", "no-tokenizer"),
         ("encoder", '[adapt.objective]\nname = "mlm+nsp"\n', "seq_relationship|pooler"),
-        ("encoder", '[adapt.objective]\nname = "translation"\n', "^corpus must .*pairs"),
+        ("encoder", '[adapt.objective]\nname = "translation"\n', "^`corpus` must .*pairs"),
     ],
 )
 def test_a_recipe_opens_every_model_before_its_first_selection(
@@ -228,7 +228,7 @@ def test_a_recipe_opens_every_model_before_its_first_selection(
     assert not (tmp_path / "out/scores").exists()
     if more.count("translation"):
         return
-    api.missing(path, out=tmp_path / "dry", machine=machine)
+    experiments.missing(path, out=tmp_path / "dry", machine=machine)
     assert any(str(refused.value) in warning for warning in machine.progress.warnings)
 
 

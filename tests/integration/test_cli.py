@@ -167,10 +167,10 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
         (["methods", "knm"], "Did you mean 'knn'?"),
         (["methods", "foo"], "NAME must be a scoring method; got 'foo'. `corpusfit methods`"),
         (["rank", "--target", "x", "--corpus", "y", "--seeds", "few"], "--seeds"),
-        (["rank", "--target", "x", "--corpus", "y", "--seeds", "0"], "--seeds must be 1 or more"),
-        (["choose", "x", "--fraction", "2"], "--fraction must be in (0, 1]"),
-        (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "--fraction and --tokens"),
-        (["choose", "x", "--weights", "best"], "--weights must be one of top, continuous"),
+        (["rank", "--target", "x", "--corpus", "y", "--seeds", "0"], "(--seeds) must be 1 or more"),
+        (["choose", "x", "--fraction", "2"], "(--fraction) must be in (0, 1]"),
+        (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "(--fraction) and `choose.tokens`"),
+        (["choose", "x", "--weights", "best"], "(--weights) must be one of top, continuous"),
         (["choose", "x", "--set", "cut.gamma=5"], "cut.gamma"),
     ],
 )
@@ -184,27 +184,27 @@ def test_wrong_usage_is_worded_and_exits_with_2(cli, arguments, says):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--seed", "-1"], "seed must be"),
-        (["--seed", str(2**63)], "seed must be"),
-        (["--unit", "page"], "--unit must be one of window, sentence"),
+        (["--seed", "-1"], "(--seed) must be"),
+        (["--seed", str(2**63)], "(--seed) must be"),
+        (["--unit", "page"], "(--unit) must be one of window, sentence"),
         (["--set", "cut.gama=3"], "Perhaps cut.gamma?"),
         (["--set", "cutt.gamma=3"], "Perhaps cut.gamma?"),
         (["--set", "foo=3"], "or seed; got 'foo'. docs/settings.md"),
         (["--weights", "lambda"], "here use continuous"),
-        (["--set", "cut.gamma"], "--set must be KEY=VALUE; got 'cut.gamma'"),
-        (["--set", "method.k=3"], "--method must be"),
+        (["--set", "cut.gamma"], "(--set) must be KEY=VALUE; got 'cut.gamma'"),
+        (["--set", "method.k=3"], "(--method) must be"),
         (["--method", "knn", "--set", "method.kk=3"], "kk"),
         (["--method", "knn", "--set", "method.k=0"], "method.k"),
-        (["--threshold", "nan"], "--threshold must be a finite number"),
-        (["--threshold", "inf"], "--threshold must be a finite number"),
-        (["--set", "choose.c=nan"], "choose.c must be"),
-        (["--set", "choose.alpha=inf"], "choose.alpha must be"),
-        (["--set", "read.shard_mb=inf"], "read.shard_mb must be"),
-        (["--segments", "0"], "--segments must be above 0"),
-        (["--engine", "spark"], "--engine must be one of local, inline, ray; got 'spark'"),
-        (["--workers", "0"], "--workers must be 1 or more"),
-        (["--plan", "nowhere.toml"], "--plan must be a readable TOML file; nowhere.toml"),
-        (["--weights", "resample", "--threshold", "1"], "--threshold must be left out"),
+        (["--threshold", "nan"], "(--threshold) must be a finite number"),
+        (["--threshold", "inf"], "(--threshold) must be a finite number"),
+        (["--set", "choose.c=nan"], "`choose.c` must be"),
+        (["--set", "choose.alpha=inf"], "`choose.alpha` must be"),
+        (["--set", "read.shard_mb=inf"], "`read.shard_mb` must be"),
+        (["--segments", "0"], "(--segments) must be above 0"),
+        (["--engine", "spark"], "(--engine) must be one of local, inline, ray; got 'spark'"),
+        (["--workers", "0"], "(--workers) must be 1 or more"),
+        (["--plan", "nowhere.toml"], "(--plan) must be a readable TOML file; nowhere.toml"),
+        (["--weights", "resample", "--threshold", "1"], "(--threshold) must be left out"),
     ],
 )
 def test_wrong_settings_leave_no_folder(cli, inputs, tmp_path, arguments, says):
@@ -409,10 +409,10 @@ def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl):
     named = ("--method", "tfidf", "--method", "ngram_coverage", "--method", "random")
     done = cli(*arguments, *named, "--json")
     assert {v["method"] for v in only_json(done)["ranking"]} == {"tfidf", "random"}
-    assert "Warning: ngram_coverage is left out of the ranking: method.order must be" in done.err
+    assert "Warning: ngram_coverage is left out of the ranking: `method.order` must be" in done.err
     failed = cli(*arguments, "--method", "ngram_coverage")
     assert (failed.code, failed.out) == (1, "")
-    assert "Error: method.order must be at most the number of words" in failed.err
+    assert "Error: `method.order` must be at most the number of words" in failed.err
 
 
 def test_rank(cli, inputs, tiny_static, tmp_path):
@@ -451,11 +451,11 @@ def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
     arguments = ("rank", *inputs, "--embedder", tiny_static, "--seeds", 1)
     failed = cli(*arguments, "--method", "random", "--method", "domain_finetune")
     assert (failed.code, failed.out) == (2, "")
-    assert "Error: method.embedder must be a transformer" in failed.err
+    assert "Error: `method.embedder` must be a transformer" in failed.err
     monkeypatch.setattr(select_commands, "candidates", lambda: ["random", "domain_finetune"])
     done = cli(*arguments, "--json")
     assert [v["method"] for v in only_json(done)["ranking"]] == ["random"]
-    assert "Warning: domain_finetune is left out of the ranking: method.embedder" in done.err
+    assert "Warning: domain_finetune is left out of the ranking: `method.embedder`" in done.err
 
 
 def test_the_methods_that_rank_compares_by_default():

@@ -162,7 +162,7 @@ def test_copies_and_fragments_are_not_drawn(jsonl, find):
         ({"k": "0"}, "k.* must be whole numbers from 1"),
         ({"k": "five"}, "k.* must be whole numbers from 1"),
         ({"k": 500}, "k.* must be whole numbers from 1 to 256"),
-        ({"k": 200}, "k=.*180.*200"),
+        ({"k": 200}, "`mixture.k.*180.*200"),
         ({"components": -1}, "components.* must be 0"),
         ({"per_source=": 0}, "per_source"),
         ({"truth": "kind"}, None),
@@ -261,15 +261,15 @@ def test_balance_on_the_command_line_and_in_the_report(find, cli, task, pile, tm
 
 
 def test_what_a_balance_needs(select, tmp_path):
-    with pytest.raises(UsageError, match="clusters="):
+    with pytest.raises(UsageError, match=r"`choose\.clusters"):
         select(balance="cluster")
-    with pytest.raises(UsageError, match="balance="):
+    with pytest.raises(UsageError, match=r"`choose\.balance"):
         select(clusters=tmp_path)
-    with pytest.raises(UsageError, match="balance="):
+    with pytest.raises(UsageError, match=r"`choose\.balance"):
         select(balance="topic")
     with pytest.raises(InputError, match="clusters"):
         select(balance="cluster", clusters=tmp_path / "nothing")
-    with pytest.raises(UsageError, match="threshold="):
+    with pytest.raises(UsageError, match=r"`choose\.threshold"):
         select(balance="cluster", clusters=tmp_path, fraction=None, threshold=0.5)
 
 

@@ -18,7 +18,6 @@ from journeys import digests, rejects, stamps
 pytest.importorskip("sentencex", reason="the extra languages is not installed")
 
 import corpusfit
-from corpusfit import api
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, InputError, UsageError
 
@@ -400,9 +399,9 @@ def test_what_else_reads_a_composition(compose, recipe, jsonl, tmp_path, inline)
     bad.write_bytes(b"{]\n" + bad.read_bytes())
     done = compose(recipe())
     held = jsonl("dev.jsonl", documents(GERMAN, 3))
-    found = api.contamination(task=[str(held)], data=[str(done.path)], machine=inline)
+    found = corpusfit.contamination(task=[str(held)], data=[str(done.path)], machine=inline)
     assert found.texts == len(lines(done))
     assert [split.found for split in found.splits.values()] == [3]
     (done.path / "manifest.json").unlink()
     with pytest.raises(InputError, match="composition"):
-        api.contamination(task=[str(held)], data=[str(done.path)], machine=inline)
+        corpusfit.contamination(task=[str(held)], data=[str(done.path)], machine=inline)

@@ -10,7 +10,7 @@ import pytest
 from journeys import prose
 
 import corpusfit
-from corpusfit import api
+from corpusfit import training
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text import find
@@ -213,11 +213,11 @@ def test_a_dry_run_reckons_with_the_guard(labelled, pile, inline, tiny_lm):
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     words = {"data": pile, "model": str(tiny_lm), "length": 32, "batch": 2, "epochs": 1}
     words |= {"settings": SETTINGS, "machine": inline}
-    plain = api.estimate_adaptation(**words)
-    guarded = api.estimate_adaptation(guard=pile / "market.jsonl", **words)
+    plain = training.estimate_adaptation(**words)
+    guarded = training.estimate_adaptation(guard=pile / "market.jsonl", **words)
     assert guarded["steps"] < plain["steps"]
     with pytest.raises(InputError, match="nowhere"):
-        api.estimate_adaptation(guard=pile / "nowhere", **words)
+        training.estimate_adaptation(guard=pile / "nowhere", **words)
 
 
 def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):

@@ -65,7 +65,7 @@ def test_retrieval_is_the_search_over_the_encoders_own_vectors(
 
 def test_the_test_is_the_sign_test_where_one_model_is_never_ahead():
     """20 sentences only one model finds: p is that of 20 equal coins (closed form, as sampled)."""
-    from corpusfit.evaluation.retrieval import tallies
+    from corpusfit.evaluation.retrieving import tallies
 
     ours, base = np.ones(60, bool), np.arange(60) >= 20
     assert compare([tallies(ours)], [tallies(base)], accuracy, seed=0, rounds=2_000).p <= 2 / 2001

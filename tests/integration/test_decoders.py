@@ -11,6 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import corpusfit
+from corpusfit import evaluation
 from corpusfit.cli.app import app
 from corpusfit.core.errors import UsageError
 
@@ -67,7 +68,7 @@ def test_bits_per_byte_are_measured_once_and_compared(tiny_gpt, base, jsonl, tmp
     page = corpusfit.report(run.path).read_text()
     assert f"{-ours:.4f}"[:5] in page
     assert "lower is better" in page
-    estimate = corpusfit.api.estimate_evaluation(**words | {"seeds": 3})
+    estimate = evaluation.estimate_evaluation(**words | {"seeds": 3})
     assert (estimate["fine_tunings"], estimate["test"]) == (2, 30)
 
 

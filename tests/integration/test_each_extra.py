@@ -71,7 +71,7 @@ FINETUNE = "--seeds 1 --epochs 1 --set finetune.device=cpu"
 FIRST = f"{SELECT} words --method dsir"  # its folder is that of other lines
 LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "methods"),
-    ((), "doctor --speed"),
+    ((), "doctor"),
     ((), "cache"),
     ((), FIRST),
     ((), f"{SELECT} vectors --method consensus"),

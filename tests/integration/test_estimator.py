@@ -204,12 +204,12 @@ def test_a_background_that_fits_no_target_is_refused(scorer, background):
     ("parameters", "named"),
     [
         ({"method": "moore_lewis", "ordre": 3}, "ordre.*|.*order"),
-        ({"method": "knn", "k": "x"}, r"\bk="),
+        ({"method": "knn", "k": "x"}, r"`method\.k`"),
         ({"method": "nix"}, "nix"),
         ({"method": "textrank"}, "textrank"),
         ({"method": "oracle"}, "oracle"),
         ({"k": 3}, "auto"),
-        ({"seed": "x"}, "seed="),
+        ({"seed": "x"}, "`seed"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters, named):

@@ -13,6 +13,7 @@ import pytest
 from journeys import stamps
 
 import corpusfit
+from corpusfit import evaluation
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
 from corpusfit.evaluation.task import nested_places
@@ -245,7 +246,7 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
     }
     evaluate(model=tiny_lm, base=tiny_lm, **words)
     if "alpha" in sizes:
-        with pytest.raises(UsageError, match=r"base=.*alpha.*32"):
+        with pytest.raises(UsageError, match=r"`base.*alpha.*32"):
             evaluate(model=tmp_path / "adapter", base=tiny_lm, **words)
         return
     run = evaluate(model=tmp_path / "adapter", base=tiny_lm, **words)
@@ -265,7 +266,7 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
 
 
 def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, inline, tmp_path):
-    found = corpusfit.api.estimate_evaluation(
+    found = evaluation.estimate_evaluation(
         task=task,
         model=str(tiny_lm),
         base="other",
@@ -283,13 +284,13 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
     ("words", "error", "says"),
     [
         ({"train_sizes": [49]}, UsageError, "^train_sizes= must .*48.*49"),
-        ({"seeds": 0}, UsageError, "seeds=.*1.*0"),
+        ({"seeds": 0}, UsageError, "`seeds.*1.*0"),
         ({"task": "nowhere"}, (InputError, UsageError), "^task= must .*nowhere does"),
-        ({"augment": "eda"}, UsageError, "augment=.*tfidf, backtranslate.*eda"),
-        ({"augment": "backtranslate"}, UsageError, "mt=.*mt_back="),
-        ({"metric": "f1"}, UsageError, "metric=.*auto, accuracy.*f1"),
-        ({"model": ""}, UsageError, "model="),
-        ({"base": "no where"}, UsageError, "base="),
+        ({"augment": "eda"}, UsageError, "`augment.kind.*tfidf, backtranslate.*eda"),
+        ({"augment": "backtranslate"}, UsageError, "`augment.mt.*`augment.mt_back"),
+        ({"metric": "f1"}, UsageError, "`task.metric.*auto, accuracy.*f1"),
+        ({"model": ""}, UsageError, "`model.name"),
+        ({"base": "no where"}, UsageError, "`base"),
     ],
 )
 def test_wrong_words_are_named(evaluate, words, error, says):

@@ -181,10 +181,10 @@ def test_before_anything_is_chosen(task, pile, tmp_path, inline):
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [
-        ({}, UsageError, "row=.*text="),
-        ({"row": "task.jsonl:1", "text": "x"}, UsageError, "row=.*text="),
-        ({"text": " \n"}, UsageError, "text="),
-        ({"text": "x", "top": 0}, UsageError, "top=.*0"),
+        ({}, UsageError, "`row.*`text"),
+        ({"row": "task.jsonl:1", "text": "x"}, UsageError, "`row.*`text"),
+        ({"text": " \n"}, UsageError, "`text"),
+        ({"text": "x", "top": 0}, UsageError, "`top.*0"),
         ({"row": "tsk.jsonl:1"}, UsageError, r"task\.jsonl:1"),
         ({"row": "task.jsonl"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
         ({"row": "task.jsonl:-1"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),

@@ -131,9 +131,9 @@ def test_the_command(cli, selections, tiny_lm):
 
 
 def test_what_is_no_selection(forecast, selections, tmp_path):
-    with pytest.raises(UsageError, match=r"data=.*corpusfit select"):
+    with pytest.raises(UsageError, match=r"`data.*corpusfit select"):
         corpusfit.forecast(data=selections / "pile", model="x")
-    with pytest.raises(UsageError, match="model="):
+    with pytest.raises(UsageError, match=r"`model\.name"):
         forecast("top", model=None, settings=["model.init=tiny", *ON_CPU])
 
 

@@ -24,7 +24,8 @@ import pytest
 import zstandard
 from journeys import prose
 
-from corpusfit import api
+import corpusfit
+from corpusfit import experiments
 from corpusfit.mixing.plan import read_recipe as read_composition
 from translating import built
 
@@ -135,7 +136,7 @@ def data(tmp_path_factory, word_pieces, inline):
     for name in (*DOMAINS, *(f"kk_{domain}" for domain in DOMAINS)):
         write_pairs(pairs / name, "dev", "test")
     built(pairs / "de-en", word_pieces, "marian", 1, longest=128)
-    api.adapt(
+    corpusfit.adapt(
         data=[f"pair:{pairs}/train/{d}.de,{pairs}/train/{d}.en" for d in DOMAINS],
         out=pairs / "untrained",
         objective="translation",
@@ -290,7 +291,7 @@ def test_a_dry_run_counts_the_steps(recipe, at_hand, tmp_path, inline):
     read = tomllib.loads(text)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = api.missing(path, out=tmp_path / "out", machine=inline)
+        found = experiments.missing(path, out=tmp_path / "out", machine=inline)
     assert [str(w.message) for w in caught if "would stop" in str(w.message)] == []
     if "separation" in read:
         assert found.steps["measurements"][0] == read["seeds"] * len(found.cells) > 0
@@ -322,7 +323,7 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
     read = tomllib.loads(text)
     names = [task["name"] for task in read["tasks"]]
     only = [] if "separation" in read else [n for n in names if n in {names[0], *FORMATS}]
-    ran = api.run(path, out=tmp_path / "out", only=only, machine=inline)
+    ran = corpusfit.run(path, out=tmp_path / "out", only=only, machine=inline)
     table = json.loads((ran.path / "table.json").read_text("utf-8"))
     results = table["results"]
     assert [r["error"] for r in results if r["error"]] == []

@@ -18,6 +18,7 @@ import safetensors.numpy
 from journeys import prose
 
 import corpusfit
+from corpusfit import experiments
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.experiments.folder import RecipeFolder
 
@@ -233,7 +234,7 @@ def test_cells_that_are_kept_need_no_models_elsewhere(recipe, run, done, tmp_pat
     kept = {f.relative_to(cells): f.read_bytes() for f in cells.rglob("*.json")}
     assert {f.parts[0] for f in kept} == {"scores", "forecasts", "costs"}
     elsewhere = tmp_path / "elsewhere"
-    count = corpusfit.api.missing(path, out=elsewhere, cells=cells, machine=inline).steps
+    count = experiments.missing(path, out=elsewhere, cells=cells, machine=inline).steps
     assert {left for _, left in count.values()} == {0}
     second = run(path, "elsewhere", cells=cells)
     assert second.judged == first.judged

@@ -10,7 +10,7 @@ from journeys import prose, stamps
 from sklearn.metrics import f1_score, roc_auc_score
 
 import corpusfit
-from corpusfit import api
+from corpusfit import experiments
 from corpusfit.core.errors import UsageError
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
@@ -166,11 +166,11 @@ def test_finished_cells_are_not_repeated(run, tmp_path):
 
 def test_a_dry_run_counts_the_measurements(run, data, inline, tmp_path):
     run()
-    found = api.missing(data / "recipe.toml", out=tmp_path / "out", machine=inline)
+    found = experiments.missing(data / "recipe.toml", out=tmp_path / "out", machine=inline)
     assert found.steps == {"measurements": (2, 0)}
     path = data / "more.toml"
     path.write_text((data / "recipe.toml").read_text("utf-8").replace("seeds = 2", "seeds = 3"))
-    found = api.missing(path, out=tmp_path / "out", machine=inline)
+    found = experiments.missing(path, out=tmp_path / "out", machine=inline)
     assert found.steps == {"measurements": (3, 1)}
 
 

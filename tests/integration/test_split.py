@@ -1,7 +1,7 @@
 """`split` from end to end: no text on two sides, whoever looks; nothing lost; the overlap table.
 
 What is written is looked at with Python's sets; what is nearly the same with 5-grams of words in
-sets (as `evaluation/contamination/finder.py` says they are cut), text against text.
+sets (as `evaluation/decontamination/finder.py` says they are cut), text against text.
 """
 
 from __future__ import annotations
@@ -324,9 +324,9 @@ def test_a_finished_split_is_not_made_again_and_another_needs_to_be_told(split, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({}, r"dev=.*test=.*0"),
-        ({"dev": -1}, r"dev=.*-1"),
-        ({"test": 2.5}, r"test=.*2\.5"),
+        ({}, r"`split\.dev.*`split\.test.*0"),
+        ({"dev": -1}, r"`split\.dev.*-1"),
+        ({"test": 2.5}, r"`split\.test.*2\.5"),
         ({"dev": 100, "test": 140}, r"240.*'100 and 140'"),
     ],
 )
@@ -341,7 +341,7 @@ def test_copies_that_fit_no_size(split, jsonl):
 
 
 def test_nothing_usable(split, jsonl):
-    with pytest.raises(EmptyInputError, match=r"data=.*missing field 'text'"):
+    with pytest.raises(EmptyInputError, match=r"`data.*missing field 'text'"):
         split(jsonl("none.jsonl", [{"body": "x"}]), test=1)
 
 
@@ -407,7 +407,7 @@ def test_the_papers_split_of_the_koran_has_no_overlap(inline):
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_has_the_bounds_that_it_has_elsewhere(split, rows, seed):
-    with pytest.raises(UsageError, match=r"seed=.*2\^63"):
+    with pytest.raises(UsageError, match=r"`seed.*2\^63"):
         split(rows, dev=10, seed=seed)
 
 

@@ -8,7 +8,7 @@ import pytest
 from journeys import digests, prose
 
 import corpusfit
-from corpusfit import api
+from corpusfit import selection
 from corpusfit.core.errors import ChangedInputError, EmptyInputError
 
 
@@ -56,9 +56,9 @@ def test_without_its_name_the_target_is_empty(select):
 def test_a_dry_run_reads_the_target_too(tmp_path, inline, jsonl):
     target = jsonl("target.jsonl", [{"abstract": text} for text in prose("task", 40)])
     words = {"corpus": jsonl("corpus.jsonl", prose("market", 60)), "machine": inline}
-    with pytest.raises(EmptyInputError, match=r"target= has no usable text.*target_field"):
-        api.estimate(target=target, method="dsir", **words)
-    found = api.estimate(target=target, target_field="abstract", method="dsir", **words)
+    with pytest.raises(EmptyInputError, match=r"`target` has no usable text.*target_field"):
+        selection.estimate(target=target, method="dsir", **words)
+    found = selection.estimate(target=target, target_field="abstract", method="dsir", **words)
     assert found["sources"] == 1
 
 

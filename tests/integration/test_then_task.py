@@ -209,11 +209,11 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
 @pytest.mark.parametrize(
     ("words", "error", "said"),
     [
-        ({"data": "task"}, UsageError, "then_task="),
-        ({"task": ()}, UsageError, "task="),
-        ({"adapter": "pfeiffer"}, UsageError, "then_task=.*adapter="),
+        ({"data": "task"}, UsageError, "`then_task.on"),
+        ({"task": ()}, UsageError, "`task"),
+        ({"adapter": "pfeiffer"}, UsageError, "`then_task.on.*`adapter"),
         ({"adapter": "lora"}, UsageError, r"adapter\.save=merged"),
-        ({"then_task": None, "settings": ["then_task.steps=3"]}, UsageError, "then_task="),
+        ({"then_task": None, "settings": ["then_task.steps=3"]}, UsageError, "`then_task.on"),
         (
             {"settings": ["then_task.steps=3", "then_task.epochs=3"]},
             UsageError,
@@ -221,7 +221,7 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
         ),
         ({"settings": ["then_task.keep=worst"]}, UsageError, r"then_task\.keep"),
         ({"one": True}, EmptyInputError, r"then_task\.keep=last"),
-        ({"all": True}, EmptyInputError, "guard="),
+        ({"all": True}, EmptyInputError, "`guard"),
     ],
 )
 def test_what_cannot_be_trained_is_said_before_the_first_phase(

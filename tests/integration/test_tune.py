@@ -14,7 +14,7 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, TrainingError, UsageError
-from corpusfit.evaluation.contamination.search import find_contaminated
+from corpusfit.evaluation.decontamination.search import find_contaminated
 from corpusfit.training import adapting
 from corpusfit.training.phases import PhaseRunner
 from corpusfit.tuning import search
@@ -212,7 +212,7 @@ def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, mo
 
 @pytest.mark.slow
 def test_a_time_that_scoring_uses_up_is_refused_and_the_scores_are_kept(tune, tmp_path):
-    with pytest.raises(UsageError, match=r"budget="):
+    with pytest.raises(UsageError, match=r"`search\.budget"):
         tune(**{**ONE, "budget": "0.01s"})
     kept = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/scores/*/scores/*")}
     assert kept

@@ -22,11 +22,9 @@ from hypothesis import strategies as st
 
 import corpusfit
 from corpusfit import text as corpus
-from corpusfit.api.inputs import inputs
-from corpusfit.api.offers import Keywords
-from corpusfit.core.errors import called_by
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
+from corpusfit.text.in_memory import inputs
 
 NO_TEXT = object()
 """What a value says that is no text."""
@@ -238,8 +236,7 @@ def check(name, pairs, template, folder, cache):
     for form, data, *zero in in_memory(name, values, kind.kind):
         if zero and None in values:
             continue
-        with called_by(Keywords()):
-            (given_as,) = inputs(data, "corpus", cache, field)
+        (given_as,) = inputs(data, "corpus", cache, field)
         assert read(given_as, field, folder) == meant, form
         counted += 1
     return counted

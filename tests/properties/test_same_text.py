@@ -20,7 +20,7 @@ import corpusfit
 from corpusfit.core.artifacts import read_arrays
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import text_array
-from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.selection.copies import NEAR, KeyDocuments, KeyNear, keys_path
 from corpusfit.text import find, shards
 from corpusfit.text.same_text import exact_key, folded, form_of, text_keys

@@ -24,7 +24,7 @@ def test_settings_page_matches_the_code():
     assert (ROOT / "docs/settings.md").read_text("utf-8") == module.page(), (
         "run .venv/bin/python docs/make_settings.py"
     )
-    typed = ROOT / "src/corpusfit/api/typed_options.py"
+    typed = ROOT / "src/corpusfit/core/typed_options.py"
     assert typed.read_text("utf-8") == module.typed_options()
 
 

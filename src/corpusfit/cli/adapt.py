@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from corpusfit import api
-from corpusfit.api.offers import ADAPT
+import corpusfit
+from corpusfit import training
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, table
-from corpusfit.text import context
+from corpusfit.training.api import ADAPT
 from corpusfit.training.plan import EMBEDDINGS, loss_unit
 
 
@@ -57,8 +56,6 @@ def adapt(
         str, o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)")
     ] = "",
     words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -75,14 +72,12 @@ def adapt(
     the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`
     before the command.
     """
-    built = api.build_adapt_plan(**words, preset=preset, data=data)
-    texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
-    texts |= {"guard": guard or (), "guard_field": guard_field}
-    machine = context.Machine(workers=workers, cache=cache, progress=Bar())
+    request: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or (), **words}
+    request |= {"guard": guard or (), "guard_field": guard_field, "preset": preset}
     if dry_run:
-        answer(json, api.estimate_adaptation(**texts, plan=built, machine=machine), show_projected)
+        answer(json, training.estimate_adaptation(**request), show_projected)
         return
-    run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
+    run = corpusfit.adapt(**request, out=out, track=track, overwrite=overwrite)
     if int(os.environ.get("RANK", "0")):
         return  # of several processes that train together, only the first prints
     answer(json, {"out": str(out), **run.manifest}, show_adapted, run.manifest, out)

@@ -14,12 +14,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
-from corpusfit.cli import STOPPED
+from corpusfit.cli import STOPPED, show
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import say
+from corpusfit.core.engine.logged import SHOWN_BY
 from corpusfit.core.errors import (
     CorpusfitError,
     UsageError,
-    called_by,
     raise_machine_fault,
     raise_torn_file,
     tokenizing,
@@ -59,6 +60,19 @@ class _Command(TyperCommand):
             if len(given) > 1 and not getattr(option, "is_flag", False):
                 say(f"Warning: {option.opts[0]} is given {len(given)} times; the last one counts.")
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its messages show its flags."""
+        flags = {p.name: p.opts[0] for p in self.params if p.param_type_name == "option"}
+        words = getattr(self.callback, "words", {})
+        show.FLAGS.clear()
+        show.FLAGS.update(flags)
+        show.FLAGS.update({path: flags[word] for path, word in words.items() if word in flags})
+        token = SHOWN_BY.set(Bar)
+        try:
+            return super().invoke(ctx)
+        finally:
+            SHOWN_BY.reset(token)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by what they are about: the command's own first, how it runs last."""
@@ -106,10 +120,8 @@ class _Commands(TyperGroup):
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; messages spell settings as on the command line."""
-        from corpusfit.cli.options import CommandLine
-
-        with called_by(CommandLine()), _harmless_usage():
+        """Run a command."""
+        with _harmless_usage():
             try:
                 with tokenizing(alone=False):  # a model's is also opened outside the workers
                     return super().invoke(ctx)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import as_json, one_line, percent, say, say_result, table
-from corpusfit.text import context
 
 if TYPE_CHECKING:
-    from corpusfit.selection.audit import Audit, Finding
+    from corpusfit.selection import auditing
+    from corpusfit.selection.auditing import Finding
 
 
 _ROWS = 30
@@ -37,7 +36,7 @@ def audit(
             "GLOB", "Domain that should be found, as a glob on its name; repeatable (default: none)"
         ),
     ] = None,
-    engine: o.EngineName = "local",
+    engine: o.EngineName = None,
     workers: o.Workers = None,
     json: o.Json = False,
 ) -> None:
@@ -50,8 +49,9 @@ def audit(
     Prints the share of each domain that was selected and, for the domain named by --domain,
     precision, recall and F1. Writes nothing.
     """
-    machine = context.Machine(engine, workers, progress=Bar())
-    found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
+    found = corpusfit.audit(
+        folder, truth=truth, domain=domain or (), engine=engine, workers=workers
+    )
     if json:
         as_json({"out": str(folder), **dataclasses.asdict(found)})
         return
@@ -60,7 +60,7 @@ def audit(
         _show_finding(found, found.finding)
 
 
-def _show_domains(found: Audit) -> None:
+def _show_domains(found: auditing.Audit) -> None:
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
@@ -86,7 +86,7 @@ def _show_domains(found: Audit) -> None:
         )
 
 
-def _show_finding(found: Audit, finding: Finding) -> None:
+def _show_finding(found: auditing.Audit, finding: Finding) -> None:
     say_result(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
 from corpusfit.cli.show import answer, say, table
 from corpusfit.core.errors import bad_setting
-from corpusfit.text import cache_entries, context
 
 
 def cache(
@@ -55,20 +54,19 @@ def cache(
     Entries used within the last hour are not removed, as a running command may need them. When an
     entry was used is what the file system says.
     """
-    machine = context.Machine(cache=cache)
     if action not in ("list", "prune"):
         raise bad_setting("The action", "list or prune", action)
     if action == "list":
         if older_than is not None or keep is not None or dry_run:
             cure = "Write: corpusfit cache prune."
             raise bad_setting("The action", "prune with a limit or --dry-run", "list", cure)
-        entries = api.cache(machine=machine)
+        entries = corpusfit.cache(cache=cache)
     else:
-        entries = api.prune_cache(
-            older_than=older_than, keep=keep, dry_run=dry_run, machine=machine
+        entries = corpusfit.prune_cache(
+            older_than=older_than, keep=keep, dry_run=dry_run, cache=cache
         )
     facts = [{**dataclasses.asdict(e), "path": str(e.path)} for e in entries]
-    folder = machine.cache_folder()
+    folder = corpusfit.Machine(cache=cache).cache_folder()
     answer(json, {"cache": str(folder), "entries": facts}, _show, entries)
     if not json:
         done = {"list": "in", "prune": "would be removed from" if dry_run else "removed from"}
@@ -76,7 +74,7 @@ def cache(
         say(f"{len(entries):,} entries, {_size(total)}, {done[action]} {folder}.")
 
 
-def _show(entries: Sequence[cache_entries.CacheEntry]) -> None:
+def _show(entries: Sequence[corpusfit.CacheEntry]) -> None:
     rows = []
     for kind in sorted({e.kind for e in entries}):
         own = [e for e in entries if e.kind == kind]

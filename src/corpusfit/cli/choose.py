@@ -7,17 +7,15 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
-from corpusfit.api.offers import CHOOSE
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_run
-from corpusfit.text import context
+from corpusfit.selection.api import CHOOSE
 
 
-@o.offers(CHOOSE, "choose.alpha=-1")
+@o.offers(CHOOSE, "choose.alpha=-1", where=("engine", "workers", "cache"))
 def choose(
     *,
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
@@ -30,9 +28,6 @@ def choose(
         ),
     ] = None,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
@@ -43,8 +38,7 @@ def choose(
 
     Without --out, DIR/selected and the report are replaced. Computes no scores.
     """
-    machine = context.Machine(engine, workers, cache, Bar())
-    run = api.choose(folder, out=out, machine=machine, **words)
+    run = corpusfit.choose(folder, out=out, **words)
     shown = partial(show_run, again=True)
     answer(json, {"out": str(run.path), **run.manifest}, shown, run.path, run.manifest)
     if not no_report:

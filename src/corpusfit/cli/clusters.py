@@ -6,16 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
-from corpusfit.api.offers import CLUSTERS
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, one_line, percent, say_result, table
-from corpusfit.text import context
+from corpusfit.domains.api import CLUSTERS
 
 
-@o.offers(CLUSTERS, "cut.gamma=5")
+@o.offers(CLUSTERS, "cut.gamma=5", where=("engine", "workers", "cache"))
 def clusters(
     *,
     corpus: Annotated[list[str], o.option("INPUT", f"Texts of the corpus: {o.INPUTS}")],
@@ -27,9 +25,6 @@ def clusters(
             "--assign", help="Also write each cluster's share of every segment of the corpus"
         ),
     ] = False,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     no_report: o.NoReport = False,
     json: o.Json = False,
@@ -47,12 +42,11 @@ def clusters(
     To balance a selection by the clusters:
     `corpusfit select --balance cluster --clusters domains/`.
     """
-    found = api.clusters(
+    found = corpusfit.clusters(
         corpus=corpus,
         out=out,
         assign=assign,
         overwrite=overwrite,
-        machine=context.Machine(engine, workers, cache, Bar()),
         **words,
     )
     answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)

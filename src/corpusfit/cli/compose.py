@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+import corpusfit
+from corpusfit import mixing
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, as_json, percent, say, table
-from corpusfit.text import context
 
 _MOST_SOURCES = 4
 
@@ -22,7 +21,7 @@ def compose(
         Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/compose")
     ],
     out: o.Out,
-    engine: o.EngineName = "local",
+    engine: o.EngineName = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,
@@ -40,11 +39,11 @@ def compose(
     budget and the languages' shares of the budget; see docs/composing.md. Writes the text to
     out/composed, for `corpusfit adapt --data`. Run the same command to resume a stopped run.
     """
-    machine = context.Machine(engine, workers, cache, progress=Bar())
+    where: dict[str, Any] = {"engine": engine, "workers": workers, "cache": cache}
     if dry_run:
-        answer(json, api.estimate_composition(recipe, machine=machine), show_projected)
+        answer(json, mixing.estimate_composition(recipe, **where), show_projected)
         return
-    done = api.compose(recipe, out=out, overwrite=overwrite, machine=machine)
+    done = corpusfit.compose(recipe, out=out, overwrite=overwrite, **where)
     if json:
         as_json({"out": str(out), **done.manifest})
         return

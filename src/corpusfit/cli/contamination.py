@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
-from corpusfit import api
-from corpusfit.api.offers import CONTAMINATION
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, one_line, percent, say, say_result, table
-from corpusfit.evaluation.contamination import report
-from corpusfit.text import context
+from corpusfit.evaluation.api import CONTAMINATION
 
 _SOURCES = 4
 _LONGEST = 300
@@ -35,8 +32,6 @@ def contamination(
     task_field: Annotated[
         str, o.option("NAME", "Text field of the task's files (default: --text-field)")
     ] = "",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Find a task's dev and test texts in training text.
@@ -47,17 +42,16 @@ def contamination(
     Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
     nothing. To leave such texts out of training: `corpusfit adapt --guard`.
     """
-    found = api.contamination(
+    found = corpusfit.contamination(
         task=task,
         data=data,
         task_field=task_field,
-        machine=context.Machine(workers=workers, cache=cache, progress=Bar()),
         **words,
     )
     answer(json, _plain(found), _show, found)
 
 
-def _plain(found: report.Contamination) -> dict[str, Any]:
+def _plain(found: corpusfit.Contamination) -> dict[str, Any]:
     """All fields but the keys, which are too large for JSON numbers."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
     return {
@@ -67,7 +61,7 @@ def _plain(found: report.Contamination) -> dict[str, Any]:
     }
 
 
-def _show(found: report.Contamination) -> None:
+def _show(found: corpusfit.Contamination) -> None:
     rows = []
     for name, split in found.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]

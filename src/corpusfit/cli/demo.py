@@ -9,17 +9,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from corpusfit import api
-from corpusfit.api.offers import DEMO
+import corpusfit
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
+from corpusfit.cli.demo_corpus import FAMILIES, TARGET_FAMILY, write_demo_text
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.cli.summary import show_run
 from corpusfit.core.engine.progress import WarningCollector
-from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
-from corpusfit.text import context
+from corpusfit.core.offers import Offer
+from corpusfit.core.plan import Plan
 
+DEMO = Offer(
+    Plan,
+    ("method", "embed", "seed"),
+    differs={"method": {"default": "moore_lewis, or domain_classifier without the extra train"}},
+)
 METHOD = {"method": "moore_lewis"}
 UNTRAINED = {"method": "domain_classifier", "embedder": "static"}
 """Without the extra `train`: nothing is trained, so the selection shows embeddings."""
@@ -40,7 +45,7 @@ CONTINUED: dict[str, Any] = {
 }
 
 
-@o.offers(DEMO)
+@o.offers(DEMO, where=())
 def demo(
     *,
     out: Annotated[
@@ -82,11 +87,11 @@ def demo(
     )
     bar = Bar()
     again: dict[str, Any] = {
-        "machine": context.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
+        "machine": corpusfit.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
         "overwrite": True,
     }
     words |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
-    run = api.select(out=out / "selection", **words, **again)
+    run = corpusfit.select(out=out / "selection", **words, **again)
     found = _found(run.manifest)
     if not json:
         show_run(run.path, run.manifest)
@@ -127,7 +132,7 @@ def _losses(
     found: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
 
     def train(name: str, data: Path, place: Path, seed: int) -> Path:
-        model = api.adapt(data=data, out=place, seed=seed, **training)
+        model = corpusfit.adapt(data=data, out=place, seed=seed, **training)
         found[name].append(model.manifest["losses"]["after"]["task"])
         bar.advance(1)
         return model.path

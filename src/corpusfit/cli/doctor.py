@@ -1,4 +1,4 @@
-"""`corpusfit doctor`: what is installed here, and how fast it is."""
+"""`corpusfit doctor`: what is installed here."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, table
-from corpusfit.selection import health
-from corpusfit.text import context
 
 
 def doctor(
     *,
-    speed: Annotated[
-        bool, typer.Option("--speed", help="Measure the encoders, some seconds each")
-    ] = False,
     warm: Annotated[
         bool,
         typer.Option(
@@ -31,24 +25,23 @@ def doctor(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Show what is installed on this machine, and how fast it is.
+    """Show what is installed on this machine.
 
     Example:
       corpusfit doctor
-      corpusfit doctor --warm --speed
+      corpusfit doctor --warm
 
     Prints versions, the extras with the command that installs each missing one, the device and
-    precision of networks, cores, memory and the cache. Writes nothing without --warm and --speed.
+    precision of networks, cores, memory and the cache. Writes nothing without --warm.
     """
-    machine = context.Machine(workers=workers, cache=cache, progress=Bar())
-    found = api.doctor(speed=speed, warm=warm, machine=machine)
+    found = corpusfit.doctor(warm=warm, workers=workers, cache=cache)
     facts = dataclasses.asdict(found)
     for extra, known in zip(facts["extras"], found.extras, strict=True):
         extra["cure"] = known.cure
     answer(json, facts, _show, found)
 
 
-def _show(found: health.Health) -> None:
+def _show(found: corpusfit.Health) -> None:
     rows = [[name, text] for name, text in found.versions.items()]
     table("Versions", ["library", "version"], rows, words=["version"])
     rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in found.extras]
@@ -58,13 +51,6 @@ def _show(found: health.Health) -> None:
     precision = found.precision or "networks need the extra models"
     say(f"Device: {found.device} ({precision}).")
     say(f"Cache: {found.cache}, {found.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
-    if found.encoders:
-        rows = [
-            [e.name, f"{e.units_per_second:,.0f}" if not e.problem else "–", e.problem or "–"]
-            for e in found.encoders
-        ]
-        title = "Encoders: units of 1,000 characters per second of one process"
-        table(title, ["encoder", "units per second", "problem"], rows, words=["problem"])
     if found.compiled is None:
         say("To compile the kernels now, once per environment: corpusfit doctor --warm")
     else:

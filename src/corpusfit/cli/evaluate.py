@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from corpusfit import api
-from corpusfit.api.offers import EVALUATE
+import corpusfit
+from corpusfit import evaluation
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, say_result, table
 from corpusfit.core.errors import bad_setting
+from corpusfit.evaluation.api import EVALUATE
 from corpusfit.evaluation.tables import POINTS, cell
-from corpusfit.text import context
 
 
-@o.offers(EVALUATE, "task.dev_share=0.2")
+@o.offers(EVALUATE, "task.dev_share=0.2", where=("workers",))
 def evaluate(
     *,
     task: Annotated[
@@ -43,7 +42,6 @@ def evaluate(
         o.option("N,N,…", "Numbers of training examples, such as 500,1000 (default: all examples)"),
     ] = "",
     words: o.Words,
-    workers: o.Workers = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -68,13 +66,12 @@ def evaluate(
         "base": base,
         "seeds": seeds,
         "train_sizes": sizes_of(train_size),
-        "plan": api.build_evaluate_plan(**words),
-        "machine": context.Machine(workers=workers, progress=Bar()),
+        **words,
     }
     if dry_run:
-        answer(json, api.estimate_evaluation(**request), show_projected)
+        answer(json, evaluation.estimate_evaluation(**request), show_projected)
         return
-    run = api.evaluate(**request, out=out, overwrite=overwrite)
+    run = corpusfit.evaluate(**request, out=out, overwrite=overwrite)
     answer(json, {"out": str(out), **run.manifest}, show_evaluated, run.manifest)
 
 

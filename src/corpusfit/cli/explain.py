@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import as_json, one_line, say, say_result, table
-from corpusfit.text import context
 
 if TYPE_CHECKING:
-    from corpusfit.selection.explain import Neighbour
+    from corpusfit.selection.explaining import Neighbour
 
 
 _SHOWN = 300
@@ -54,8 +52,7 @@ def explain(
     Prints the words that raised and lowered the score, and the target texts nearest to the text.
     Writes nothing.
     """
-    machine = context.Machine(workers=1, cache=cache, progress=Bar())
-    found = api.explain(folder, row=row, text=text, top=top, machine=machine)
+    found = corpusfit.explain(folder, row=row, text=text, top=top, cache=cache)
     if json:
         as_json(dataclasses.asdict(found))
         return

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api
-from corpusfit.api.offers import FORECAST
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, say_result, table
-from corpusfit.evaluation import forecast as forecasting
-from corpusfit.text import context
+from corpusfit.evaluation.api import FORECAST
 
 
 @o.offers(FORECAST, "mix.heldout=1000")
@@ -21,8 +18,6 @@ def forecast(
         list[str], o.option("FOLDER", "Folder of a selection; repeatable, to compare several")
     ],
     words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Print predictors of the gain from a selection.
@@ -33,13 +28,11 @@ def forecast(
     Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing.
     The predictors are not a measured gain; `corpusfit evaluate` measures it.
     """
-    found = api.forecast(
-        data=data, machine=context.Machine(workers=workers, cache=cache, progress=Bar()), **words
-    )
+    found = corpusfit.forecast(data=data, **words)
     answer(json, dataclasses.asdict(found), show_forecast, found)
 
 
-def show_forecast(found: forecasting.Forecast) -> None:
+def show_forecast(found: corpusfit.Forecast) -> None:
     """Print the figures of the selections, and the conclusions."""
     columns = ["selection", "segments", "KL of corpus", "KL of selection", "reduction"]
     columns += ["relative reduction", "task n-grams covered"]

@@ -5,16 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from corpusfit.api.offers import Door, Offer
-from corpusfit.core.errors import called_by, spelled
+from corpusfit.cli.show import with_flags
+from corpusfit.core.offers import Offer
+
+
+class Name(str):
+    """The name of an input; a plain string may be a text."""
+
+    __slots__ = ()
+
 
 INPUTS = (
     "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two line-aligned "
@@ -45,7 +50,7 @@ def option(
         *words,
         metavar=metavar,
         help=text,
-        parser=parser,
+        parser=Name if metavar == "INPUT" else parser,  # on the command line an input is named
         show_default=False,
         rich_help_panel=heading,
     )
@@ -83,25 +88,8 @@ Words: TypeAlias = dict[str, Any]
 """What a command passes on to the API: `plan`, `settings` and the words of its options."""
 
 
-_OWN_WORDS = {".settings": "set", ".train_sizes": "train_size"}
-"""Words of the command line that differ from the keywords in Python."""
-
-
-@dataclass(frozen=True)
-class CommandLine(Door):
-    """The door of the command line: `--fraction 0.1`, or `--set choose.c=2.0`."""
-
-    def __call__(self, path: str, value: str) -> str:
-        """How a caller writes a setting, or its name alone."""
-        word = _OWN_WORDS.get(path, self.word(path)).replace("_", "-")
-        if not word:
-            return f"--set {path}={shlex.quote(value)}" if value else path
-        shown = "" if value in ("", "true") else f" {shlex.quote(value)}"
-        return f"--{word}{shown}"
-
-
 def offers(
-    offer: Offer[Any], example: str = ""
+    offer: Offer[Any], example: str = "", where: Sequence[str] = ("workers", "cache")
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a plan in the place of its parameter `words`.
 
@@ -109,6 +97,7 @@ def offers(
         offer: what the command offers.
         example: a setting for the help of `--set`, such as `cut.gamma=5`; empty for a command
             without `--set` and `--plan`.
+        where: the keywords of `offers.MACHINE` that are its options.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
@@ -119,24 +108,29 @@ def offers(
         def call(**values: Any) -> None:
             passed = {name: values.pop(name) for name in own}
             words: Words = {**values, **({"settings": values["settings"] or ()} if example else {})}
-            with called_by(CommandLine.of_call(offer, words)):
-                command(**passed, words=words)
+            command(**passed, words=words)
 
+        names = {**{name: name for name in own}, **offer.aliases}
+        names |= {setting.path: word for word, setting in offer.settings.items()}
+        flags = {path: f"--{word.replace('_', '-')}" for path, word in names.items()}
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
             listed = parameter.name == "words"
-            parameters += _parameters(offer, example) if listed else [parameter]
+            parameters += _parameters(offer, example, where, flags) if listed else [parameter]
         hints = {parameter.name: parameter.annotation for parameter in parameters}
         call.__annotations__ = hints
         call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        call.offer, call.words = offer, names  # type: ignore[attr-defined]
         return call
 
     return wrap
 
 
-def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
+def _parameters(
+    offer: Offer[Any], example: str, where: Sequence[str], flags: Mapping[str, str]
+) -> Iterator[inspect.Parameter]:
     """The options of an offer, then --plan and --set, as parameters for Typer."""
-    hints = {word: _option(offer, word) for word in offer.settings}
+    hints = {word: _option(offer, word, flags) for word in offer.settings}
     if example:
         text = f"Any other setting, such as {example}; repeatable (default: none)"
         declared = option("KEY=VALUE", text, "--set", heading=RUN)
@@ -144,6 +138,9 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
         file = option("FILE", text, heading=RUN)
         hints["plan"] = Annotated[Path | None, file]
         hints["settings"] = Annotated[list[str] | None, declared]
+    hints |= {
+        word: {"engine": EngineName, "workers": Workers, "cache": Cache}[word] for word in where
+    }
     for word, hint in hints.items():
         default = inspect.Parameter.empty if word in offer.required else None
         yield inspect.Parameter(
@@ -151,7 +148,7 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
         )
 
 
-def _option(offer: Offer[Any], word: str) -> Any:
+def _option(offer: Offer[Any], word: str, flags: Mapping[str, str]) -> Any:
     setting = offer.settings[word]
     parsers = {("int",): whole_number, ("float",): number, ("float", "str"): share}
     parser = parsers.get(tuple(kind for kind in setting.types if kind != "None"))
@@ -163,7 +160,7 @@ def _option(offer: Offer[Any], word: str) -> Any:
         text = f"{text} (default: {default})"
     text = _CODE.sub(
         lambda code: code[0] if code[1].startswith("corpusfit ") else code[1],
-        spelled(text, CommandLine(offer)),
+        with_flags(text, flags),
     )
     kind = str | None if setting.metavar else bool | None
     group = setting.path.partition(".")[0]
@@ -195,7 +192,7 @@ Workers = Annotated[
     ),
 ]
 EngineName = Annotated[
-    str,
+    str | None,
     option(
         "[local|inline|ray]",
         "Where to run: local (processes of this machine), inline (this process, for small inputs) "
@@ -217,6 +214,10 @@ Json = Annotated[bool, flag("--json", "Print one JSON object on standard output"
 DryRun = Annotated[
     bool,
     flag("--dry-run", "Print what would be read and the expected time and space; write nothing"),
+]
+Public = Annotated[
+    bool,
+    flag("--public", "Everybody can see what is published on the hub, not only its owner"),
 ]
 NoReport = Annotated[
     bool,

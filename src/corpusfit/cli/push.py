@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say
 from corpusfit.core.errors import bad_setting
 from corpusfit.selection import publishing
-from corpusfit.text import context
 
 
 def push(
@@ -40,10 +38,7 @@ def push(
     task_field: Annotated[
         str, o.option("NAME", "Text field of the files of --task (default: text)")
     ] = "",
-    public: Annotated[
-        bool,
-        o.flag("--public", "Everybody can see what is published on the hub, not only its owner"),
-    ] = False,
+    public: o.Public = False,
     json: o.Json = False,
 ) -> None:
     """Publish a selection or a model on the Hugging Face hub.
@@ -55,14 +50,13 @@ def push(
     The card says what was selected from what, which held-out texts are in it or were left out, the
     verdict with its interval, and the command that repeats it.
     """
-    run = api.open(folder)
-    found = [api.open(each) for each in evaluations or ()]
-    machine = context.Machine(progress=Bar())
+    run = corpusfit.open(folder)
+    found = [corpusfit.open(each) for each in evaluations or ()]
     compared = None
     if task and run.manifest["command"] != "select":
-        raise bad_setting("<.task>", "left out with a model: `adapt --guard` compares", task)
+        raise bad_setting("`task`", "left out with a model: `adapt --guard` compares", task)
     if task:
         publishing.require_pushable(run, name, found)  # before the selection is read
-        compared = api.contamination(task=task, data=folder, task_field=task_field, machine=machine)
+        compared = corpusfit.contamination(task=task, data=folder, task_field=task_field)
     url = publishing.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
     answer(json, {"url": url}, say, url)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api
-from corpusfit.api.offers import RANK
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_ranking
-from corpusfit.text import context
+from corpusfit.selection.api import RANK
 
 
-@o.offers(RANK, "cut.gamma=5")
+@o.offers(RANK, "cut.gamma=5", where=("engine", "workers", "cache"))
 def rank(
     *,
     target: o.Target,
@@ -32,9 +30,6 @@ def rank(
         ),
     ] = 3,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Rank the scoring methods on your target and corpus.
@@ -53,12 +48,11 @@ def rank(
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/
     """
-    verdicts = api.rank(
+    verdicts = corpusfit.rank(
         target=target,
         corpus=corpus,
         methods=method or (),
         seeds=seeds,
-        machine=context.Machine(engine, workers, cache, Bar()),
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+import corpusfit
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say
 from corpusfit.core.errors import CorpusfitError
@@ -41,7 +41,7 @@ def report(
     several of these. The page shows what was selected, why, and whether the selection helped. The
     page opens from disk in any browser, without a network.
     """
-    path = api.report(folders, out=out, figures=figures)
+    path = corpusfit.report(folders, out=out, figures=figures)
     if json:
         as_json({"report": str(path), "figures": figures})
     else:
@@ -53,7 +53,7 @@ def report(
 def write_report(folder: Path, *, quiet: bool) -> None:
     """Write the report of a command that has finished; a failure here is only a message."""
     try:
-        message = f"Report: {api.report(folder)}"
+        message = f"Report: {corpusfit.report(folder)}"
     except CorpusfitError as e:
         message = f"No report written: {e}"
     if not quiet:

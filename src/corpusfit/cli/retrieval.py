@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from corpusfit import api
-from corpusfit.api.offers import RETRIEVAL
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, say, short_names, table
-from corpusfit.evaluation import retrieval as retrieving
-from corpusfit.text import context
+from corpusfit.evaluation.api import RETRIEVAL
 
 
-@o.offers(RETRIEVAL, "embed.pooling=cls")
+@o.offers(RETRIEVAL, "embed.pooling=cls", where=("engine", "workers", "cache"))
 def retrieval(
     *,
     model: Annotated[
@@ -36,9 +33,6 @@ def retrieval(
         ),
     ],
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Measure bitext retrieval (P@1) of models.
@@ -51,13 +45,11 @@ def retrieval(
     nearest neighbour by cosine is their translation, in each direction. Each model is compared with
     the first. Trains nothing and writes nothing.
     """
-    found = api.retrieval(
-        model=model, pairs=pairs, machine=context.Machine(engine, workers, cache, Bar()), **words
-    )
+    found = corpusfit.retrieval(model=model, pairs=pairs, **words)
     answer(json, dataclasses.asdict(found), _show, found)
 
 
-def _show(found: retrieving.Retrieval) -> None:
+def _show(found: corpusfit.Retrieval) -> None:
     names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]

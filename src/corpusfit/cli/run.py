@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpusfit import api
+import corpusfit
+from corpusfit import experiments
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, as_json, say, say_result, table
-from corpusfit.evaluation.tables import Table, plain
-from corpusfit.experiments import status
-from corpusfit.text import context
+
+if TYPE_CHECKING:
+    from corpusfit.evaluation.tables import Table
+    from corpusfit.experiments.status import Missing
 
 
 def run(
@@ -40,7 +41,7 @@ def run(
         list[str] | None,
         o.option("TASK", "Run and compare only this task; repeat for several (default: all)"),
     ] = None,
-    engine: o.EngineName = "local",
+    engine: o.EngineName = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,
@@ -58,28 +59,14 @@ def run(
     not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
     code is then 1.
     """
-    machine = context.Machine(engine, workers, cache, progress=Bar())
+    request: dict[str, Any] = {"out": out, "cells": cells, "only": only or ()}
+    request |= {"keep_overlap": keep_overlap, "overwrite": overwrite}
+    request |= {"engine": engine, "workers": workers, "cache": cache}
     if dry_run:
-        found = api.missing(
-            recipe,
-            out=out,
-            keep_overlap=keep_overlap,
-            cells=cells,
-            only=only or (),
-            machine=machine,
-            overwrite=overwrite,
-        )
+        found = experiments.missing(recipe, **request)
         answer(json, dataclasses.asdict(found), show_missing, found)
         return
-    ran = api.run(
-        recipe,
-        out=out,
-        keep_overlap=keep_overlap,
-        cells=cells,
-        only=only or (),
-        overwrite=overwrite,
-        machine=machine,
-    )
+    ran = corpusfit.run(recipe, **request)
     if json:
         as_json({"out": str(out), **dataclasses.asdict(ran.judged)})
     else:
@@ -95,6 +82,8 @@ def run(
 
 def show_table(shown: Table) -> None:
     """Print a table and its notes."""
+    from corpusfit.evaluation.tables import plain
+
     words = [
         name
         for i, name in enumerate(shown.columns)
@@ -106,7 +95,7 @@ def show_table(shown: Table) -> None:
     say_result()
 
 
-def show_missing(found: status.Missing) -> None:
+def show_missing(found: Missing) -> None:
     """Print the dry run."""
     varied = [n for n in _FACTORS if len({_word(n, cell[n]) for cell in found.cells}) > 1]
     shown = ["task", "selector", *varied]

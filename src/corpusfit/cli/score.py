@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpusfit import api
-from corpusfit.api.offers import SCORE
+import corpusfit
+from corpusfit import selection
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
-from corpusfit.text import context
+from corpusfit.selection.api import SCORE
 
 
-@o.offers(SCORE, "cut.gamma=5")
+@o.offers(SCORE, "cut.gamma=5", where=("engine", "workers", "cache"))
 def score(
     *,
     target: o.Target,
     corpus: o.Corpus,
     out: o.Out,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -36,11 +32,9 @@ def score(
     Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
     `corpusfit choose`. Run the same command to resume a stopped run.
     """
-    request: dict[str, Any] = {"target": target, "corpus": corpus}
-    request["plan"] = api.build_plan(**words)
-    request["machine"] = context.Machine(engine, workers, cache, Bar())
+    request: dict[str, Any] = {"target": target, "corpus": corpus, **words}
     if dry_run:
-        answer(json, api.estimate(**request), show_estimate)
+        answer(json, selection.estimate(**request), show_estimate)
         return
-    run = api.score(**request, out=out, overwrite=overwrite)
+    run = corpusfit.score(**request, out=out, overwrite=overwrite)
     answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpusfit import api
-from corpusfit.api.offers import SELECT
+import corpusfit
+from corpusfit import selection
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
-from corpusfit.text import context
+from corpusfit.selection.api import SELECT
 
 
-@o.offers(SELECT, "cut.gamma=5")
+@o.offers(SELECT, "cut.gamma=5", where=("engine", "workers", "cache"))
 def select(
     *,
     target: o.Target,
     corpus: o.Corpus,
     out: o.Out,
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
@@ -37,13 +33,11 @@ def select(
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
     out/report.html. Run the same command to resume a stopped run.
     """
-    request: dict[str, Any] = {"target": target, "corpus": corpus}
-    request["plan"] = api.build_plan(**words)
-    request["machine"] = context.Machine(engine, workers, cache, Bar())
+    request: dict[str, Any] = {"target": target, "corpus": corpus, **words}
     if dry_run:
-        answer(json, api.estimate(**request), show_estimate)
+        answer(json, selection.estimate(**request), show_estimate)
         return
-    run = api.select(**request, out=out, overwrite=overwrite)
+    run = corpusfit.select(**request, out=out, overwrite=overwrite)
     answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)

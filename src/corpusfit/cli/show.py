@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -27,9 +29,35 @@ _FOLDED = (20, 16, 12, 8)
 """Least widths of a column of text, the first that leaves room for the figures."""
 
 
+_NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
+
+FLAGS: dict[str, str] = {}
+"""The flags of the running command, by their arguments' names and by paths of settings."""
+
+
+def with_flags(text: str, flags: Mapping[str, str] = FLAGS) -> str:
+    """A text with the flag beside each setting: `choose.fraction=0.1` (--fraction 0.1)."""
+    added = {""}
+
+    def beside(match: re.Match[str]) -> str:
+        name, value = match[1], match[2]
+        flag = flags.get(name, "")
+        if value and (not flag or value == "false"):
+            set_by = flags.get("settings") if "." in name else None
+            flag = f"{set_by} {name}={shlex.quote(value)}" if set_by else ""
+        elif value and value != "true":
+            flag = f"{flag} {shlex.quote(value)}"
+        if flag in added:
+            return match[0]
+        added.add(flag)
+        return f"{match[0]} ({flag})"
+
+    return _NAME.sub(beside, text)
+
+
 def say(message: str) -> None:
-    """Print a line for the user on standard error; standard output has results only."""
-    STDERR.print(harmless(message), markup=False, emoji=False)
+    """Print a line for the user on standard error, with flags beside names of settings."""
+    STDERR.print(harmless(with_flags(message)), markup=False, emoji=False)
 
 
 def say_result(sentence: str = "") -> None:

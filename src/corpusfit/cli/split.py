@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from corpusfit import api
-from corpusfit.api.offers import SPLIT
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, say, table
 from corpusfit.core.errors import bad_setting
-from corpusfit.text import context
+from corpusfit.evaluation.api import SPLIT
 
 
-@o.offers(SPLIT, "read.id_field=key")
+@o.offers(SPLIT, "read.id_field=key", where=("workers",))
 def split(
     *,
     data: Annotated[
@@ -38,7 +36,6 @@ def split(
         ),
     ] = None,
     words: o.Words,
-    workers: o.Workers = None,
     overwrite: o.Overwrite = False,
     json: o.Json = False,
 ) -> None:
@@ -53,7 +50,6 @@ def split(
     translation is kept. Writes train, dev and test to --out in the input's format. With --check,
     writes nothing and prints the overlap between splits and the copies within each split.
     """
-    machine = context.Machine(workers=workers, progress=Bar())
     if check:
         given = {"data": data, "out": out, **words}
         own = ("data", "out", "dev", "test", "strict", "seed")
@@ -61,8 +57,10 @@ def split(
         if names:
             cure = f"Leave out either --check or {names}."
             raise bad_setting("--check", "given without options of a split", names, cure)
-        shared = {name: words[name] for name in ("near", "text_field", "plan", "settings")}
-        found = api.overlaps(check, machine=machine, **shared)
+        shared = {
+            name: words[name] for name in ("near", "text_field", "plan", "settings", "workers")
+        }
+        found = corpusfit.overlaps(check, **shared)
         counted = [dataclasses.asdict(one) for one in found]
         answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
@@ -70,7 +68,7 @@ def split(
         came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
-    done = api.split(data=data, out=out, overwrite=overwrite, machine=machine, **words)
+    done = corpusfit.split(data=data, out=out, overwrite=overwrite, **words)
     answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from corpusfit import api
-from corpusfit.api.offers import TOKENIZERS
+import corpusfit
 from corpusfit.cli import options as o
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.show import answer, percent, short_names, table
-from corpusfit.evaluation import tokenizers as tokenizing
-from corpusfit.text import context
+from corpusfit.evaluation.api import TOKENIZERS
+
+if TYPE_CHECKING:
+    from corpusfit.evaluation.tokenizer_gap import Figure
 
 
-@o.offers(TOKENIZERS, "fit.background=5000")
+@o.offers(TOKENIZERS, "fit.background=5000", where=("engine", "workers", "cache"))
 def tokenizers(
     *,
     tokenizer: Annotated[
@@ -32,9 +32,6 @@ def tokenizers(
         list[str], o.option("INPUT", "General texts, in any form that --specific takes; repeatable")
     ],
     words: o.Words,
-    engine: o.EngineName = "local",
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Measure how many tokens tokenizers make of words.
@@ -48,17 +45,16 @@ def tokenizers(
     are split at white space, numbers and special characters, also in text that was tokenised
     before. Writes nothing.
     """  # noqa: E501
-    found = api.tokenizers(
+    found = corpusfit.tokenizers(
         tokenizer=tokenizer,
         specific=specific,
         general=general,
-        machine=context.Machine(engine, workers, cache, Bar()),
         **words,
     )
     answer(json, dataclasses.asdict(found), _show, found)
 
 
-def _show(found: tokenizing.Tokenized) -> None:
+def _show(found: corpusfit.Tokenized) -> None:
     names = short_names(found.tokenizers)
     rows = [
         [
@@ -93,7 +89,7 @@ def _show(found: tokenizing.Tokenized) -> None:
         table(title, columns, gaps, words=["figure"], keys=2)
 
 
-def _difference(found: tokenizing.Figure, figure: str) -> str:
+def _difference(found: Figure, figure: str) -> str:
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
-from corpusfit.api.offers import TUNE
+import corpusfit
+from corpusfit import tuning
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import answer, as_json, say, table
-from corpusfit.text import context
+from corpusfit.tuning.api import TUNE
 
 
 @o.offers(TUNE, "train.rate=1e-4")
@@ -40,8 +39,6 @@ def tune(
         bool, typer.Option("--train", help="Also adapt the model on the winner's selection")
     ] = False,
     words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
@@ -58,14 +55,12 @@ def tune(
       corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \
         --guard task/ --out tuned/ --budget 30min
     """
-    built = api.build_tune_plan(**words)
-    machine = context.Machine(workers=workers, cache=cache, progress=Bar())
-    texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
-    texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
+    texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or (), **words}
+    texts |= {"guard": guard or (), "guard_field": guard_field}
     if dry_run:
-        answer(json, api.estimate_tuning(**texts), show_plan)
+        answer(json, tuning.estimate_tuning(**texts), show_plan)
         return
-    found = api.tune(**texts, out=out, train=train, overwrite=overwrite)
+    found = corpusfit.tune(**texts, out=out, train=train, overwrite=overwrite)
     if json:
         model_facts = found.model.manifest if found.model else None
         as_json({"out": str(out), **found.manifest, "model": model_facts})

@@ -84,6 +84,14 @@ def is_local(path: Path) -> bool:
     return isinstance(path, Path)
 
 
+def local_place(given: str | os.PathLike[str], setting: str) -> Path:
+    """As `place`, for a folder that must be on this machine."""
+    folder = place(given, setting)
+    if not is_local(folder):
+        raise bad_setting(setting, "a folder of this machine", str(given))
+    return folder
+
+
 def listed(folder: Path) -> set[str]:
     """The names in a folder, by one listing; none if the folder does not exist."""
     try:

@@ -3,46 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import errno
 import json
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-Spelling: TypeAlias = "Callable[[str, str], str]"
-"""How a caller writes a setting, by its path and a value; the value is empty for the name alone."""
-
-_MARK = re.compile(r"<(seed|[a-z_]*(?:\.[a-z_][a-z0-9_]*)+)(?:=('[^']*'|[^<>]*))?>")
-
-
-def by_path(path: str, value: str) -> str:
-    """The spelling of `--set` and of a plan in TOML: `choose.fraction=0.1`."""
-    return path.removeprefix(".") + (f"={value}" if value else "")
-
-
-def spelled(text: str, spelling: Spelling = by_path) -> str:
-    """A text with its settings as the caller writes them."""
-    return _MARK.sub(lambda mark: spelling(mark[1], (mark[2] or "").strip("'")), text)
-
-
-CALLER: contextvars.ContextVar[Spelling] = contextvars.ContextVar("CALLER", default=by_path)
-"""How the caller of the running command writes a setting."""
-
-
-@contextlib.contextmanager
-def called_by(spelling: Spelling) -> Iterator[None]:
-    """The block of a caller: sets `CALLER`, and the spelling of errors that do not have one."""
-    before = CALLER.set(spelling)
-    try:
-        yield
-    except CorpusfitError as e:
-        vars(e).setdefault("spelling", spelling)
-        raise
-    finally:
-        CALLER.reset(before)
+    from collections.abc import Iterator
 
 
 class CorpusfitWarning(UserWarning):
@@ -52,9 +19,8 @@ class CorpusfitWarning(UserWarning):
 class CorpusfitError(Exception):
     """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
 
-    Any other exception is a bug and keeps its traceback. The text names settings by marks
-    (`spelled`); the command line, the Python API and recipes set `spelling` to what their callers
-    write (`called_by`).
+    Any other exception is a bug and keeps its traceback. The text names settings by their paths in
+    backticks, such as `choose.fraction=0.1`; the command line adds their flags.
 
         CorpusfitError                 exit 1
         ├── UsageError                 exit 2
@@ -72,11 +38,6 @@ class CorpusfitError(Exception):
     """
 
     exit_code = 1
-    spelling: Spelling = staticmethod(by_path)
-
-    def __str__(self) -> str:
-        """The text, with every setting as the caller writes it."""
-        return spelled(super().__str__(), self.spelling)
 
 
 class UsageError(CorpusfitError):
@@ -177,7 +138,7 @@ _CURES = {
         "Check the disk, the network drive or the store",
     ),
     **dict.fromkeys((errno.EISDIR, errno.ENOTDIR), "Name another file or folder"),
-    errno.ENOMEM: "Use fewer <.workers> or a machine with more memory",
+    errno.ENOMEM: "Use fewer `workers` or a machine with more memory",
 }
 """What to do about an error of the system, by its number."""
 

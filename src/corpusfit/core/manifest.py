@@ -105,7 +105,7 @@ def undamaged(*paths: Path) -> Iterator[None]:
         raise_machine_fault(e, f"Cannot read {named}")
         raise InputError(
             f"{named} is incomplete, damaged, or not from this version of corpusfit "
-            f"({type(e).__name__}: {why}). Repeat the command that wrote it, with another <.out>."
+            f"({type(e).__name__}: {why}). Repeat the command that wrote it, with another `out`."
         ) from e
 
 
@@ -148,8 +148,8 @@ class OutFolder:
             return
         if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
             raise OutputFolderError(
-                f"<.out> must be a new or empty folder, or one that corpusfit wrote; {self.path} "
-                "holds something else. Choose another <.out>."
+                f"`out` must be a new or empty folder, or one that corpusfit wrote; {self.path} "
+                "holds something else. Choose another `out`."
             )
 
     def refuse_links(self) -> None:
@@ -187,24 +187,24 @@ class OutFolder:
         except InputError as e:
             if overwrite:
                 return True
-            raise OutputFolderError(f"{e} Or pass <.overwrite=true> to replace the run.") from e
+            raise OutputFolderError(f"{e} Or pass `overwrite` to replace the run.") from e
         wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
-                f"<.out> must be a new or empty folder; {self.path} holds what another command "
-                "wrote. Choose another <.out>."
+                f"`out` must be a new or empty folder; {self.path} holds what another command "
+                "wrote. Choose another `out`."
             )
         differing = _differences(before, wanted)
         if differing and not overwrite and self._has_work():
             raise ChangedInputError(
-                f"<.out={self.path}> holds a run with other inputs or settings: "
+                f"`out={self.path}` holds a run with other inputs or settings: "
                 f"{'; '.join(differing[:5])}. {self._cure(differing)}"
             )
         return bool(differing)
 
     def _cure(self, differing: list[str]) -> str:
         """What the user can do about a run that differs."""
-        return "Choose another <.out>, or pass <.overwrite=true> to replace the run."
+        return "Choose another `out`, or pass `overwrite` to replace the run."
 
     def _has_work(self) -> bool:
         """Whether the run has results; without any, it can begin again with other settings."""
@@ -373,5 +373,5 @@ def warn_if_disk_is_small(folder: OutFolder, needed: float, progress: Progress) 
     if needed > free:
         progress.warn(
             f"{folder.path} has {free / 1e9:,.1f} GB of free room, and the run may write up to "
-            f"about {needed / 1e9:,.1f} GB. Make room, or choose another <.out>."
+            f"about {needed / 1e9:,.1f} GB. Make room, or choose another `out`."
         )

@@ -29,7 +29,7 @@ class Option:
 
     Attributes:
         help: what the option is: a noun phrase or an imperative that stands alone; other settings
-            are named by marks such as `<choose.fraction>` (`errors.spelled`).
+            are named by their paths in backticks, such as `choose.fraction`.
         word: word on the command line (`--word`) and in Python (`word=`); without one, `--set`, a
             plan and `settings` set the option.
         default: the default in words, where the value does not tell it.
@@ -101,7 +101,7 @@ class Setting:
 
     def typed(self, value: Any) -> Any:
         """A value of the setting's types; an int becomes a float."""
-        return typed(f"<{self.path}>", " | ".join(self.types), value)
+        return typed(f"`{self.path}`", " | ".join(self.types), value)
 
     def check(self, value: Any) -> None:
         """Raise `UsageError` for a number outside the bounds or a word that is not allowed."""
@@ -112,12 +112,12 @@ class Setting:
         if not isinstance(value, str):
             if not option.holds(value):
                 allowed = f"{option.range}, or {words}" if words else option.range
-                raise bad_setting(f"<{self.path}>", allowed, value, option.cure)
+                raise bad_setting(f"`{self.path}`", allowed, value, option.cure)
         elif option.allowed and value not in option.allowed:
             near = difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
             allowed = f"{option.range}, or {words}" if "float" in self.types else f"one of {words}"
-            raise bad_setting(f"<{self.path}>", allowed, value, cure)
+            raise bad_setting(f"`{self.path}`", allowed, value, cure)
 
     @property
     def metavar(self) -> str | None:
@@ -126,9 +126,7 @@ class Setting:
             return None
         numbers = {"float": "NUMBER", "int": "N"}
         found = [numbers[kind] for kind in self.types if kind in numbers]
-        own = self.path.rpartition(".")[2].upper()
-        words = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else own
-        return self.option.metavar or (found or [words])[0]
+        return self.option.metavar or (found or [f"[{'|'.join(self.option.allowed)}]"])[0]
 
     @property
     def shown_default(self) -> str:

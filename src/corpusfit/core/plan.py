@@ -76,7 +76,7 @@ Query = Annotated[
         default="its only table",
     ),
 ]
-_AMOUNT = "set by <choose.fraction>"
+_AMOUNT = "set by `choose.fraction`"
 
 
 @dataclass(frozen=True)
@@ -178,12 +178,12 @@ class ReadPlan(Group, group="read"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
-        check_languages("<read.normalise>", self.normalise)
+        check_languages("`read.normalise`", self.normalise)
         if 0 < self.max_length_ratio < 1:
             allowed = "0, or 1 or more: the longer side over the shorter"
-            raise bad_setting("<read.max_length_ratio>", allowed, self.max_length_ratio)
+            raise bad_setting("`read.max_length_ratio`", allowed, self.max_length_ratio)
         for name in ("separator", "quote", "escape"):
-            check_mark(f"<read.{name}>", getattr(self, name))
+            check_mark(f"`read.{name}`", getattr(self, name))
 
 
 def check_direction(setting: str, direction: str) -> None:
@@ -215,7 +215,7 @@ class CutPlan(Group, group="cut"):
         Option(
             "Unit of text: `window`, `sentence`, `paragraph`, `fixed` or `document`",
             "unit",
-            more="`window` packs sentences up to <cut.pieces>, `fixed` ignores sentences",
+            more="`window` packs sentences up to `cut.pieces`, `fixed` ignores sentences",
             metavar="UNIT",
             allowed=UNITS,
         ),
@@ -295,7 +295,7 @@ class FitPlan(Group, group="fit"):
         Option(
             "Field or column with the text of the target",
             "target_field",
-            default="that of <read.text_field>",
+            default="that of `read.text_field`",
             metavar="NAME",
         ),
     ] = ""
@@ -321,8 +321,8 @@ class FitPlan(Group, group="fit"):
                 shares[name] = 0.0
             if not name or not 0 < shares[name] < math.inf:
                 allowed = "NAME:SHARE pairs separated by commas, with shares above 0"
-                cure = "For example <fit.shares=a.jsonl:0.7,b.jsonl:0.3>."
-                raise bad_setting("<fit.shares>", allowed, self.shares, cure)
+                cure = "For example `fit.shares=a.jsonl:0.7,b.jsonl:0.3`."
+                raise bad_setting("`fit.shares`", allowed, self.shares, cure)
         return shares
 
 
@@ -347,8 +347,8 @@ class MethodPlan(Group, group="method"):
         """Raise `UsageError` for settings without a method; the method checks its own."""
         if self.name == AUTO and self.options:
             allowed = "the name of a method where its settings are given"
-            cure, given = "For example <method.name=knn> <method.k=10>.", ", ".join(self.options)
-            raise bad_setting("<method.name>", allowed, f"auto with {given}", cure)
+            cure, given = "For example `method.name=knn` `method.k=10`.", ", ".join(self.options)
+            raise bad_setting("`method.name`", allowed, f"auto with {given}", cure)
 
 
 @dataclass(frozen=True)
@@ -417,26 +417,26 @@ class CascadePlan(Group, group="cascade"):
         if len(stages) < 2 or not all(stage.name for stage in stages):
             allowed = "two or more stages NAME[@EMBEDDER][:SHARE] joined by >"
             cure = f"For example {_STAGES}, or {_SHARES}."
-            raise bad_setting("<cascade.stages>", allowed, self.stages, cure)
+            raise bad_setting("`cascade.stages`", allowed, self.stages, cure)
         *earlier, last = stages
         if last.share is not None:
             raise bad_setting(
-                "The last stage of <cascade.stages>",
+                "The last stage of `cascade.stages`",
                 "given without a share: nothing comes after it",
                 str(last),
                 f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
-                "<choose.fraction>.",
+                "`choose.fraction`.",
             )
         shares = [stage.share for stage in earlier]
         known = [share for share in shares if share is not None]
         if 0 < len(known) < len(shares):
             allowed = "given with a share for every stage but the last, or with no shares"
-            raise bad_setting("<cascade.stages>", allowed, self.stages, f"For example {_SHARES}.")
+            raise bad_setting("`cascade.stages`", allowed, self.stages, f"For example {_SHARES}.")
         for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
                 most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
                 raise bad_setting(
-                    f"The share of {stage.name} in <cascade.stages>",
+                    f"The share of {stage.name} in `cascade.stages`",
                     f"above 0 and at most {most} (it is of the whole corpus)",
                     stage.share,
                     f"For example {_SHARES}.",
@@ -444,8 +444,8 @@ class CascadePlan(Group, group="cascade"):
         return stages
 
 
-_STAGES = "<cascade.stages='dsir>minilm'>"
-_SHARES = "<cascade.stages='dsir:0.3>static:0.12>minilm'>"
+_STAGES = "`cascade.stages=dsir>minilm`"
+_SHARES = "`cascade.stages=dsir:0.3>static:0.12>minilm`"
 
 
 @dataclass(frozen=True)
@@ -473,9 +473,9 @@ class ChoosePlan(Group, group="choose"):
             "Share of the text to select, above 0 and at most 1, or `auto`: the smallest share not "
             "distinguishable from the best by held-out bits",
             "fraction",
-            default=f"{DEFAULT_FRACTION}, or 1 with <choose.policy=continuous>",
+            default=f"{DEFAULT_FRACTION}, or 1 with `choose.policy=continuous`",
             allowed=(AUTO,),
-            cure="A share, not per cent: for 5 %, <choose.fraction=0.05>.",
+            cure="A share, not per cent: for 5 %, `choose.fraction=0.05`.",
             above=0,
             most=1,
         ),
@@ -483,7 +483,7 @@ class ChoosePlan(Group, group="choose"):
     fraction_of: Annotated[
         str,
         Option(
-            "What <choose.fraction> is a share of: `words` (estimated word pieces; the last "
+            "What `choose.fraction` is a share of: `words` (estimated word pieces; the last "
             "segment may go over) or `segments`, however long each is",
             "fraction_of",
             metavar="WHAT",
@@ -507,7 +507,7 @@ class ChoosePlan(Group, group="choose"):
     balance: Annotated[
         str,
         Option(
-            "Select a quota from each cluster of <choose.clusters>; <choose.quota=target>, even or "
+            "Select a quota from each cluster of `choose.clusters`; `choose.quota=target`, even or "
             "corpus says which quota",
             "balance",
             default="no balancing",
@@ -519,7 +519,7 @@ class ChoosePlan(Group, group="choose"):
     clusters: Annotated[
         str,
         Option(
-            "Folder written by `corpusfit clusters`, for <choose.balance>",
+            "Folder written by `corpusfit clusters`, for `choose.balance`",
             "clusters",
             default="none",
             metavar="FOLDER",
@@ -558,7 +558,7 @@ class ChoosePlan(Group, group="choose"):
         """Raise `UsageError` for a value that is not allowed."""
         if self.policy == "lambda":
             cure = "lambda is for corpusfit adapt; here use continuous."
-            raise bad_setting("<choose.policy>", f"one of {', '.join(POLICIES)}", "lambda", cure)
+            raise bad_setting("`choose.policy`", f"one of {', '.join(POLICIES)}", "lambda", cure)
         super().check()
 
     @property
@@ -576,25 +576,25 @@ class ChoosePlan(Group, group="choose"):
 
     def _check_together(self) -> None:
         amounts = ("fraction", "segments", "tokens", "threshold")
-        named = [f"<choose.{a}>" for a in amounts if getattr(self, a) is not None]
+        named = [f"`choose.{a}`" for a in amounts if getattr(self, a) is not None]
         if len(named) > 1:
             raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
         if self.fraction == AUTO and (self.policy != "top" or self.balance):
-            allowed = "a number with <choose.policy> or <choose.balance>"
+            allowed = "a number with `choose.policy` or `choose.balance`"
             cure = "auto is for the segments with the highest scores."
-            raise bad_setting("<choose.fraction>", allowed, self.fraction, cure)
+            raise bad_setting("`choose.fraction`", allowed, self.fraction, cure)
         if self.threshold is not None and (self.policy == "resample" or self.balance):
-            other = "<choose.balance>" if self.balance else "<choose.policy=resample>"
-            cure = "Set the amount by <choose.fraction>, <choose.segments> or <choose.tokens>."
-            raise bad_setting("<choose.threshold>", f"left out with {other}", self.threshold, cure)
+            other = "`choose.balance`" if self.balance else "`choose.policy=resample`"
+            cure = "Set the amount by `choose.fraction`, `choose.segments` or `choose.tokens`."
+            raise bad_setting("`choose.threshold`", f"left out with {other}", self.threshold, cure)
         if self.balance and not self.clusters:
-            allowed = "the folder of a `corpusfit clusters` run with <choose.balance=cluster>"
+            allowed = "the folder of a `corpusfit clusters` run with `choose.balance=cluster`"
             cure = "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER"
-            raise bad_setting("<choose.clusters>", allowed, "nothing", cure)
+            raise bad_setting("`choose.clusters`", allowed, "nothing", cure)
         if self.clusters and not self.balance:
-            cure = "Add <choose.balance=cluster>, or leave out <choose.clusters>."
-            allowed = "given with <choose.balance=cluster>"
-            raise bad_setting("<choose.clusters>", allowed, self.clusters, cure)
+            cure = "Add `choose.balance=cluster`, or leave out `choose.clusters`."
+            allowed = "given with `choose.balance=cluster`"
+            raise bad_setting("`choose.clusters`", allowed, self.clusters, cure)
 
 
 _LEFT = {"recall": None, "confidence": 0.95}
@@ -621,7 +621,7 @@ class Plan(Settings):
         if values.get("auto", {}).get("budget"):
             raise InputError(
                 "This run chose its method by --budget, which this version of corpusfit no longer "
-                "has. Score the corpus again, with <method.name>."
+                "has. Score the corpus again, with `method.name`."
             )
         if "cascade" in stored:
             stored["cascade"] = {
@@ -646,10 +646,10 @@ class Plan(Settings):
 
     def _check_together(self) -> None:
         stages, choose = self.cascade.stages, self.choose
-        why = "with <cascade.stages>, as the stages' scores cannot be compared"
+        why = "with `cascade.stages`, as the stages' scores cannot be compared"
         if stages and choose.fraction == AUTO:
-            cure = "For a tenth of the corpus: <choose.fraction=0.1>."
-            raise bad_setting("<choose.fraction>", f"a number {why}", choose.fraction, cure)
+            cure = "For a tenth of the corpus: `choose.fraction=0.1`."
+            raise bad_setting("`choose.fraction`", f"a number {why}", choose.fraction, cure)
         if stages and choose.policy != "top":
-            cure = "Leave out <cascade.stages> to score the whole corpus by one method."
-            raise bad_setting("<choose.policy>", f"top {why}", choose.policy, cure)
+            cure = "Leave out `cascade.stages` to score the whole corpus by one method."
+            raise bad_setting("`choose.policy`", f"top {why}", choose.policy, cure)

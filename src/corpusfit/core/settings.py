@@ -78,7 +78,7 @@ class Settings:
             if name not in (*plan._groups(), "seed"):
                 raise UsageError(
                     f"An earlier version of corpusfit wrote this run, whose settings {name} have "
-                    "another name now. Repeat its command, with another <.out>."
+                    "another name now. Repeat its command, with another `out`."
                 )
         return plan.with_values(values).check()
 
@@ -96,7 +96,7 @@ class Settings:
 
     def with_toml(self, path: Path) -> Self:
         """This plan with the settings of a TOML file."""
-        return self.with_values(_read_toml("<.plan>", path))
+        return self.with_values(_read_toml("`plan`", path))
 
     def with_overrides(self, overrides: Iterable[str]) -> Self:
         """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
@@ -104,7 +104,7 @@ class Settings:
         for item in overrides:
             path, sign, raw = item.partition("=")
             if not sign:
-                raise bad_setting("<.settings>", "KEY=VALUE", item, "For example <cut.gamma=5>.")
+                raise bad_setting("`settings`", "KEY=VALUE", item, "For example `cut.gamma=5`.")
             try:
                 value = tomllib.loads(f"v = {raw}")["v"]
             except tomllib.TOMLDecodeError:
@@ -132,7 +132,7 @@ class Settings:
         known = settings_of(type(group))
         if not name:
             first = next(iter(known))
-            cure = f"For example <{path}.{first}={getattr(group, first)}>."
+            cure = f"For example `{path}.{first}={getattr(group, first)}`."
             raise bad_setting(f"{table}{path}", f"a group of {', '.join(known)}", value, cure)
         if "options" in known and name not in known:
             name = name.removeprefix("options.")
@@ -184,14 +184,6 @@ def _as_toml(value: Any) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def paths_in(file: Path) -> set[str]:
-    """The settings of a TOML file; none if it cannot be read."""
-    try:
-        return {path for path, _ in _leaves(_read_toml("--plan", file))}
-    except UsageError:
-        return set()
-
-
 def _read_toml(what: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
@@ -207,7 +199,7 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str 
     if of_plan:
         end = f"{dot}{name}" if similar != ["seed"] else ""
         guess = f"Perhaps {table}{similar[0]}{end}? " if similar else ""
-        where = f"The table [{table[:-1]}]" if table else "<.settings> (or the plan)"
+        where = f"The table [{table[:-1]}]" if table else "`settings` (or the plan)"
         sections = ", ".join(allowed[:-1])
         return UsageError(
             f"{where} must name a setting in one of the sections {sections}, or seed; got "

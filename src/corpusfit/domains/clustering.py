@@ -88,7 +88,7 @@ def clusters(
         read = with_side(plan.read, plan.embed.embedder, machine.progress.note, texts)
         plan = dataclasses.replace(plan, read=read)
         run = Run.of(context, plan.reading(), [], sources)
-        run.engine.require_shared(run.cache, "<.cache>")
+        run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), plan.embed)
         settings = {**plan.as_dict(), "read": plan.read.stated()}
@@ -102,7 +102,7 @@ def clusters(
             "versions": {"corpusfit": versions()["corpusfit"]},
         }
         folder.begin(identity, overwrite=overwrite)
-        run.engine.require_shared(folder.work, "<.out>")
+        run.engine.require_shared(folder.work, "`out`")
         manifest = folder.finished()
         if manifest is None:
             manifest = _find(plan, run, folder)
@@ -137,13 +137,13 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     if plan.draw.truth != SOURCE and names == [NONE]:
         run.warn(
             f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
-            "compared with domains. Name another field with <draw.truth>."
+            "compared with domains. Name another field with `draw.truth`."
         )
     if len(names) > _DOMAINS:
         run.warn(
             f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
             f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
-            "<draw.truth>."
+            "`draw.truth`."
         )
         names = ["all"]
     number = {name: i for i, name in enumerate(names)}
@@ -169,10 +169,10 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         different = len(np.unique(vectors, axis=0))
         run.warn(
             f"{empty} of {domains.k} clusters have no unit: the embeddings of the sample's "
-            f"{len(units):,} units have {different:,} different values. Lower <mixture.k>, or name "
-            "an encoder that knows the corpus's language with <embed.embedder>."
+            f"{len(units):,} units have {different:,} different values. Lower `mixture.k`, or name "
+            "an encoder that knows the corpus's language with `embed.embedder`."
             if different < domains.k
-            else f"{empty} of {domains.k} clusters have no unit. Lower <mixture.k>."
+            else f"{empty} of {domains.k} clusters have no unit. Lower `mixture.k`."
         )
     baselines = _baselines(plan, run, job, domains.k, folder)
     return {
@@ -272,8 +272,8 @@ def _draw_units(
     units = [unit for group in sorted(by_group) for unit in _different(by_group[group], wanted)]
     if not units:
         raise EmptyInputError(
-            f"<.corpus> has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
-            "field with <read.text_field>, or give other files to <.corpus>."
+            f"`corpus` has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
+            "field with `read.text_field`, or give other files to `corpus`."
         )
     sample.write_texts([unit.text for unit in units])
     write_bytes(path, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())
@@ -298,18 +298,18 @@ def _fit(
     dimensions = min(plan.mixture.components or width, width)
     if asked and asked[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
-            "<mixture.k>",
+            "`mixture.k`",
             f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, because all "
             "covariances are in memory",
             asked[-1],
-            "Lower <mixture.k> or <mixture.components>.",
+            "Lower `mixture.k` or `mixture.components`.",
         )
     if asked and asked[-1] > n:
         raise bad_setting(
-            "<mixture.k>",
+            "`mixture.k`",
             f"at most {n:,}, the number of different units in the sample",
             asked[-1],
-            "Lower <mixture.k>, or raise <draw.sample>.",
+            "Lower `mixture.k`, or raise `draw.sample`.",
         )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
     numbers, first = asked, list[Fitted]()
@@ -327,7 +327,7 @@ def _fit(
     if slow:
         run.warn(
             f"{slow} of {len(fitted)} fits did not converge in {plan.mixture.steps} steps. Allow "
-            f"more with <mixture.steps={2 * plan.mixture.steps}>."
+            f"more with `mixture.steps={2 * plan.mixture.steps}`."
         )
     others = [_figures([f], job.t) for f in first if f.k not in numbers]
     tried = [*others, *(_figures(fits, job.t) for fits in by_k.values())]

@@ -28,7 +28,7 @@ class DrawPlan(Group, group="draw"):
         Option(
             "Number of units to draw from each source",
             "per_source",
-            default="set by <draw.sample>",
+            default="set by `draw.sample`",
             above=0,
         ),
     ] = None
@@ -95,10 +95,10 @@ class MixturePlan(Group, group="mixture"):
             numbers = [0]
         if any(not 1 <= number <= MOST for number in numbers):
             raise bad_setting(
-                "<mixture.k>",
+                "`mixture.k`",
                 f"whole numbers from 1 to {MOST} separated by commas",
                 self.k,
-                "For example <mixture.k=5,10,15>; without <mixture.k>, BIC chooses from 1 to 30.",
+                "For example `mixture.k=5,10,15`; without `mixture.k`, BIC chooses from 1 to 30.",
             )
         return tuple(sorted(set(numbers)))
 

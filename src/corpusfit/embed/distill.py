@@ -92,7 +92,7 @@ def _table(encoder: TransformerEncoder) -> NDArray[np.float32]:
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     if [i for _, i in tokens] != list(range(len(tokens))):
         raise ModelError(
-            f"<embed.embedder>: the tokenizer of {encoder.name} skips token ids, so the "
+            f"`embed.embedder`: the tokenizer of {encoder.name} skips token ids, so the "
             "model cannot be distilled. Name it without static:, or name another model."
         )
     special = set(tokenizer.all_special_ids)

@@ -123,7 +123,7 @@ def _train(
     encoder.model.eval()
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         allowed, cure = "small enough that weights stay finite", "Use the default rate."
-        raise bad_setting("<method.rate>", allowed, tuning.rate, cure)
+        raise bad_setting("`method.rate`", allowed, tuning.rate, cure)
 
 
 def accumulate(
@@ -165,7 +165,7 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
     backend = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
-            f"<embed.embedder>: the tokenizer of {encoder.name} cannot be saved as JSON. Fine-tune "
+            f"`embed.embedder`: the tokenizer of {encoder.name} cannot be saved as JSON. Fine-tune "
             "a model with a fast tokenizer, such as minilm."
         )
     state = {k: v.detach().cpu().clone() for k, v in encoder.model.state_dict().items()}

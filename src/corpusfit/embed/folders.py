@@ -38,9 +38,9 @@ class Setting(NamedTuple):
 
 
 EMBEDDER = Setting(
-    flag="<embed.embedder>",
+    flag="`embed.embedder`",
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
-    otherwise="use <embed.embedder=static>",
+    otherwise="use `embed.embedder=static`",
     extra="models",
     lighter="A static model (model2vec) needs only pip install 'corpusfit[hub]'.",
 )
@@ -201,7 +201,7 @@ def default_embedder() -> str:
     return MINILM if installed else "static"
 
 
-def minilm_folder(flag: str = "<embed.embedder>") -> Path:
+def minilm_folder(flag: str = "`embed.embedder`") -> Path:
     """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified, without running its code.
 
     The model has 22 M parameters and 384 dimensions, and embeds a few hundred texts per second on
@@ -210,7 +210,7 @@ def minilm_folder(flag: str = "<embed.embedder>") -> Path:
     as in sentence-transformers.
     """
     spec = importlib.util.find_spec(WHEEL)
-    setting = f"{flag[:-1]}={MINILM}>"
+    setting = f"{flag[:-1]}={MINILM}`"
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError(setting, "minilm")
     folder = Path(spec.submodule_search_locations[0]) / "model"

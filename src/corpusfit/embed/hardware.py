@@ -62,14 +62,14 @@ def resolve_device(wanted: str, group: str) -> str:
     available = wanted != "cpu" and torch.cuda.is_available()
     if wanted == "cuda" and not available:
         raise bad_setting(
-            f"<{group}.device>", "auto or cpu here", "cuda", "torch sees no CUDA device."
+            f"`{group}.device`", "auto or cpu here", "cuda", "torch sees no CUDA device."
         )
     return "cuda" if available else "cpu"
 
 
 # what needs torch, and the extra that installs it, by the group of settings
 _NEEDS = {
-    "embed": ("A transformer as <embed.embedder>", "models"),
+    "embed": ("A transformer as `embed.embedder`", "models"),
     "train": ("Training a model", "train"),
     "finetune": ("Evaluating a model", "models"),
 }

@@ -66,10 +66,10 @@ def transformer(embedder: str) -> Path:
     folder = Path() if static else _named(embedder, refresh=False)
     if static or is_static(folder):
         raise bad_setting(
-            "<method.embedder>",
+            "`method.embedder`",
             "a transformer: minilm, a model folder or a Hugging Face hub id",
             embedder,
-            "A static embedder has no network to fine-tune; use <method.embedder=minilm>.",
+            "A static embedder has no network to fine-tune; use `method.embedder=minilm`.",
         )
     return transformer_folder(folder)
 

@@ -116,7 +116,7 @@ def static_fingerprint(folder: Path) -> str:
     weights = sorted(folder.rglob(_WEIGHTS))
     if not weights:
         raise ModelError(
-            f"<embed.embedder>: {folder} has no model.safetensors. Save the model there "
+            f"`embed.embedder`: {folder} has no model.safetensors. Save the model there "
             "with model2vec's save_pretrained."
         )
     files = [*weights, *sorted(folder.rglob("tokenizer.json")), *folder.glob("config.json")]
@@ -131,10 +131,10 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
     except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of errors
-        raise_machine_fault(e, f"<embed.embedder>: the model in {folder} cannot be loaded")
+        raise_machine_fault(e, f"`embed.embedder`: the model in {folder} cannot be loaded")
         reason = f"{type(e).__name__}: {e}".splitlines()[0]
         raise ModelError(
-            f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
+            f"`embed.embedder`: the model in {folder} cannot be loaded: {reason}"
         ) from e
 
 
@@ -148,14 +148,14 @@ def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
     ids = [i for _, i in tokens] + [unknown] * (unknown != -1)
     if not all(type(i) is int and 0 <= i < len(table) for i in ids):
         raise ModelError(
-            f"<embed.embedder>: the model in {folder} has {len(tokens)} tokens and {len(table)} "
+            f"`embed.embedder`: the model in {folder} has {len(tokens)} tokens and {len(table)} "
             "vectors, which must be numbered from 0. Name another model."
         )
     known = WordPiece(settings) if WordPiece.reads(settings) else None
     limit = config.get("max_length", _MAX_LENGTH)
     if limit is not None and (type(limit) is not int or limit < 0):
         raise ModelError(
-            f"<embed.embedder>: max_length of the model in {folder} must be a whole number from 0; "
+            f"`embed.embedder`: max_length of the model in {folder} must be a whole number from 0; "
             f"got {limit!r}. Name another model."
         )
     typical = int(np.median([len(token) for token, _ in tokens]))
@@ -199,7 +199,7 @@ def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[list[tuple[s
     unknown = model.get("unk_id", vocabulary.get(model.get("unk_token")))
     if unknown is None and model["type"] == "WordPiece":
         raise ModelError(
-            f"<embed.embedder>: the vocabulary of the model in {folder} lacks its unknown token "
+            f"`embed.embedder`: the vocabulary of the model in {folder} lacks its unknown token "
             f"{model['unk_token']}. Add it to tokenizer.json, or name another model."
         )
     added = ((one["content"], one["id"]) for one in settings["added_tokens"])

@@ -194,11 +194,11 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
         import torch
         from transformers import AutoModel
     except ImportError as e:
-        raise MissingDependencyError("A transformer as <embed.embedder>", "models") from e
+        raise MissingDependencyError("A transformer as `embed.embedder`", "models") from e
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    with loading(f"<embed.embedder>: the model in {folder}"):
-        tokenizer = load_tokenizer(Path(place), f"<embed.embedder>: the model in {folder}")
+    with loading(f"`embed.embedder`: the model in {folder}"):
+        tokenizer = load_tokenizer(Path(place), f"`embed.embedder`: the model in {folder}")
         model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()

@@ -1,1 +1,23 @@
 """Evaluation: fine-tune on a task with several seeds, measure, compare."""
+
+from corpusfit.evaluation.api import (
+    contamination,
+    estimate_evaluation,
+    evaluate,
+    forecast,
+    overlaps,
+    retrieval,
+    split,
+    tokenizers,
+)
+
+__all__ = [
+    "contamination",
+    "estimate_evaluation",
+    "evaluate",
+    "forecast",
+    "overlaps",
+    "retrieval",
+    "split",
+    "tokenizers",
+]

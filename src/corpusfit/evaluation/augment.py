@@ -66,7 +66,7 @@ def write_augmented_examples(
         machine = machine.for_training(resolve_device(job.device, "finetune"))
         stage = machine.progress.showing("translate", sum(len(p.texts) for p in missing), "texts")
         with stage, machine.start() as engine:
-            engine.require_shared(folder.parent, "<.out>")
+            engine.require_shared(folder.parent, "`out`")
             for done in engine.map(job, missing):
                 machine.progress.advance(done, done)
     translated = [text for piece in pieces for text in json.loads(piece.out.read_bytes())]
@@ -79,7 +79,7 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
     allowed = load(kind).augmentations
     if plan.kind not in allowed:
         raise bad_setting(
-            "<augment.kind>", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
+            "`augment.kind`", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
         )
 
 

@@ -61,8 +61,8 @@ class BackTranslator:
     ) -> BackTranslator:
         """Open both models."""
         return cls(
-            _Translator.load("<augment.mt>", mt, device, temperature, budget),
-            _Translator.load("<augment.mt_back>", mt_back, device, temperature, budget),
+            _Translator.load("`augment.mt`", mt, device, temperature, budget),
+            _Translator.load("`augment.mt_back`", mt_back, device, temperature, budget),
         )
 
     def translate(
@@ -96,7 +96,7 @@ class _Translator:
         setting = Setting(
             flag=flag,
             allowed="a model folder or a Hugging Face hub id",
-            otherwise="use <augment.kind=tfidf>",
+            otherwise="use `augment.kind=tfidf`",
             extra="train",
         )
         device = resolve_device(device, "finetune")

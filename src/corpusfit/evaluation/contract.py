@@ -191,7 +191,7 @@ class TaskType(ABC):
         """
         if plan.positive:
             allowed = f"left out for {self.kind}"
-            raise bad_setting("<task.positive>", allowed, plan.positive)
+            raise bad_setting("`task.positive`", allowed, plan.positive)
         return labels
 
     def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
-SETTINGS = {OURS: "<model.name>", BASE: "<.base>"}  # that name the models
+SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # that name the models
 _STEPS = 8  # of a dry run
 _ANSWERED = 64  # examples, of a dry run without training
 
@@ -171,30 +171,30 @@ def _prepare(
     """Read the task and check that the settings suit it; returns it, the sizes and the seeds."""
     require_extras("Evaluating a model", "models", plan.model.name, base)
     if seeds < 1:
-        raise bad_setting("<.seeds>", "1 or more", seeds)
+        raise bad_setting("`seeds`", "1 or more", seeds)
     labelled = read_task(task, plan.task, seed=plan.seed)
     task_type = load(labelled.kind)
     task_type.signatures(labelled.labels)  # raises if the library of its metrics is missing
     if not task_type.learns:
         for name, value in (
-            ("<.train_sizes>", ",".join(map(str, train_sizes))),
-            ("<model.adapter>", plan.model.adapter),
-            ("<model.frozen>", plan.model.frozen),
-            ("<augment.kind>", plan.augment.kind),
+            ("`train_sizes`", ",".join(map(str, train_sizes))),
+            ("`model.adapter`", plan.model.adapter),
+            ("`model.frozen`", plan.model.frozen),
+            ("`augment.kind`", plan.augment.kind),
         ):
             if value:
                 allowed = f"left out for {labelled.kind}, for which no model is trained"
                 raise bad_setting(name, allowed, value)
     elif plan.model.frozen and not task_type.one_class:
         cure = "Its answers are not one class of a text."
-        raise bad_setting("<model.frozen>", f"left out for {labelled.kind}", True, cure)
+        raise bad_setting("`model.frozen`", f"left out for {labelled.kind}", True, cure)
     if plan.augment.kind:
         require_allowed(plan.augment, labelled.kind)
     n = len(labelled.train)
     for size in train_sizes:
         if not 1 <= size <= n:
             allowed = f"1 to {n:,}, the number of training examples"
-            raise bad_setting("<.train_sizes>", allowed, size)
+            raise bad_setting("`train_sizes`", allowed, size)
     # one seed where no seed draws anything
     shown = task_type.learns or plan.likelihood.shots
     drawn = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and shown
@@ -203,7 +203,7 @@ def _prepare(
     if task_type.parallel:
         references = (str(labels[0]) for labels in labelled.test.labels)
         pairs = zip(labelled.test.texts(), references, strict=True)
-        check_languages(pairs, "<.task>", progress.warn)
+        check_languages(pairs, "`task`", progress.warn)
     return labelled, sorted(set(train_sizes)) or [0], seeds
 
 
@@ -233,7 +233,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         named = settings["augment"][name]
-        settings["augment"][name] = head_fingerprint(named, f"<augment.{name}>")
+        settings["augment"][name] = head_fingerprint(named, f"`augment.{name}`")
     known = versions()
     # another minor version of a library may change the last bits, not the meaning
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
@@ -294,7 +294,7 @@ class _Evaluation:
         doing = "classify" if plan.model.frozen else load(self.task.kind).doing
         stage = machine.progress.showing(doing, len(pieces), "models")
         with stage, machine.start() as engine:
-            engine.require_shared(folder.path, "<.out>")
+            engine.require_shared(folder.path, "`out`")
             meter = Meter(machine.progress)
             for _ in engine.map(FineTune(), meter.weighed(list(pieces.values())), meter):
                 machine.progress.advance(0, 1)
@@ -384,13 +384,13 @@ def _warnings(
     elif truncated:
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
-        yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
+        yield f"Examples longer than {length} tokens are truncated (`finetune.length`): {counts}."
     for result in results:
         if (alike := result["one_answer"]) and not task_type.learns:
             yield (
                 f"{alike} of {len(result['best_epochs'])} prompts of the {result['model']} give "
-                "one answer to every test text. Set more <likelihood.shots> or another "
-                "<likelihood.template>, or name a larger model."
+                "one answer to every test text. Set more `likelihood.shots` or another "
+                "`likelihood.template`, or name a larger model."
             )
         elif alike and frozen:
             yield (
@@ -401,12 +401,12 @@ def _warnings(
             yield (
                 f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
                 f"{result['size']:,} examples give one answer to every test text. Set more "
-                "<finetune.epochs>, another <finetune.rate>, or more examples."
+                "`finetune.epochs`, another `finetune.rate`, or more examples."
             )
     if any(result["tune"] != first["tune"] for result in results):
         yield (
             "The two models were fine-tuned with different settings: of an adapter's folder as "
-            "<.base>, only the adapter is trained. The manifest has the settings of each."
+            "`base`, only the adapter is trained. The manifest has the settings of each."
         )
 
 

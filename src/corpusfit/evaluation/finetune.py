@@ -63,7 +63,7 @@ def finetune(
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
     out_of_memory = TrainingError(
         f"Out of memory with batches of {plan.finetune.batch} texts of up to "
-        f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or <finetune.length>."
+        f"{plan.finetune.length} tokens. Set a smaller `finetune.batch` or `finetune.length`."
     )
     with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
         tuning = _FineTuning(task, plan, seed, headed, hardware, on_share)
@@ -187,7 +187,7 @@ class _FineTuning:
 
     def _diverged(self, steps: int) -> TrainingError:
         return TrainingError(
-            f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set <finetune.rate> "
+            f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set `finetune.rate` "
             f"below {self.plan.finetune.rate:g}."
         )
 

@@ -85,7 +85,7 @@ class Decoder:
         sums = np.zeros(len(sequences))
         out_of_memory = TrainingError(
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
-            "<likelihood.context>."
+            "`likelihood.context`."
         )
         # sequences of similar length share a batch, so little is padding
         for numbers in token_batches(lengths, budget):
@@ -123,7 +123,7 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
     start = special.prefix or tuple(end for end in ends if end is not None)[:1]
     if not start:
         raise ModelError(
-            f"<model.name>: the tokenizer of {name} has no token that begins or ends a text, so "
+            f"`model.name`: the tokenizer of {name} has no token that begins or ends a text, so "
             "the first token of a text has no likelihood. Set its bos_token or eos_token."
         )
     stated = getattr(model.config, "max_position_embeddings", None)
@@ -140,8 +140,8 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
     if not (place / ADAPTER).is_file():
         place = transformer_folder(place, _SETTING)
     model = open_adapted(place, _Causal(name, hardware.attention))
-    with loading(f"<model.name>: the tokenizer of {name}"):
-        tokenizer = load_tokenizer(model_under(place), f"<model.name>: {name}")
+    with loading(f"`model.name`: the tokenizer of {name}"):
+        tokenizer = load_tokenizer(model_under(place), f"`model.name`: {name}")
     return model.to(hardware.device), tokenizer
 
 
@@ -169,14 +169,14 @@ class _Causal:
         lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]
         if lacking:
             raise ModelError(
-                f"<model.name>: {self.name} lacks weights of a {type(model).__name__}: "
+                f"`model.name`: {self.name} lacks weights of a {type(model).__name__}: "
                 f"{lacking[0]} is missing. Name a folder with the complete model."
             )
         return model
 
     def _unfit(self, why: str) -> ModelError:
         return ModelError(
-            f"<model.name>: {self.name} has no likelihood of text: {why}. Name a causal language "
-            "model, such as gpt2, or leave out <task.kind> to fine-tune this one on a labelled "
+            f"`model.name`: {self.name} has no likelihood of text: {why}. Name a causal language "
+            "model, such as gpt2, or leave out `task.kind` to fine-tune this one on a labelled "
             "task."
         )

@@ -72,14 +72,14 @@ class _WithHead:
         options |= {"num_labels": self.outputs, "output_loading_info": True}
         options |= {"ignore_mismatched_sizes": True}  # a head for another task
         unfit = ModelError(
-            f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. Name an "
+            f"`model.name`: the architecture in {folder} has no head for {self.task.kind}. Name an "
             "encoder, such as BERT, or a decoder."
         )
         auto = getattr(transformers, self.task.head)
         model, info = with_attention(auto, folder, self.attention, unfit, options)
         if model.config.is_encoder_decoder:
             raise ModelError(
-                f"<model.name>: {folder} is an encoder-decoder; only encoders and decoders can be "
+                f"`model.name`: {folder} is an encoder-decoder; only encoders and decoders can be "
                 "evaluated. Name one of those."
             )
         # a head of another size is replaced; any other mismatch is damage
@@ -89,7 +89,7 @@ class _WithHead:
         ]
         if lacking:
             raise ModelError(
-                f"<model.name>: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
+                f"`model.name`: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
                 "is missing or has another size. Name a folder with the complete model."
             )
         return model
@@ -122,16 +122,16 @@ def open_with_head(
     task, place = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
-        cure = "The adapter in the folder is trained. Leave out <model.adapter>."
+        cure = "The adapter in the folder is trained. Leave out `model.adapter`."
         raise bad_setting(
-            "<model.adapter>", "left out with an adapter's folder", plan.adapter, cure
+            "`model.adapter`", "left out with an adapter's folder", plan.adapter, cure
         )
     if not adapted:
         place = transformer_folder(place, MODEL_TO_EVALUATE)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
-        with loading(f"<model.name>: the tokenizer of {plan.name}"):
-            tokenizer = load_tokenizer(model_under(place), f"<model.name>: {plan.name}")
+        with loading(f"`model.name`: the tokenizer of {plan.name}"):
+            tokenizer = load_tokenizer(model_under(place), f"`model.name`: {plan.name}")
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )
@@ -196,7 +196,7 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     expected = alone.flatten(0, -2)
     if relative_difference(padded.flatten(0, -2)[: len(expected)], expected) > LEAK:
         raise ModelError(
-            f"<model.name>: the predictions of {name} for a text depend on the padding after it, "
+            f"`model.name`: the predictions of {name} for a text depend on the padding after it, "
             "so texts cannot be evaluated in batches. Name another model."
         )
 
@@ -214,21 +214,21 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     # Against an adapter's folder, a whole base model gets a new adapter of the same kind and size,
     # so that both fine-tunings train the same weights.
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
-    place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="<.base>"))
+    place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="`base`"))
     if ours is None or (place / ADAPTER).is_file():
         return dataclasses.replace(plan, name=base)
     if ours.alpha != AdapterPlan().alpha:
         raise bad_setting(
-            "<.base>",
+            "`base`",
             f"another adapter's folder: the LoRA in {plan.name} has an alpha of {ours.alpha}, and "
             f"a new one of the base model always {AdapterPlan().alpha}",
             base,
-            "Leave out <.base>, or adapt with <adapter.alpha=16>.",
+            "Leave out `base`, or adapt with `adapter.alpha=16`.",
         )
     return HeadPlan(base, ours.kind, ours.reduction, ours.rank)
 
 
-def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
+def head_fingerprint(name: str, flag: str = "`model.name`") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights."""
     place = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
     if not (place / ADAPTER).is_file():
@@ -261,7 +261,7 @@ class Side:
             if name in models:
                 continue
             ours = dataclasses.replace(plan.model, name=plan.model.name.replace("{seed}", seed))
-            key = head_fingerprint(name, "<.base>" if base else "<model.name>")
+            key = head_fingerprint(name, "`base`" if base else "`model.name`")
             model = dataclasses.replace(ours, name=name)
             if base and load(kind).learns:
                 model = base_plan(ours, name)

@@ -64,7 +64,7 @@ class FineTune(PlainJob[FineTuning, Path]):
 
 
 def require_models(
-    task: Task, plans: Iterable[EvaluatePlan], setting: str = "<model.name>"
+    task: Task, plans: Iterable[EvaluatePlan], setting: str = "`model.name`"
 ) -> None:
     """Open the models of some plans one after another, on the CPU, and let go of each."""
     # Takes seconds for each model; a model with a fault would be found only when its turn comes,
@@ -81,7 +81,7 @@ def require_models(
                 hardware = resolve(plan.finetune, "finetune")
                 open_with_head(plan.model, task.kind, task.learnable, hardware, plan.seed)
         except CorpusfitError as e:
-            e.args = (e.args[0].replace("<model.name>", setting), *e.args[1:])
+            e.args = (e.args[0].replace("`model.name`", setting), *e.args[1:])
             raise
 
 

@@ -69,9 +69,9 @@ class LikelihoodPlan(Group, group="likelihood"):
         """Raise `UsageError` for a template without a place for the text or the label."""
         before = self.template.removesuffix(LABEL)
         if before == self.template or before.count(TEXT) != 1 or LABEL in before:
-            cure = f"For example <likelihood.template={LikelihoodPlan.template}>."
+            cure = f"For example `likelihood.template={LikelihoodPlan.template}`."
             allowed = f"a text with {TEXT} once and {LABEL} once, at its end"
-            raise bad_setting("<likelihood.template>", allowed, self.template, cure)
+            raise bad_setting("`likelihood.template`", allowed, self.template, cure)
 
     def begun(self, text: str) -> str:
         """The template for a text up to the label."""
@@ -120,8 +120,8 @@ class HeadPlan(Group, group="model"):
 
     def _check_together(self) -> None:
         if self.frozen and self.adapter:
-            allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
-            raise bad_setting("<model.adapter>", allowed, self.adapter, cure)
+            allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."
+            raise bad_setting("`model.adapter`", allowed, self.adapter, cure)
 
 
 @dataclass(frozen=True)
@@ -214,10 +214,10 @@ class TaskPlan(Group, group="task"):
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
         for name in ("separator", "quote", "escape"):
-            check_mark(f"<task.{name}>", getattr(self, name))
-        check_direction("<task.direction>", self.direction)
-        check_languages("<task.normalise>", self.normalise)
-        check_metric("<task.metric>", self.metric, self.kind)
+            check_mark(f"`task.{name}`", getattr(self, name))
+        check_direction("`task.direction`", self.direction)
+        check_languages("`task.normalise`", self.normalise)
+        check_metric("`task.metric`", self.metric, self.kind)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class AugmentPlan(Group, group="augment"):
     mt: Annotated[
         str,
         Option(
-            "Model that translates to another language, for <augment.kind=backtranslate>",
+            "Model that translates to another language, for `augment.kind=backtranslate`",
             "mt",
             default="none",
             metavar="MODEL",
@@ -313,7 +313,7 @@ class AugmentPlan(Group, group="augment"):
     mt_back: Annotated[
         str,
         Option(
-            "Model that translates back to the source language, for <augment.kind=backtranslate>",
+            "Model that translates back to the source language, for `augment.kind=backtranslate`",
             "mt_back",
             default="none",
             metavar="MODEL",
@@ -323,14 +323,14 @@ class AugmentPlan(Group, group="augment"):
     def _check_together(self) -> None:
         models = bool(self.mt) + bool(self.mt_back)
         if models != (2 if self.kind == "backtranslate" else 0):
-            allowed = "both given with <augment.kind=backtranslate>, and left out without it"
+            allowed = "both given with `augment.kind=backtranslate`, and left out without it"
             named = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
-            came = " ".join(f"<augment.{name}={value}>" for name, value in named if value)
+            came = " ".join(f"`augment.{name}={value}`" for name, value in named if value)
             cure = (
-                "For example <augment.kind=backtranslate> <augment.mt=EN_DE> "
-                "<augment.mt_back=DE_EN>."
+                "For example `augment.kind=backtranslate` `augment.mt=EN_DE` "
+                "`augment.mt_back=DE_EN`."
             )
-            raise bad_setting("<augment.mt> and <augment.mt_back>", allowed, came, cure)
+            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, came, cure)
 
 
 @dataclass(frozen=True)
@@ -349,8 +349,8 @@ class EvaluatePlan(Settings):
         for name in ("epochs", "rate", "batch", "warmup", "patience"):
             value = getattr(self.finetune, name)
             if self.model.frozen and value is not None:
-                allowed, cure = "left out with <model.frozen>", "Nothing of the model is trained."
-                raise bad_setting(f"<finetune.{name}>", allowed, value, cure)
+                allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."
+                raise bad_setting(f"`finetune.{name}`", allowed, value, cure)
 
 
 def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
@@ -361,7 +361,7 @@ def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
 
 def metric_of(plan: TaskPlan, kind: str) -> str:
     """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
-    check_metric("<task.metric>", plan.metric, kind)
+    check_metric("`task.metric`", plan.metric, kind)
     return load(kind).default_metric if plan.metric == "auto" else plan.metric
 
 

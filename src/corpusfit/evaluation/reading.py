@@ -70,7 +70,7 @@ class TaskFiles:
     places: dict[str, list[str]]  # files of each split, or a dataset's split as `hub:NAME@SPLIT`
 
 
-def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
+def find_splits(place: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
     pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
@@ -87,7 +87,7 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     if task.form not in forms:
         fitting = " or ".join(name for name in names() if task.form in load(name).forms)
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
-        raise bad_setting("<task.kind>", f"{fitting} for {place}", kind, cure)
+        raise bad_setting("`task.kind`", f"{fitting} for {place}", kind, cure)
     return task
 
 
@@ -384,9 +384,9 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
         )
     if used >= n:
         raise InputError(
-            f"<.task> must have more training examples than {' and '.join(missing)} take; it has "
-            f"{n:,}, they take {used:,}. Add examples, or lower <task.dev_share> and "
-            "<task.test_share>."
+            f"`task` must have more training examples than {' and '.join(missing)} take; it has "
+            f"{n:,}, they take {used:,}. Add examples, or lower `task.dev_share` and "
+            "`task.test_share`."
         )
     if missing:
         made["train"] = _take(train, np.sort(order[used:]).tolist())
@@ -407,7 +407,7 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
             few = ", ".join(map(repr, in_order(unknown)[:8]))
             if all(labels and others.issuperset(labels) for labels in labelled.labels):
                 raise InputError(
-                    f"<.task> must have labels in {split} that are in train too; {split} has only "
+                    f"`task` must have labels in {split} that are in train too; {split} has only "
                     f"{few}. Write them alike in all splits."
                 )
             few += ", …" if len(unknown) > 8 else ""

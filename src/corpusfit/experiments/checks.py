@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from corpusfit.core.errors import CorpusfitError, called_by
+from corpusfit.core.errors import CorpusfitError
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.augment import require_allowed
 from corpusfit.evaluation.backtranslate import BackTranslator
@@ -16,7 +16,7 @@ from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import load_task
 from corpusfit.experiments.grid import task_plan
 from corpusfit.experiments.nodes import RecipeInputs, StepGraph, StoredTask
-from corpusfit.experiments.recipe_keys import RecipeKeys
+from corpusfit.experiments.recipe_keys import in_table
 from corpusfit.training.adapting import open_base
 from corpusfit.training.plan import AdaptPlan
 
@@ -67,7 +67,7 @@ def faults_of(
                 checks[of] = partial(evaluates, name, stored, plan)
     for use, check in checks.items():
         try:
-            with called_by(RecipeKeys(str(use[0]))):
+            with in_table(str(use[0])):
                 check()
         except CorpusfitError as e:
             yield e

@@ -188,7 +188,7 @@ class Recipe:
     @property
     def every_model(self) -> dict[str, str]:
         """All models that are adapted or fine-tuned, each with the first key that names it."""
-        found = dict.fromkeys(self.models, "<model.name>")
+        found = dict.fromkeys(self.models, "models")
         for selector in self.selectors:
             found.setdefault(selector.model, f"selector.{selector.name}.model")
         for task in self.tasks:
@@ -280,11 +280,11 @@ class Recipe:
     def check_only(self, only: Sequence[str]) -> None:
         """Raise `UsageError` for a name in `only` that no task has, or for any in `separation`."""
         if only and self.separation is not None:
-            raise bad_setting("<.only>", "left out for a recipe with [separation]", only[0])
+            raise bad_setting("`only`", "left out for a recipe with [separation]", only[0])
         names = [task.name for task in self.tasks]
         for name in only:
             if name not in names:
-                raise unknown_name("<.only>", name, names)
+                raise unknown_name("`only`", name, names)
 
     def training_task(self, selector: Selector, task: str) -> RecipeTask:
         """The task whose text a selector adapts on: the task, or for a control its `other`."""

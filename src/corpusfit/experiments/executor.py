@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.engine import Job, Meter, SpelledProgress
+from corpusfit.core.engine import Job, Meter
 from corpusfit.core.errors import TrainingError
 from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.task import load_task
@@ -26,7 +26,6 @@ from corpusfit.experiments.nodes import (
     TuneNode,
 )
 from corpusfit.experiments.predictors import PredictorJob, PredictorNode, predictors_of
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.experiments.workers import AdaptJob, Report, TuneJob, run_step
 from corpusfit.mixing.composing import compose
@@ -61,11 +60,6 @@ class RecipeContext:
     def folder(self) -> RecipeFolder:
         """The recipe's folder."""
         return self.inputs.folder
-
-    def machine_for(self, keys: RecipeKeys) -> Machine:
-        """The machine for a step, whose messages name settings by their keys."""
-        progress = SpelledProgress(self.machine.progress, keys)
-        return dataclasses.replace(self.machine, progress=progress)
 
     def announce(self, phase: str) -> None:
         """Note how many steps of a phase are pending."""
@@ -115,16 +109,14 @@ def _select(context: RecipeContext) -> None:
     context.announce("selections")
     for number, step in enumerate(pending, 1):
         context.machine.progress.note(f"Selection {number} of {len(pending)}: {step.label}.")
-        keys = RecipeKeys("select")
-        run = partial(_run_selection, step, context, context.machine_for(keys))
-        report = run_step(step.key, run, context.folder.costs, keys)
+        run = partial(_run_selection, step, context)
+        report = run_step(step.key, run, context.folder.costs)
         context.handle(report, f"Selection {step.label}")
 
 
-def _run_selection(
-    step: SelectNode | ComposeNode, context: RecipeContext, machine: Machine
-) -> dict[str, Any]:
+def _run_selection(step: SelectNode | ComposeNode, context: RecipeContext) -> dict[str, Any]:
     """Score and select; if another amount has scores already, choose from a copy of them."""
+    machine = context.machine
     place = context.folder.selections / step.key
     record: dict[str, Any] = {"engine": context.machine.engine}
     if isinstance(step, ComposeNode):
@@ -157,15 +149,12 @@ def _augment(context: RecipeContext) -> None:
     """Run augmentations, one task after another."""
     context.announce("companions")
     for step in context.pending.augmentations:
-        keys = RecipeKeys("evaluate")
-        run = partial(_run_augmentation, step, context, context.machine_for(keys))
-        report = run_step(step.key, run, context.folder.costs, keys)
+        run = partial(_run_augmentation, step, context)
+        report = run_step(step.key, run, context.folder.costs)
         context.handle(report, f"Augmentation {step.plan.kind}")
 
 
-def _run_augmentation(
-    step: AugmentNode, context: RecipeContext, machine: Machine
-) -> dict[str, Any]:
+def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
     task, recipe = load_task(step.task), context.inputs.recipe
     write_augmented_examples(
         task.train,
@@ -175,7 +164,7 @@ def _run_augmentation(
         labels=task.labels,
         seed=recipe.seed,
         device=recipe.evaluate.finetune.device,
-        machine=machine,
+        machine=context.machine,
     )
     return {}
 
@@ -252,7 +241,7 @@ def _run_all(
     labels, progress = dict(map(describe, pending)), context.machine.progress
     machine = context.machine.for_training(device_of(pending))
     with progress.showing(stage, len(pending), "steps"), machine.start() as engine:
-        engine.require_shared(context.folder.work, "<.out>")
+        engine.require_shared(context.folder.work, "`out`")
         meter = Meter(progress)
         for report in engine.map(job, meter.weighed(pending), meter):
             progress.advance(0, 1)

@@ -156,4 +156,4 @@ def translators(recipe: Recipe) -> dict[str, str]:
     if not any("backtranslate" in s.augment for s in recipe.selectors):
         return {}
     plan = recipe.evaluate.augment
-    return {plan.mt: "<augment.mt>", plan.mt_back: "<augment.mt_back>"}
+    return {plan.mt: "evaluate.augment.mt", plan.mt_back: "evaluate.augment.mt_back"}

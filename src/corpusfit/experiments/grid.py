@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.core.errors import bad_setting, called_by
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import Plan
 from corpusfit.embed.folders import require_extras
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.experiments.config import INIT, ORACLE, Recipe, Selector
 from corpusfit.experiments.entries import BASE, RecipeTask
 from corpusfit.experiments.fingerprints import methods_of
-from corpusfit.experiments.recipe_keys import RecipeKeys
+from corpusfit.experiments.recipe_keys import in_table
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 
 RESERVED = ("dataset", "metric")
@@ -103,15 +103,15 @@ def check_plans(recipe: Recipe) -> None:
         selector = selectors[cell.selector]
         if selector.selects:
             training_task = recipe.training_task(selector, cell.task)
-            with called_by(RecipeKeys("select", selector.strategy, shared=True)):
+            with in_table("select"):
                 methods_of(select_plan(recipe, selector, cell, training_task, 0).check())
         if selector.strategy != BASE:
-            with called_by(RecipeKeys("adapt")):
+            with in_table("adapt"):
                 adapt_plan(recipe, selector, cell, tasks[cell.task], 0).check()
         elif cell.adapter == "lora" and selector.adapt.adapter.alpha != AdapterPlan().alpha:
             allowed = f"{AdapterPlan().alpha} for a base that is fine-tuned with lora"
             raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
-        with called_by(RecipeKeys("evaluate")):
+        with in_table("evaluate"):
             tune_plan(recipe, selector, cell, tasks[cell.task]).check()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
-from corpusfit.core.errors import bad_setting, called_by
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Source
@@ -27,7 +27,6 @@ from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.graph import with_found
 from corpusfit.experiments.grid import task_plan
 from corpusfit.experiments.nodes import RecipeInputs, StoredTask
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.mixing.plan import CompositionPlan
 from corpusfit.mixing.plan import read_recipe as read_composition
 from corpusfit.selection.embedder_by_size import by_size
@@ -46,40 +45,37 @@ def load_inputs(
     """
     read = recipe.selectors[0].select.read
     pile = {}
-    with called_by(RecipeKeys("evaluate")):
-        models = {
-            name: name if name.startswith(INIT) else head_fingerprint(name, key)
-            for name, key in recipe.every_model.items()
-        }
-        models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
-    with called_by(RecipeKeys("select")):
-        if recipe.corpus:
-            found = corpus.find(
-                recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
-            )
-            pile = source_identity(found)
-            trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
-            translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
-            if translates and not corpus.is_parallel(found):
-                allowed = "aligned pairs with adapt.objective.name = translation"
-                raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
-            recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
-            if corpus.is_parallel(found):
-                recipe = with_scored_side(recipe, found, machine.progress)
-        plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
-        encoders = {
-            embed: prepare(embed, machine.cache_folder())
-            for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
-        }
-        files = {
-            file: corpus.fingerprint(file)[0]
-            for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
-        }
+    models = {
+        name: name if name.startswith(INIT) else head_fingerprint(name, key)
+        for name, key in recipe.every_model.items()
+    }
+    models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    if recipe.corpus:
+        found = corpus.find(
+            recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+        )
+        pile = source_identity(found)
+        trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
+        translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
+        if translates and not corpus.is_parallel(found):
+            allowed = "aligned pairs with adapt.objective.name = translation"
+            raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
+        recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
+        if corpus.is_parallel(found):
+            recipe = with_scored_side(recipe, found, machine.progress)
+    plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
+    encoders = {
+        embed: prepare(embed, machine.cache_folder())
+        for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+    }
+    files = {
+        file: corpus.fingerprint(file)[0]
+        for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+    }
     tasks = {}
-    with called_by(RecipeKeys("evaluate")):
-        for entry in recipe.tasks:
-            for stored in _stored(recipe, entry, folder, machine.progress, store=store):
-                tasks[stored.name, stored.size] = stored
+    for entry in recipe.tasks:
+        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+            tasks[stored.name, stored.size] = stored
     compositions = {file: _composition(file, folder) for file in _compositions(recipe)}
     inputs = RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
     return with_found(inputs)
@@ -125,8 +121,7 @@ def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progre
     read = recipe.selectors[0].select.read
     texts = [sampled(sources, read)]
     for entry in (task for task in recipe.tasks if task.path):
-        with called_by(RecipeKeys("evaluate")):
-            task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
+        task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
         own, parallel = _target(task), load(task.kind).parallel
         sides = [own.texts(), _translations(own)] if parallel else [own.texts()]
         names = ((task.labels[0], task.labels[1]),) if parallel else ()

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import bad_setting, called_by
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import KINDS, typed
 from corpusfit.core.plan import DEFAULT_FRACTION, Plan
 from corpusfit.core.settings import Settings, recipe_values, unknown
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan
 from corpusfit.experiments.config import WITHOUT_SELECTION, Recipe, Selector, unknown_name
 from corpusfit.experiments.entries import RecipeTask, Search
-from corpusfit.experiments.recipe_keys import ELSEWHERE, RecipeKeys
+from corpusfit.experiments.recipe_keys import ELSEWHERE, in_table
 from corpusfit.experiments.separation.settings import Separation
 from corpusfit.scoring.names import names as method_names
 from corpusfit.text import located
@@ -67,7 +67,7 @@ def read_recipe(path: Path) -> Recipe:
         raise bad_setting("pairs", "a list", pairs)
     settings["pairs"] = tuple(_list("pairs", pair, "str") for pair in pairs)
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
-    settings["evaluate"] = _changed(EvaluatePlan(), plans["evaluate"], RecipeKeys("evaluate"))
+    settings["evaluate"] = _changed(EvaluatePlan(), plans["evaluate"], "evaluate")
     settings["selectors"] = _selectors(values, plans, home)
     if "search" in values:
         settings["search"] = _search(values["search"])
@@ -122,7 +122,7 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
         settings["models"] = {k: _model(v, home) for k, v in models.items()}
         settings["compose"] = {k: located(v, home) for k, v in compose.items()}
         settings["evaluate"] = _group("evaluate", table.get("evaluate", {}), home)
-        _changed(EvaluatePlan(), settings["evaluate"], RecipeKeys("evaluate"))
+        _changed(EvaluatePlan(), settings["evaluate"], "evaluate")
         found.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
     return tuple(found)
 
@@ -176,7 +176,7 @@ def _shares(setting: str, value: Any) -> dict[str, float]:
 
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
     """The settings of a plan, without those that the recipe sets elsewhere."""
-    table = RecipeKeys(group, selector).table
+    table = _table(group, selector)
     if not isinstance(values, Mapping):
         raise bad_setting(table, f"a table [{table}] of settings", values)
     for setting, where in ELSEWHERE[group].items():
@@ -289,11 +289,11 @@ def _selector(
             k: _model(v, home) if k in _FILES and isinstance(v, str) else v
             for k, v in method.items()
         }
-    plan = _changed(Plan(), plans["select"], RecipeKeys("select"))
+    plan = _changed(Plan(), plans["select"], "select")
     if _is_method(name):
         plan = plan.with_value("method.name", name)
     own = {**_group("select", own, home, name), "method": method}
-    plan = _changed(plan, own, RecipeKeys("select", name))
+    plan = _changed(plan, own, _table("select", name))
     return Selector(
         name,
         plan,
@@ -317,11 +317,18 @@ def _adapting(name: str, shared: Mapping[str, Any], own_adapt: Mapping[str, Any]
         train = values.get("train", {})
         if isinstance(train, Mapping) and {"steps", "epochs"} & train.keys():
             plan = plan.with_value("train.steps", None).with_value("train.epochs", None)
-        plan = _changed(plan, values, RecipeKeys("adapt", selector))
+        plan = _changed(plan, values, _table("adapt", selector))
     return plan
 
 
-def _changed(plan: _P, values: Mapping[str, Any], keys: RecipeKeys) -> _P:
-    """A plan with the settings of a table; errors give the full keys."""
-    with called_by(keys):
-        return plan.with_values(values, f"{keys.table}.")
+def _table(group: str, selector: str) -> str:
+    """The table of a plan's settings, of one selector or of all."""
+    if not selector:
+        return group
+    return f"selector.{selector}.adapt" if group == "adapt" else f"selector.{selector}"
+
+
+def _changed(plan: _P, values: Mapping[str, Any], table: str) -> _P:
+    """A plan with the settings of a table, which errors name."""
+    with in_table(table):
+        return plan.with_values(values, f"{table}.")

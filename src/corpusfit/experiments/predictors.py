@@ -12,13 +12,12 @@ from typing import Any
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import PlainJob, WarningCollector
-from corpusfit.evaluation.forecast import forecast
+from corpusfit.evaluation.forecasting import forecast
 from corpusfit.evaluation.registry import load
 from corpusfit.experiments import fingerprints
 from corpusfit.experiments.entries import BASE
 from corpusfit.experiments.grid import Cell, adapt_plan
 from corpusfit.experiments.nodes import RecipeInputs, SelectNode, StepGraph
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.workers import Report, run_step
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine
@@ -59,8 +58,7 @@ class PredictorJob(PlainJob[PredictorNode, Report]):
     encodes = True  # it runs a network
 
     def _work(self, piece: PredictorNode) -> Report:
-        keys = RecipeKeys("adapt")
-        collector = WarningCollector(spelling=keys)
+        collector = WarningCollector()
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
         def step() -> dict[str, Any]:
@@ -75,7 +73,7 @@ class PredictorJob(PlainJob[PredictorNode, Report]):
             train = piece.plan.train
             return {"device": train.device, "precision": train.precision}
 
-        return run_step(piece.key, step, self.costs, keys, collector)
+        return run_step(piece.key, step, self.costs, collector)
 
 
 def predictors_of(

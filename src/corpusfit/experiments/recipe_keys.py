@@ -1,8 +1,11 @@
-"""How a recipe writes the settings of its plans."""
+"""Which tables of a recipe have the settings of its plans."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator
+
+from corpusfit.core.errors import CorpusfitError
 
 ELSEWHERE: dict[str, dict[str, str]] = {
     "select": {
@@ -32,42 +35,12 @@ ELSEWHERE: dict[str, dict[str, str]] = {
 }
 """Settings of the plans that a recipe sets elsewhere, with their keys."""
 
-_OWN = {".adapter": "adapters"} | dict.fromkeys((".task", ".target", ".guard"), "tasks.path")
-"""Inputs of the commands that a recipe runs, with their keys."""
 
-
-@dataclass(frozen=True)
-class RecipeKeys:
-    """A spelling (`errors.Spelling`): the full key of a setting, such as `adapt.train.rate`.
-
-    Attributes:
-        plan: the plan of the settings: `select`, `adapt` or `evaluate`.
-        selector: the selector that has them; empty for any.
-        shared: whether all selectors share them, except those of a method.
-    """
-
-    plan: str
-    selector: str = ""
-    shared: bool = False
-
-    @property
-    def table(self) -> str:
-        """The table of the settings."""
-        if self.shared or not self.selector:
-            return self.plan
-        return f"selector.{self.selector}" + ".adapt" * (self.plan == "adapt")
-
-    def __call__(self, path: str, value: str) -> str:
-        """The key of a setting, with a value if there is one."""
-        return f"{self.key(path)}={value}" if value else self.key(path)
-
-    def key(self, path: str) -> str:
-        """The key of a setting by its path in the plan."""
-        if path.startswith("."):
-            return _OWN.get(path, path[1:])
-        moved = ELSEWHERE[self.plan]
-        group, _, name = path.partition(".")
-        if path in moved:
-            return moved[path]
-        table = moved.get(group, f"{self.table}.{group}")
-        return f"{table.replace('NAME', self.selector or 'NAME')}.{name}".rstrip(".")
+@contextlib.contextmanager
+def in_table(table: str) -> Iterator[None]:
+    """A block in which errors begin with the table of the recipe that has the settings."""
+    try:
+        yield
+    except CorpusfitError as e:
+        e.args = (f"In [{table}] of the recipe: {e}",)
+        raise

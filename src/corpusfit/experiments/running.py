@@ -75,7 +75,7 @@ def run_recipe(
         check_plans(recipe)
         recipe = on_machine(recipe, machine)
     if not is_local(out):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+        raise bad_setting("`out`", "a folder of this machine", str(out))
     folder = RecipeFolder(out.absolute())
     folder.claim()
     with locked(folder.work, "run", make=True), contextlib.ExitStack() as stack:

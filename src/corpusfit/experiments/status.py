@@ -62,7 +62,7 @@ def missing(
 ) -> Missing:
     """A dry run of `run_recipe`; it writes nothing but encoders to the cache."""
     if not is_local(out):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+        raise bad_setting("`out`", "a folder of this machine", str(out))
     recipe.check_only(only)
     if recipe.separation is None:
         check_plans(recipe)

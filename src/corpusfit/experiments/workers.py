@@ -18,14 +18,12 @@ from corpusfit.core.errors import (
     CorpusfitError,
     StorageError,
     WorkerError,
-    called_by,
     machine_fault,
 )
 from corpusfit.core.manifest import commit, versions
 from corpusfit.evaluation.one_seed import FineTune, FineTuning
 from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments.nodes import AdaptNode, TuneNode
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.text.context import Machine
 from corpusfit.training.adapting import adapt
 
@@ -51,7 +49,6 @@ def run_step(
     key: str,
     step: Callable[[], dict[str, Any]],
     costs: Path,
-    keys: RecipeKeys,
     collector: WarningCollector | None = None,
 ) -> Report:
     """Run a step, write the record of its cost, and report.
@@ -63,8 +60,7 @@ def run_step(
     error = trace = ""
     began, cpu_before = time.perf_counter(), _cpu_seconds()
     try:
-        with called_by(keys):
-            more = step()
+        more = step()
         record = {
             "seconds": round(time.perf_counter() - began, 3),
             "cpu_seconds": round(_cpu_seconds() - cpu_before, 3),
@@ -92,8 +88,8 @@ def _cpu_seconds() -> float:
 class _Steps(WarningCollector):
     """Keeps warnings, and reports the share of the steps of a number of trainings."""
 
-    def __init__(self, keys: RecipeKeys, trainings: int) -> None:
-        super().__init__(spelling=keys)
+    def __init__(self, trainings: int) -> None:
+        super().__init__()
         self._trainings, self._before, self._done, self._total = trainings, -1, 0.0, 0.0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
@@ -127,8 +123,8 @@ class AdaptJob(PlainJob[AdaptNode, Report]):
     encodes = True  # it trains a network
 
     def _work(self, piece: AdaptNode) -> Report:
-        keys, out = RecipeKeys("adapt"), self.models / piece.key
-        collector = _Steps(keys, 2 if piece.plan.then_task.on else 1)
+        out = self.models / piece.key
+        collector = _Steps(2 if piece.plan.then_task.on else 1)
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
         def run_once() -> dict[str, Any]:
@@ -156,7 +152,7 @@ class AdaptJob(PlainJob[AdaptNode, Report]):
                 remove(out)
                 return run_once()
 
-        return run_step(piece.key, step, self.costs, keys, collector)
+        return run_step(piece.key, step, self.costs, collector)
 
 
 @dataclass(frozen=True)
@@ -184,6 +180,6 @@ class TuneJob(Job[TuneNode, Report]):
                 tune = Outcome.read(work(whole)).tune
                 return {"device": tune["device"], "precision": tune["precision"]}
 
-            return run_step(piece.name, step, self.costs, RecipeKeys("evaluate"))
+            return run_step(piece.name, step, self.costs)
 
         return done

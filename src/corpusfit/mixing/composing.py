@@ -79,7 +79,7 @@ def compose(
         context = _open(recipe, folder, running)
         stack.enter_context(locked(folder.work, "compose", make=True))
         folder.begin(_identity(context), overwrite=overwrite)
-        running.engine.require_shared(folder.work, "<.out>")
+        running.engine.require_shared(folder.work, "`out`")
         done = folder.finished()
         if done is not None:
             return Composition(out, done)
@@ -312,7 +312,7 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
         documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
         file = self.names[number][shard.source]
         # the text must be what was surveyed, or the amounts do not fit
-        changed = changed_input(file, "<.overwrite=true>")
+        changed = changed_input(file, "`overwrite`")
         picked = survey["row"][wanted].tolist()
         if any(row not in documents for row in picked):
             raise changed

@@ -25,7 +25,7 @@ from corpusfit.core.artifacts import (
     write_bytes,
 )
 from corpusfit.core.engine import Job
-from corpusfit.core.errors import EmptyInputError, UsageError, spelled
+from corpusfit.core.errors import EmptyInputError, UsageError
 from corpusfit.core.languages import code_of, identifier
 from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
 from corpusfit.core.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
@@ -109,7 +109,7 @@ class ComposeContext:
 
     def warn(self, message: str) -> None:
         """Show a warning, and store it for the manifest, with paths of settings."""
-        self.warnings.append(spelled(message))
+        self.warnings.append(message)
         self.running.progress.warn(message)
 
     @contextlib.contextmanager

@@ -1,5 +1,5 @@
 """Stage 9, report: one HTML page of results, made only from the files that runs wrote."""
 
-from corpusfit.reporting.writing import write_report
+from corpusfit.reporting.api import open, report
 
-__all__ = ["write_report"]
+__all__ = ["open", "report"]

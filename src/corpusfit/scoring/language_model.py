@@ -26,7 +26,7 @@ WORDLESS = -32.0
 def check_order(order: int) -> None:
     """Check the order of a model."""
     if not 1 <= order <= 5:
-        raise bad_setting("<method.order>", "from 1 to 5", order)
+        raise bad_setting("`method.order`", "from 1 to 5", order)
 
 
 def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:

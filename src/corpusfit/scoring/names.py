@@ -32,7 +32,7 @@ def names() -> list[str]:
     return list(modules())
 
 
-def require(name: str, setting: str = "<method.name>") -> None:
+def require(name: str, setting: str = "`method.name`") -> None:
     """Make sure that a method exists."""
     allowed = ["auto", *names()]
     base = name.split(":", 1)[0]

@@ -22,7 +22,7 @@ from corpusfit.scoring.contract import AnyMethod, CorpusMethod, LabelMethod, Met
 from corpusfit.scoring.names import modules, require
 
 
-def load(name: str, setting: str = "<method.name>") -> type[AnyMethod]:
+def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
     """The class of a method; only its own module is imported.
 
     Args:
@@ -68,7 +68,7 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     if ":" in name:
         if "detector" not in fields:
             raise bad_setting(
-                "<method.name>", "a name without a colon (only pyod:DETECTOR has one)", name
+                "`method.name`", "a name without a colon (only pyod:DETECTOR has one)", name
             )
         settings["detector"] = name.split(":", 1)[1]
     for key, value in settings.items():
@@ -82,7 +82,7 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
             settings[key] = tuple(value)
         elif default not in (dataclasses.MISSING, None) and type(default) is not type(value):
             kind = KINDS.get(type(default).__name__, "a list")
-            raise bad_setting(f"<method.{key}>", kind, value)
+            raise bad_setting(f"`method.{key}`", kind, value)
     return cls(**settings)
 
 
@@ -120,7 +120,7 @@ def unit_method(name: str, options: Mapping[str, Any]) -> Method[Any]:
     """
     method = build(name, options)
     if not isinstance(method, Method):
-        raise bad_setting("<method.name>", "a method that scores each unit alone here", name)
+        raise bad_setting("`method.name`", "a method that scores each unit alone here", name)
     return method
 
 
@@ -132,7 +132,7 @@ def corpus_method(name: str, options: Mapping[str, Any]) -> CorpusMethod:
     """
     method = build(name, options)
     if not isinstance(method, CorpusMethod):
-        raise bad_setting("<method.name>", "a method that scores the corpus as a whole here", name)
+        raise bad_setting("`method.name`", "a method that scores the corpus as a whole here", name)
     return method
 
 
@@ -144,7 +144,7 @@ def label_method(name: str, options: Mapping[str, Any]) -> LabelMethod:
     """
     method = build(name, options)
     if not isinstance(method, LabelMethod):
-        raise bad_setting("<method.name>", "a method that scores rows by their labels here", name)
+        raise bad_setting("`method.name`", "a method that scores rows by their labels here", name)
     return method
 
 

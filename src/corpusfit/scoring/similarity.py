@@ -41,11 +41,11 @@ class Graph:
 
     def __post_init__(self) -> None:
         if self.neighbours < 1:
-            raise bad_setting("<method.neighbours>", "at least 1", self.neighbours)
+            raise bad_setting("`method.neighbours`", "at least 1", self.neighbours)
         if self.pairs < 0:
-            raise bad_setting("<method.pairs>", "at least 0 (0: all)", self.pairs)
+            raise bad_setting("`method.pairs`", "at least 0 (0: all)", self.pairs)
         if not self.tolerance > 0:
-            raise bad_setting("<method.tolerance>", "above 0", self.tolerance)
+            raise bad_setting("`method.tolerance`", "above 0", self.tolerance)
 
     def ranked(self, corpus: Corpus, joined: Vectors) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Rank the corpus: the logarithm of n times each unit's rank; 0 is the average."""

@@ -22,14 +22,14 @@ OWN, NLTK = "own", "nltk"
 
 def check_words(words: str, **others: object) -> None:
     """Check a method's setting `words`."""
-    one_of("<method.words>", words, (OWN, NLTK))
+    one_of("`method.words`", words, (OWN, NLTK))
     if words == NLTK:
         for name, value in others.items():
             if value:
-                allowed = f"left out with <method.words={NLTK}>"
-                raise bad_setting(f"<method.{name}>", allowed, value)
+                allowed = f"left out with `method.words={NLTK}`"
+                raise bad_setting(f"`method.{name}`", allowed, value)
         if importlib.util.find_spec(NLTK) is None:
-            raise MissingDependencyError(f"<method.words={NLTK}>", NLTK)
+            raise MissingDependencyError(f"`method.words={NLTK}`", NLTK)
 
 
 def in_words(texts: Texts, words: str) -> Texts:
@@ -81,9 +81,9 @@ class Listed:
 def check_listing(order: int, top: int) -> None:
     """Check the settings of a list."""
     if order < 1:
-        raise bad_setting("<method.order>", "at least 1", order)
+        raise bad_setting("`method.order`", "at least 1", order)
     if top < 1:
-        raise bad_setting("<method.top>", "at least 1", top)
+        raise bad_setting("`method.top`", "at least 1", top)
 
 
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
@@ -92,7 +92,7 @@ def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     if not len(counted):
         cure = "Set a lower order, or use longer texts." if order > 1 else "Use texts with words."
         raise InputError(
-            f"<method.order> must be at most the number of words in a text of <.{role}>; "
+            f"`method.order` must be at most the number of words in a text of `{role}`; "
             f"got {order}, but all {len(texts):,} texts are shorter. {cure}"
         )
     grams, counts = np.unique(counted, return_counts=True)

@@ -149,7 +149,7 @@ def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
     method = registry.load(used.name)
     if issubclass(method, LabelMethod) or not method.exact:
         raise bad_setting(
-            "<choose.fraction>",
+            "`choose.fraction`",
             f"a number with {used.name}",
             AUTO,
             "auto is for methods that score texts and train no network.",

@@ -66,7 +66,7 @@ def prepare_stages(run: Run) -> None:
     embeds = {s.embed.embedder: s.embed for s in stages_of(run.plan)[:-1] if s.embed is not None}
     if not embeds:
         return
-    run.engine.require_shared(run.cache, "<.cache>")
+    run.engine.require_shared(run.cache, "`cache`")
     with run.stage("prepare encoder"):
         for name, embed in embeds.items():
             run.encoders[name] = run.one(PrepareEncoder(run.cache), embed)
@@ -123,7 +123,7 @@ def _ready(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Ready:
     for stage, share, passed in zip(stages, ready.shares, ready.passed, strict=False):
         if not passed:
             raise bad_setting(
-                f"The share of {stage.name} in <cascade.stages>",
+                f"The share of {stage.name} in `cascade.stages`",
                 f"at least {1 / ready.segments:.2g}",
                 share,
                 f"The stage would pass on none of {ready.segments:,} segments.",
@@ -687,7 +687,7 @@ class ScoreStage(Job[ShardPart, int]):
         segments = join_units(units, self.cut.gamma)
         at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
         if (at >= len(segments)).any() or (segments.row[at] != rows).any():
-            raise changed_input(self.names[shard.source], "<.overwrite=true>")
+            raise changed_input(self.names[shard.source], "`overwrite`")
         counts = segments.units[at]
         before = np.cumsum(counts, dtype=np.int64) - counts
         within = np.arange(int(counts.sum())) - np.repeat(before, counts)

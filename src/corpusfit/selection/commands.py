@@ -125,11 +125,11 @@ def rank(
 ) -> list[Ranked]:
     """Rank methods on the user's own data."""
     if seeds < 1:
-        raise bad_setting("<.seeds>", "1 or more", seeds)
+        raise bad_setting("`seeds`", "1 or more", seeds)
     names = list(methods) or candidates()
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
-        raise bad_setting("<.method>", "a method that scores texts, not labels", ", ".join(labels))
+        raise bad_setting("`method`", "a method that scores texts, not labels", ", ".join(labels))
     return rank_by_bits(
         plan, target, corpus_inputs, names, named=bool(methods), machine=machine, seeds=seeds
     )
@@ -222,14 +222,14 @@ def _run(
         prepare_stages(run)
         prepare_balance(run)
         folder.begin(_identity(run), overwrite=overwrite)
-        run.engine.require_shared(folder.work, "<.out>")
+        run.engine.require_shared(folder.work, "`out`")
         require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
+            check_sources(run.sources, run.plan.read, "`corpus`", run.warn)
             warn_language_mismatch(run)
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
@@ -253,7 +253,7 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     if plan.cut.unit != "window":  # the default
         cure = "Only a whole line of a pair has a translation, so each line is one segment."
         raise bad_setting(
-            "<cut.unit>", "document or left out with aligned pairs", plan.cut.unit, cure
+            "`cut.unit`", "document or left out with aligned pairs", plan.cut.unit, cure
         )
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
@@ -342,10 +342,10 @@ def _finish(
         ):
             run.warn(f"The amount is larger than the corpus: all {all_of_them:,} segments.")
         if not chosen.segments:
-            more = "lower <choose.threshold>"
+            more = "lower `choose.threshold`"
             if asked.threshold is None:
                 given = (n for n in ("segments", "tokens") if getattr(asked, n) is not None)
-                more = f"higher <choose.{next(given, 'fraction')}>"
+                more = f"higher `choose.{next(given, 'fraction')}`"
             run.warn(
                 "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
                 f"{more}."

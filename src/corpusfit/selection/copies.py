@@ -171,7 +171,7 @@ class Copies:
 def check_dedup(run: Run) -> None:
     """Check that near-duplicates are asked of texts, not of aligned pairs."""
     if run.plan.choose.dedup == "near" and corpus.is_parallel(run.sources):
-        raise bad_setting("<choose.dedup>", "exact or none for aligned pairs", "near")
+        raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
 
 
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:
@@ -209,7 +209,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
                 for index, size in sizes.items():
                     part = read_arrays(keys_path(keys, index), [name])[0][name]
                     if len(part) != size:
-                        raise changed_input(", ".join(run.names[:3]), "<.overwrite=true>")
+                        raise changed_input(", ".join(run.names[:3]), "`overwrite`")
                     yield part
 
             copies = np.zeros(len(scores), np.bool_)

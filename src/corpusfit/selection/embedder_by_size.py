@@ -45,8 +45,8 @@ PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5
 with AMX for bf16; the GPU's is a guess. They are only said."""
 
 
-_STATIC, _MINILM = "<embed.embedder=static>", "<embed.embedder=minilm>"
-_WORDS = "<method.name=moore_lewis>, on words alone,"
+_STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
+_WORDS = "`method.name=moore_lewis`, on words alone,"
 
 
 def by_size(
@@ -93,7 +93,7 @@ def by_size(
     others = {_MINILM: times.seconds(device), **words}
     if needed < 1:
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
-        others = {"<cascade.stages='static>minilm'>": staged.seconds(device), **others}
+        others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
     return _with(plan, "static"), why, times.said("static", others)
 
 

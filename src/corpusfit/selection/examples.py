@@ -24,7 +24,7 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Effect
 from corpusfit.scoring.table import write_parquet
 from corpusfit.selection.choosing import Parts, ScoredPart
-from corpusfit.selection.explain import effects_of
+from corpusfit.selection.explaining import effects_of
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.stages import stages_of

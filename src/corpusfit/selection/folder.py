@@ -70,8 +70,8 @@ class SelectionFolder(OutFolder):
         other.claim()
         if other.finished() or other.scored_so_far() not in (None, scored):
             raise OutputFolderError(
-                f"<.out> must be a new or empty folder; {into} holds a selection. Choose another "
-                "<.out>."
+                f"`out` must be a new or empty folder; {into} holds a selection. Choose another "
+                "`out`."
             )
         begun = self.work / "run.json"  # first, so that a copy that was stopped goes on
         for file in [begun, *files, self.path / "rejects.jsonl", last]:

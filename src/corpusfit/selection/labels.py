@@ -52,7 +52,7 @@ def different_shards(field: str) -> InputError:
     # Datasets of the hub are: their rows become lines of the fields that are read.
     return InputError(
         f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
-        f"the corpus again with <read.id_field={field}> and another <.out>."
+        f"the corpus again with `read.id_field={field}` and another `out`."
     )
 
 

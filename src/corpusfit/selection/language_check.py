@@ -72,8 +72,8 @@ def warn_language_mismatch(run: Run) -> None:
         f"{share:.0f} % of a sample of the corpus is in other languages "
         f"({', '.join(code for code, _ in others.most_common(3))}) than the target "
         f"({', '.join(sorted(wanted))}), and {run.plan.method.name} {why}, so scores across "
-        "languages are unreliable. Use a multilingual encoder with <embed.embedder=PATH> and a "
-        "method that reads only embeddings, for instance <method.name=centroid_distance>."
+        "languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` and a "
+        "method that reads only embeddings, for instance `method.name=centroid_distance`."
     )
 
 

@@ -47,7 +47,7 @@ def require_pushable(run: Finished, name: str, evaluations: Sequence[Finished] =
             model = command[command.index("--model") + 1]
         if Path(model).resolve() != run.path.resolve():
             cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
-            raise bad_setting("<.evaluations>", f"an evaluation of {run.path}", f"of {model}", cure)
+            raise bad_setting("`evaluations`", f"an evaluation of {run.path}", f"of {model}", cure)
     if not hub_answers():
         raise StorageError(
             f"{name} cannot be written: the hub does not answer. Check the network, then run the "

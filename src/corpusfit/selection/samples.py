@@ -29,8 +29,8 @@ FEW = 20
 _PARAGRAPHS = 100
 """Most paragraphs per file, on average, of files that may be a document each."""
 _DIVIDED = {
-    "blocks": "divided by blank lines (<read.txt=lines>: one per line)",
-    "lines": "one per line (<read.txt=blocks>: divided by blank lines)",
+    "blocks": "divided by blank lines (`read.txt=lines`: one per line)",
+    "lines": "one per line (`read.txt=blocks`: divided by blank lines)",
     "file": "one per file",
 }
 
@@ -51,10 +51,10 @@ def target_texts(run: Run, sample: Sample) -> int:
         losses.add(names[shard.source], tally.documents, tally.reasons())
     if not source_of:
         otherwise = (
-            "Name its text field with <fit.target_field>, or give a file with texts of your task."
+            "Name its text field with `fit.target_field`, or give a file with texts of your task."
         )
         cure = cures.of_content(run.target, read, rejected.counts, otherwise)
-        raise EmptyInputError(f"<.target> has no usable text ({rejected}). {cure}")
+        raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
     if rejected.counts:
         cure = losses.cure(run.target, read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
@@ -79,13 +79,13 @@ def target_texts(run: Run, sample: Sample) -> int:
     if inside:
         run.warn(
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
-            "Leave it out of <.corpus>."
+            "Leave it out of `corpus`."
         )
     mode = read.txt if any(s.format == "txt" for s in run.target) else ""
     if len(different) < FEW:
         cure = "Add texts to the target."
         if mode in ("blocks", "file"):
-            cure = "Add texts, or pass <read.txt=lines> if each line of its files is one."
+            cure = "Add texts, or pass `read.txt=lines` if each line of its files is one."
         run.warn(
             f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "
             f"With fewer than {FEW}, scores and comparisons of methods are unreliable. {cure}"
@@ -93,7 +93,7 @@ def target_texts(run: Run, sample: Sample) -> int:
     elif mode:
         divided = _DIVIDED[mode]
         if may_be_whole(run.target, read, len(different)):
-            divided = f"{divided[:-1]}, <read.txt=file>: one per file)"
+            divided = f"{divided[:-1]}, `read.txt=file`: one per file)"
         run.machine.progress.note(f"The target has {len(different):,} different texts, {divided}.")
     repeats = repeats_by_share(sources, names, run.plan)
     sample.write_texts(texts.to_pylist(), repeats, documents)
@@ -111,7 +111,7 @@ def check_shares(names: tuple[str, ...], plan: Plan) -> None:
     """Check that the shares are for the target's names."""
     shares = plan.fit.share_of()
     if shares and set(shares) != set(names):
-        raise bad_setting("<fit.shares>", f"one for each of {', '.join(names)}", plan.fit.shares)
+        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
 def repeats_by_share(

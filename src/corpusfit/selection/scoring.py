@@ -139,7 +139,7 @@ def prepare_encoder(run: Run) -> None:
     # can choose another precision on another machine.
     name = run.plan.method.name
     if name == "auto" or registry.build(name, run.plan.method.options).encodes:
-        run.engine.require_shared(run.cache, "<.cache>")
+        run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
             own = run.plan.embed.embedder not in ("minilm", "static")
@@ -163,13 +163,13 @@ def require_words(run: Run, target: Sample, background: Sample, *, signs: bool =
     own, common = run.one(CommonWords(background, signs), target)
     if not own:
         raise InputError(
-            f"<.target> must have texts with words for the method {run.plan.method.name}; none of "
+            f"`target` must have texts with words for the method {run.plan.method.name}; none of "
             f"its {len(target.read_texts()):,} texts has a letter or a digit. Use other texts."
         )
     if not common:
         run.warn(
             "The target shares no word with a sample of the corpus, so a method that compares "
-            "words cannot rank the corpus. Check <read.text_field> and the languages of both."
+            "words cannot rank the corpus. Check `read.text_field` and the languages of both."
         )
 
 

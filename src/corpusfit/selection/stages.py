@@ -46,7 +46,7 @@ def resolve_stages(plan: Plan) -> Plan:
         last = dataclasses.replace(last, embedder=embedder)
     elif method is not None and not method.encodes:
         raise bad_setting(
-            "<method.name>",
+            "`method.name`",
             f"a method that reads embeddings, because the last stage is {last}",
             plan.method.name,
         )
@@ -97,7 +97,7 @@ def _with_embedder(text: StageText, plan: Plan) -> StageText:
     """An earlier stage with its embedder written out."""
     if text.name == "auto":
         raise bad_setting(
-            "An earlier stage of <cascade.stages>",
+            "An earlier stage of `cascade.stages`",
             "the name of a method or an embedder",
             "auto",
             "Only the last stage can be auto.",
@@ -121,8 +121,8 @@ def _of_last_stage(text: StageText, plan: Plan) -> Plan:
         return dataclasses.replace(plan, embed=embed)
     if plan.method.name not in ("auto", text.name):
         raise bad_setting(
-            "<method.name>",
-            f"left out or {text.name}, the last stage of <cascade.stages>",
+            "`method.name`",
+            f"left out or {text.name}, the last stage of `cascade.stages`",
             plan.method.name,
         )
     plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
@@ -140,7 +140,7 @@ def _is_method(name: str) -> bool:
     if base in method_names():
         if colon and base != "pyod":
             raise bad_setting(
-                "A stage of <cascade.stages>",
+                "A stage of `cascade.stages`",
                 "NAME[@EMBEDDER][:SHARE] with a number for SHARE",
                 name,
             )
@@ -150,7 +150,7 @@ def _is_method(name: str) -> bool:
     known = [*EMBEDDERS, *method_names()]
     closest = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
     raise UnknownMethodError(
-        f"A stage of <cascade.stages> must be one of {', '.join(known)}, a model folder or a hub "
+        f"A stage of `cascade.stages` must be one of {', '.join(known)}, a model folder or a hub "
         f"id OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean "
         f"{closest!r}? Write a hub id without an owner as METHOD@ID."
     )
@@ -159,10 +159,10 @@ def _is_method(name: str) -> bool:
 def _method(plan: MethodPlan) -> Method[Any]:
     if not issubclass(registry.load(plan.name), Method):
         raise bad_setting(
-            "A stage of <cascade.stages>",
+            "A stage of `cascade.stages`",
             "a method that scores each unit on its own",
             plan.name,
-            "Use this method without <cascade.stages>.",
+            "Use this method without `cascade.stages`.",
         )
     return registry.unit_method(plan.name, plan.options)
 
@@ -175,7 +175,7 @@ def _takes_embedder(method: Method[Any]) -> bool:
 def _require_alone(text: StageText) -> None:
     if text.embedder:
         raise bad_setting(
-            "A stage of <cascade.stages>",
+            "A stage of `cascade.stages`",
             "METHOD@EMBEDDER or one embedder",
             f"{text.name}@{text.embedder}",
         )
@@ -184,7 +184,7 @@ def _require_alone(text: StageText) -> None:
 def _require_no_embedder(text: StageText) -> None:
     if text.embedder:
         raise bad_setting(
-            f"The stage {text.name} of <cascade.stages>",
+            f"The stage {text.name} of `cascade.stages`",
             f"written without an embedder, because {text.name} reads text",
             f"{text.name}@{text.embedder}",
         )

@@ -243,7 +243,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     if may_be_whole(run.sources, run.plan.read, total["documents"]):
         run.progress.note(
             f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
-            "divided by blank lines (<read.txt=file>: one per file)."
+            "divided by blank lines (`read.txt=file`: one per file)."
         )
     return {**total, "reasons": dict(reasons.counts.most_common())}
 
@@ -305,7 +305,7 @@ class WriteSelected(PlainJob[Shard, int]):
             document = documents.get(int(here["row"]))
             source = self.names[shard.source + int(file_of(here["row"]))]
             if document is None or here["end"] > len(document.text):
-                raise changed_input(source, "<.overwrite=true>")
+                raise changed_input(source, "`overwrite`")
             here["row"] = in_file(here["row"])
             text, other = document.text[int(here["start"]) : int(here["end"])], document.translation
             if other is not None and whole and self.read.side == SECOND:

@@ -1,5 +1,6 @@
 """Stage 1, read: turn files, folders, URLs, datasets and standard input into shards of rows."""
 
+from corpusfit.text.api import cache, prune_cache
 from corpusfit.text.fields import Pick
 from corpusfit.text.normalise import normalise
 from corpusfit.text.registry import load as load_format
@@ -21,6 +22,7 @@ __all__ = [
     "Chunk",
     "ChunkScan",
     "Pick",
+    "cache",
     "content",
     "documents",
     "files_of",
@@ -35,6 +37,7 @@ __all__ = [
     "located",
     "normalise",
     "packed",
+    "prune_cache",
     "raw_rows",
     "rows",
     "scan_chunk",

@@ -73,9 +73,9 @@ def prune_cache(
     """
     if older_than is None and keep is None:
         raise UsageError(
-            "`corpusfit cache prune` needs a limit: <.older_than=30> (days) or <.keep=10> (GB)."
+            "`corpusfit cache prune` needs a limit: `older_than=30` (days) or `keep=10` (GB)."
         )
-    for name, limit in (("<.older_than>", older_than), ("<.keep>", keep)):
+    for name, limit in (("`older_than`", older_than), ("`keep`", keep)):
         if limit is not None and not limit >= 0:
             raise bad_setting(name, "a number from 0", limit)
     entries, now, removed = cache_entries(machine), time.time(), []

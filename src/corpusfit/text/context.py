@@ -15,20 +15,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import place, remove, user_cache, user_path
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
+from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.worker import noticed_by
 from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
     bad_setting,
     changed_input,
-    spelled,
 )
 from corpusfit.core.manifest import OutFolder
+from corpusfit.core.offers import MACHINE
 from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Shard, Source
 from corpusfit.text import cures
@@ -76,7 +77,7 @@ class Machine:
     def start(self) -> Engine:
         """The engine, not yet started."""
         if self.engine not in ENGINES:
-            raise bad_setting("<.engine>", f"one of {', '.join(ENGINES)}", self.engine)
+            raise bad_setting("`engine`", f"one of {', '.join(ENGINES)}", self.engine)
         return ENGINES[self.engine](self.workers)
 
     def for_training(self, device: str) -> Machine:
@@ -86,19 +87,19 @@ class Machine:
 
     def cache_folder(self) -> Path:
         """The cache folder."""
-        return place(self.cache, "<.cache>") if self.cache else default_cache()
+        return place(self.cache, "`cache`") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def running(self, work: Path | None = None) -> Iterator[RunContext]:
         """A command on this machine, with its engine started."""
         if self.cache and Path(self.cache).is_file():
-            raise bad_setting("<.cache>", "a folder or a URL", str(self.cache))
+            raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
         say = functools.cache(lambda: self.progress.note(_COMPILING))
         with self.start() as engine, noticed_by(say), contextlib.ExitStack() as stack:
             engine.on_compile = say
             if work is None:
                 work = stack.enter_context(self.scratch())
-                engine.require_shared(work, "<.cache>")
+                engine.require_shared(work, "`cache`")
             yield RunContext(self, engine, work)
 
     @contextlib.contextmanager
@@ -113,6 +114,22 @@ class Machine:
             yield shared
         finally:
             remove(shared)
+
+
+def machine_of(machine: Machine | None, options: Any, **otherwise: Any) -> Machine:
+    """The machine of a call in Python: its `machine`, or its `engine`, `workers` and `cache`.
+
+    A machine that shows no progress logs it, and shows bars in a notebook.
+    """
+    asked = {name: options[name] for name in MACHINE if options.get(name) is not None}
+    if machine is not None and asked:
+        name, value = next(iter(asked.items()))
+        cure = f"Put it into the machine: corpusfit.Machine({name}={value!r})."
+        raise bad_setting(f"`{name}`", "left out with `machine`", value, cure)
+    machine = machine or Machine(**{**otherwise, **asked})
+    if type(machine.progress) is not Progress:
+        return machine
+    return dataclasses.replace(machine, progress=new_progress())
 
 
 HERE = Machine()
@@ -156,7 +173,7 @@ class RunContext:
         return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=self._note)
 
     def _note(self, message: str) -> None:
-        self.passed_over.append(spelled(message))
+        self.passed_over.append(message)
         self.progress.note(message)
 
     def shards_of(
@@ -192,13 +209,13 @@ class RunContext:
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
-                "score again with `corpusfit select` and another <.out>."
+                "score again with `corpusfit select` and another `out`."
             )
         known = OutFolder(out).identity()
         if any(known.get(name) != value for name, value in corpus.layout(now, read).items()):
             raise ChangedInputError(
                 f"An earlier version scored {out}, with a shard for each small file. Score again "
-                "with `corpusfit select` and another <.out>."
+                "with `corpusfit select` and another `out`."
             )
         return now
 
@@ -276,12 +293,12 @@ class Run(RunContext):
         sources = (*self.target, *self.sources)
         for source, before in zip(sources, self._written, strict=True):
             if _written(source) != before and corpus.content(source) != source.fingerprint:
-                raise changed_input(source.name, "<.overwrite=true>")
+                raise changed_input(source.name, "`overwrite`")
 
     def warn(self, message: str) -> None:
-        """Show a warning once, and store it for the manifest, with paths of settings."""
-        if spelled(message) not in self.warnings:
-            self.warnings.append(spelled(message))
+        """Show a warning once, and store it for the manifest."""
+        if message not in self.warnings:
+            self.warnings.append(message)
             self.machine.progress.warn(message)
 
     def choose_embedder(self, plan: Plan, reason: str, outlook: str) -> None:
@@ -325,12 +342,12 @@ class Run(RunContext):
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
         read, fit = self.plan.read, self.plan.fit
-        field = "Name the text field with <read.text_field>"
+        field = "Name the text field with `read.text_field`"
         if self.target and not fit.target_field:
-            field += f", and the target's with <fit.target_field={read.text_field}>"
+            field += f", and the target's with `fit.target_field={read.text_field}`"
         otherwise = cures.of_reasons(rejected.counts, field, self.role)
         cure = cures.of_content(self.sources, read, rejected.counts, otherwise)
-        return EmptyInputError(f"<.{self.role}> has no usable row ({rejected}). {cure}")
+        return EmptyInputError(f"`{self.role}` has no usable row ({rejected}). {cure}")
 
 
 def peak() -> float:

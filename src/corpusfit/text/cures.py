@@ -198,7 +198,7 @@ class Losses:
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
     """What to do about inputs without a usable row, by why their rows are rejected."""
-    files = f"ive other files to <.{role}>."
+    files = f"ive other files to `{role}`."
     return f"{field}, or g{files}" if any(map(rejects.of_field, reasons)) else f"G{files}"
 
 
@@ -229,11 +229,11 @@ def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
         return ""
     has = f"{source.name} has {other!r} between its values"
     if plan.separator:
-        return f"{has}. Leave out <read.separator>, and each file is read by its own."
+        return f"{has}. Leave out `read.separator`, and each file is read by its own."
     if other == TAB:
         suffix = ".tsv" + source.url[len(unpacked_name(source.url)[0]) :]
         return f"{has}. Rename it: {_renamed(source.url, suffix)}"
-    return f"{has}: <read.separator={other}>"
+    return f"{has}: `read.separator={other}`"
 
 
 def _as_lines(path: str, start: bytes) -> str:

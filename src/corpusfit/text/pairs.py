@@ -246,7 +246,7 @@ def with_side(
     pairs = [sample for sample in inputs if sample.sides]
     if not pairs:
         if read.side != AUTO:
-            raise bad_setting("<read.side>", "left out without aligned pairs", read.side)
+            raise bad_setting("`read.side`", "left out without aligned pairs", read.side)
         return read
     named = dict.fromkeys(names for sample in pairs for names in sample.sides)
     decided = read.side in (FIRST, SECOND)
@@ -255,7 +255,7 @@ def with_side(
         if order[0] != order[1] and order[::-1] in (*named, *known):
             cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
             orders = f"{'-'.join(order)} and {'-'.join(order[::-1])}"
-            raise bad_setting("<read.side>", "of pairs in one direction", orders, cure)
+            raise bad_setting("`read.side`", "of pairs in one direction", orders, cure)
     if decided:
         return read
     if read.side != AUTO:
@@ -263,7 +263,7 @@ def with_side(
         if len(positions) > 1 or -1 in positions:
             every = ", ".join(dict.fromkeys(name for names in named for name in names))
             allowed = f"auto, first, second, or the name of a side of all pairs, of {every}"
-            raise bad_setting("<read.side>", allowed, read.side)
+            raise bad_setting("`read.side`", allowed, read.side)
         return read.sides()[positions.pop()]
     plain = dict.fromkeys(_commonest(sample.rows)[0] for sample in inputs if not sample.sides)
     reasons = {code: f"the other texts are in the same language ({code})" for code in plain}
@@ -274,7 +274,7 @@ def with_side(
     at = known[0].index(deciding) if deciding else 0
     why = reasons[deciding] if deciding else "no language decides"
     name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
-    note(f"The pairs are read by their {name} side: {why}. For the other: <read.side={other}>.")
+    note(f"The pairs are read by their {name} side: {why}. For the other: `read.side={other}`.")
     return read.sides()[at]
 
 
@@ -300,8 +300,8 @@ def warn_english_only(
         warn(
             f"{share:.0f} % of a sample of {setting} is in other languages than English "
             f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
-            "is trained on English only. Take a multilingual one with <embed.embedder=MODEL>, or a "
-            "fast static model distilled from it with <embed.embedder=static:MODEL>."
+            "is trained on English only. Take a multilingual one with `embed.embedder=MODEL`, or a "
+            "fast static model distilled from it with `embed.embedder=static:MODEL`."
         )
 
 

@@ -95,7 +95,7 @@ def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
     for row, _, reason in tally.rejects[:1]:
         raise StrictError(
             f"{tally.sources(names)[file_of(row)]}, row {in_file(row)}: {reason}. "
-            "Correct the row, or leave out <read.strict> to skip such rows."
+            "Correct the row, or leave out `read.strict` to skip such rows."
         )
 
 

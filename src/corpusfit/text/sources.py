@@ -48,7 +48,7 @@ def find(
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
     neither changes when the files move. Fingerprints need one read of every local file.
     """
-    setting = role if " " in role else f"<.{role}>"
+    setting = role if " " in role else f"`{role}`"
     skipped: list[str] = []
     with no_collection():
         plan.check()
@@ -120,7 +120,7 @@ def found_again(
     asked = []
     for source in sources:
         form = named(source.url)
-        digest = form.find(source.url, "<.corpus>").fingerprint if form else source.fingerprint
+        digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
         asked.append(replace(source, fingerprint=digest) if form else source)
     now = _surveyed(asked, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
@@ -227,7 +227,7 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
     """
     if not is_local(spool):
         raise bad_setting(
-            "<.out>",
+            "`out`",
             "a local folder if an input is standard input or a pipe",
             str(spool.parent),
             "Save the input to a file first.",
@@ -235,7 +235,7 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
     name = "stdin" if input_name == "-" else Path(input_name).name
     copy = spool / f"{role}-{name}"
     incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
-    stdin = _standard_input(f"<.{role}>") if input_name == "-" else None
+    stdin = _standard_input(f"`{role}`") if input_name == "-" else None
     try:
         spool.mkdir(parents=True, exist_ok=True)
         with incoming.open("wb") as out:

@@ -218,7 +218,7 @@ def insert_lora(base: Any, rank: int, alpha: int, names: Collection[str], seed: 
         from peft import inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
     except ImportError as e:
-        raise MissingDependencyError("<.adapter=lora>", "train") from e
+        raise MissingDependencyError("`adapter=lora`", "train") from e
     layers = set(linear_layers(base)) & set(names)
     why = "it has no linear layers to adapt"
     try:
@@ -232,7 +232,7 @@ def insert_lora(base: Any, rank: int, alpha: int, names: Collection[str], seed: 
     adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
     if not layers or adapted != layers:
         raise ModelError(
-            f"<.adapter> must be left out for this model; got 'lora', and {type(base).__name__} "
+            f"`adapter` must be left out for this model; got 'lora', and {type(base).__name__} "
             f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
         )
 
@@ -392,8 +392,8 @@ def spots(base: Any) -> list[tuple[Any, bool]]:
             if None not in modules and all(type(layer) is type(first) for layer in stack):
                 return [(module, spot[1]) for module in modules]
     raise ModelError(
-        "<.adapter> must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
-        f"{type(base).__name__} cannot be found. Use <.adapter=lora>."
+        "`adapter` must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
+        f"{type(base).__name__} cannot be found. Use `adapter=lora`."
     )
 
 

@@ -19,8 +19,8 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
-from corpusfit.evaluation.contamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.evaluation.contamination.search import find_contaminated
+from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.evaluation.decontamination.search import find_contaminated
 from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 from corpusfit.text.same_text import FORM
@@ -222,7 +222,7 @@ def _require_outside(out: Path, inputs: Iterable[str]) -> None:
         path = user_path(name)
         if path.exists() and path.resolve().is_relative_to(out.resolve()):
             allowed = "a folder that does not contain the model or the texts"
-            raise bad_setting("<.out>", allowed, str(out), "Choose another folder.")
+            raise bad_setting("`out`", allowed, str(out), "Choose another folder.")
 
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def text_length(length: int, trained_with: Objective) -> int:
     """Tokens of a text in a sequence, without the special ones."""
     if length <= trained_with.overhead():
         cure = f"{trained_with.overhead()} of the tokens are special ones of this model."
-        raise bad_setting("<train.length>", f"{trained_with.overhead() + 1} or more", length, cure)
+        raise bad_setting("`train.length`", f"{trained_with.overhead() + 1} or more", length, cure)
     return length - trained_with.overhead()
 
 

@@ -73,7 +73,7 @@ def training_text(
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
         raise EmptyInputError(
-            "Every text of <.data> contains a text of <.guard>, so none is left to train on. Name "
+            "Every text of `data` contains a text of `guard`, so none is left to train on. Name "
             "other data."
         )
     train, held = split_heldout(clean, data.keys, most, plan.seed, share)
@@ -130,8 +130,8 @@ def training_text(
 def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
     """Raise `UsageError` for settings that do not suit the kinds of texts, before they are read."""
     if plan.train.best_by == "bleu" and not texts.task:
-        cure = "Name held-out pairs with <.task>."
-        raise bad_setting("<train.best_by>", "loss without pairs of a task", "bleu", cure)
+        cure = "Name held-out pairs with `task`."
+        raise bad_setting("`train.best_by`", "loss without pairs of a task", "bleu", cure)
     require_weights(plan, texts)
 
 
@@ -143,13 +143,13 @@ def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
     parts = text.tokens[0].keys[text.train.text], text.train.begin.astype(np.uint64)
     if n and len(np.unique(np.stack(parts), axis=1).T) < 2:
         raise EmptyInputError(
-            "<objective.name=simcse> needs two different texts or more, and the data has one left "
-            "to train on. Name more texts, or use <objective.name=tsdae>."
+            "`objective.name=simcse` needs two different texts or more, and the data has one left "
+            "to train on. Name more texts, or use `objective.name=tsdae`."
         )
     if batch is not None and batch > n:
         cure = f"The data has {n:,} texts, or parts of long texts, to train on."
-        allowed = f"{n:,} or fewer with <objective.name=simcse>"
-        raise bad_setting("<train.batch>", allowed, batch, cure)
+        allowed = f"{n:,} or fewer with `objective.name=simcse`"
+        raise bad_setting("`train.batch`", allowed, batch, cure)
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
@@ -161,7 +161,7 @@ def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
     if not tokens.lengths.any():
         reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(
-            f"<.task> has no usable text ({reasons}). Set <read.text_field> to the field with the "
+            f"`task` has no usable text ({reasons}). Set `read.text_field` to the field with the "
             "text, or name another file."
         )
 
@@ -170,14 +170,14 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
     """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
     if not len(chunks):
         raise EmptyInputError(
-            "No text of <.task> is left for <then_task.on>: each contains a text of <.guard> or of "
+            "No text of `task` is left for `then_task.on`: each contains a text of `guard` or of "
             "the task's dev or test split, or equals a held-out text. Name other texts, or leave "
-            "out <then_task.on>."
+            "out `then_task.on`."
         )
     if not measured and plan.then_task.keep == "best":
         raise EmptyInputError(
-            "<.task> has only one distinct text, so none can be held out to choose the best model. "
-            "Name more texts, or pass <then_task.keep=last>."
+            "`task` has only one distinct text, so none can be held out to choose the best model. "
+            "Name more texts, or pass `then_task.keep=last`."
         )
 
 
@@ -194,7 +194,7 @@ def _general_text(
     if not sample.texts.exists():
         tokenising.context.progress.note(
             f"General text is not measured: {texts.folder} keeps no sample of its corpus. To "
-            "measure it, add <.replay> with general text."
+            "measure it, add `replay` with general text."
         )
         return None
     general, figures["general"] = tokenising.texts("general", sample.read_texts(), folder.general)
@@ -207,24 +207,24 @@ def require_weights(plan: AdaptPlan, texts: TrainingInputs) -> None:
     if policy == "off":
         return
     if texts.selection is None or texts.folder is None:
-        cure = "Name the folder of a `corpusfit select` as <.data>."
-        raise bad_setting("<weights.policy>", "off for data that is no selection", policy, cure)
+        cure = "Name the folder of a `corpusfit select` as `data`."
+        raise bad_setting("`weights.policy`", "off for data that is no selection", policy, cure)
     chosen = texts.selection["plan"]["choose"]
     if texts.selection.get("cascade"):
         cure = "Select with one method, as scores of different stages are not comparable."
-        raise bad_setting("<weights.policy>", "off for the selection of a cascade", policy, cure)
+        raise bad_setting("`weights.policy`", "off for the selection of a cascade", policy, cure)
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
-        cure = "Use <weights.policy=off>, as the selection was drawn by the weights already."
-        raise bad_setting("<weights.policy>", "off for a selection by resampling", policy, cure)
+        cure = "Use `weights.policy=off`, as the selection was drawn by the weights already."
+        raise bad_setting("`weights.policy`", "off for a selection by resampling", policy, cure)
     if policy == "mask+lambda" and everything:
         cure = f"Or choose a part first: corpusfit choose {texts.folder} --fraction 0.2"
         allowed = "lambda or resample for a selection of all segments"
-        raise bad_setting("<weights.policy>", allowed, policy, cure)
+        raise bad_setting("`weights.policy`", allowed, policy, cure)
     if policy != "mask+lambda" and not everything:
         cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
         allowed = "mask+lambda or off for a selection of some segments"
-        raise bad_setting("<weights.policy>", allowed, policy, cure)
+        raise bad_setting("`weights.policy`", allowed, policy, cure)
 
 
 def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
-from corpusfit.evaluation.contamination.heldout import training_splits
+from corpusfit.evaluation.decontamination.heldout import training_splits
 from corpusfit.text.context import Machine, peak
 from corpusfit.text.contract import SIDES
 from corpusfit.training.adapting import adapt

@@ -103,7 +103,7 @@ class HeldoutBleu:
         cls, tokens: Tokens, chunks: Chunks, spell: Spell, longest: int, language: str = ""
     ) -> HeldoutBleu:
         """All pairs of some chunks to a language, translated with at most `longest` tokens."""
-        with importing("<train.best_by=bleu>", "train"):
+        with importing("`train.best_by=bleu`", "train"):
             import sacrebleu  # noqa: F401
         begins, ends = chunks.begin.tolist(), (chunks.begin + chunks.length).tolist()
         pairs = list(zip(chunks.text.tolist(), begins, ends, strict=True))

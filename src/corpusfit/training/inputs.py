@@ -24,7 +24,7 @@ from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
 from corpusfit.core.plan import SECOND, Plan, ReadPlan
 from corpusfit.core.types import Source
-from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
@@ -94,8 +94,8 @@ def find_training_inputs(
 def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
     """Raise `UsageError` for --data task without --task."""
     if list(data) == [TASK] and not task:
-        cure = "For instance <.data=task> <.task=train.jsonl>."
-        raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
+        cure = "For instance `data=task` `task=train.jsonl`."
+        raise bad_setting("`task`", "set with `data=task`", "nothing", cure)
 
 
 def with_task_phase(
@@ -103,8 +103,8 @@ def with_task_phase(
 ) -> TrainingInputs:
     """The same texts with those of `--then-task`, which are the task's or are read as those."""
     if not texts.task:
-        cure = "For example <.task=train.jsonl>."
-        raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
+        cure = "For example `task=train.jsonl`."
+        raise bad_setting("`task`", "set with `then_task.on`", "nothing", cure)
     if not then:
         return texts
     return dataclasses.replace(texts, then=context.find(then, texts.task_read, "task"))
@@ -113,28 +113,28 @@ def with_task_phase(
 def _selection(data: Sequence[str]) -> SelectionFolder | None:
     """The folder of the selection that the data is, if it is one."""
     for name in data:
-        run = SelectionFolder(place(name, "<.data>") if "://" in name else Path(name))
+        run = SelectionFolder(place(name, "`data`") if "://" in name else Path(name))
         if not (run.work / "run.json").exists() or not run.scores.is_dir():
             continue
         # its scores are read as a whole, from this machine; other texts beside it have none
         if len(data) > 1:
             cure = "To use a selection's text without weights, name its folder selected/."
-            raise bad_setting("<.data>", "one selection, or other inputs", " and ".join(data), cure)
+            raise bad_setting("`data`", "one selection, or other inputs", " and ".join(data), cure)
         if not is_local(run.path):
             cure = "Copy the selection here, or name its folder selected/ to use only its text."
-            raise bad_setting("<.data>", "a selection on this machine", name, cure)
+            raise bad_setting("`data`", "a selection on this machine", name, cure)
         return run
     return None
 
 
 def _composed(name: str) -> str:
     """The folder of texts of a finished composition, or the input itself if it is none."""
-    run = OutFolder(place(name, "<.data>") if "://" in name else Path(name))
+    run = OutFolder(place(name, "`data`") if "://" in name else Path(name))
     if run.command() != "compose":
         return name
     if run.finished() is None:
         raise InputError(
-            f"<.data={name}> holds a composition that is not finished. Run the same `corpusfit "
+            f"`data={name}` holds a composition that is not finished. Run the same `corpusfit "
             "compose` again."
         )
     return str(run.path / "composed")
@@ -145,14 +145,14 @@ def _finished(run: SelectionFolder) -> dict[str, Any]:
     manifest = run.finished()
     if manifest is None or not manifest.get("selected"):
         raise InputError(
-            f"<.data={run.path}> holds a selection that is not finished. Run the same `corpusfit "
+            f"`data={run.path}` holds a selection that is not finished. Run the same `corpusfit "
             "select` again, or `corpusfit choose` if the corpus was only scored."
         )
     with undamaged(run.path):
         empty = not manifest["selected"]["segments"]
     if empty:
         raise EmptyInputError(
-            f"<.data={run.path}> is an empty selection. Select more with `corpusfit choose "
+            f"`data={run.path}` is an empty selection. Select more with `corpusfit choose "
             f"{run.path} --fraction 0.2`."
         )
     return manifest
@@ -168,7 +168,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     if changed:
         context.progress.warn(
             f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
-            "task's text is not measured. Set <.task> to the file with the task's texts."
+            "task's text is not measured. Set `task` to the file with the task's texts."
         )
         return []
     return now
@@ -183,16 +183,16 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
         if texts.own_task and not corpus.is_parallel(texts.task):
             progress.note(
                 "The selection's target has no translations, so the loss on the task is not "
-                "measured. Name pairs of the task with <.task=pair:dev.de,dev.en>."
+                "measured. Name pairs of the task with `task=pair:dev.de,dev.en`."
             )
             texts = dataclasses.replace(texts, task=[], own_task=False)
     aligned = {"data": pairs, "task": corpus.is_parallel(texts.task)}
     aligned["replay"] = corpus.is_parallel(texts.replay)
     for role in (role for role, is_aligned in aligned.items() if not is_aligned):
-        allowed = "aligned pairs, or a selection of them, with <objective.name=translation>"
-        cure = f"Name two line-aligned files: <.{role}=pair:all.de,all.en>."
-        raise bad_setting(f"<.{role}>", allowed, "texts", cure)
-    return texts, check_sources(texts.data, texts.read, "<.data>", progress.warn)
+        allowed = "aligned pairs, or a selection of them, with `objective.name=translation`"
+        cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
+        raise bad_setting(f"`{role}`", allowed, "texts", cure)
+    return texts, check_sources(texts.data, texts.read, "`data`", progress.warn)
 
 
 def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
@@ -206,7 +206,7 @@ def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
             continue  # no mark, or none of a language, as of programs
         if marked != language:
             progress.warn(
-                f"The {side} side of <.data> is in {language}, by a sample, and the model's "
+                f"The {side} side of `data` is in {language}, by a sample, and the model's "
                 f"tokenizer marks it as {mark}. If it is, save the tokenizer with another "
                 f"{attribute}."
             )

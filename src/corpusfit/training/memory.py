@@ -60,16 +60,16 @@ def out_of_memory_error(
     if rows == 1:
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
-            "<train.length> and another <.out>, or train fewer weights with <.adapter=lora>."
+            "`train.length` and another `out`, or train fewer weights with `adapter=lora`."
         )
     if whole:
         return TrainingError(
             f"Out of memory with {rows} sequences of {length} tokens in a step. Set a smaller "
-            "<train.batch> or <train.length>, and another <.out>."
+            "`train.batch` or `train.length`, and another `out`."
         )
     return TrainingError(
         f"Out of memory with {rows} sequences per forward pass. Run the same command with "
-        f"<train.micro_tokens={rows * length // 2}>: it resumes from the last checkpoint, and "
+        f"`train.micro_tokens={rows * length // 2}`: it resumes from the last checkpoint, and "
         "results differ only by rounding and dropout."
     )
 

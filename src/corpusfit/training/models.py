@@ -26,9 +26,9 @@ from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, 
 from corpusfit.training.translators import special_tokens_of_translator
 
 MODEL = Setting(
-    flag="<model.name>",
+    flag="`model.name`",
     allowed="a model folder, a Hugging Face hub id or minilm",
-    otherwise="start from an untrained model with <model.init=tiny>",
+    otherwise="start from an untrained model with `model.init=tiny`",
     extra="train",
 )
 AUTO = {
@@ -90,13 +90,13 @@ def open_model(
             raise _unfit_halves(plan.name, objective)
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
-        tokenizer = load_tokenizer(path, f"<model.name>: {plan.name}")
+        tokenizer = load_tokenizer(path, f"`model.name`: {plan.name}")
         changed = None if plan.dropout is None else config
         model, missing = _from_pretrained(AUTO[objective], path, attention, changed)
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
-            f"<model.name>: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
+            f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
             "missing. Name a folder with the complete model."
         )
     if objective in EMBEDDINGS:
@@ -104,8 +104,8 @@ def open_model(
         head = []
     if head and not plan.new_head:
         raise ModelError(
-            f"<model.name>: {plan.name} lacks the head that <objective.name={objective}> needs: "
-            f"{_some(head)} missing. Name a model with this head, or pass <model.new_head=true> to "
+            f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
+            f"{_some(head)} missing. Name a model with this head, or pass `model.new_head=true` to "
             "start with a random one, which takes a good part of the training to learn."
         )
     if head:
@@ -172,12 +172,12 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
-        raise_machine_fault(e, f"<model.name>: {name} cannot be loaded")
+        raise_machine_fault(e, f"`model.name`: {name} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if reason.startswith("Unrecognized configuration class"):
             part = "decoder" if objective == TSDAE else "head for it"
             raise _unfit(name, objective, f"its architecture has no {part}") from e
-        raise ModelError(f"<model.name>: {name} cannot be loaded: {reason}") from e
+        raise ModelError(f"`model.name`: {name} cannot be loaded: {reason}") from e
 
 
 def _sentence_encoder(
@@ -212,8 +212,8 @@ def _require_embedding(model: Any, special: SpecialTokens, objective: str, name:
         raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
     if objective == SIMCSE and not model.varies():
         raise ModelError(
-            f"<model.name>: {name} has no dropout, which <objective.name=simcse> needs. Pass "
-            "<model.dropout=0.1>, or use <objective.name=tsdae>."
+            f"`model.name`: {name} has no dropout, which `objective.name=simcse` needs. Pass "
+            "`model.dropout=0.1`, or use `objective.name=tsdae`."
         )
 
 
@@ -227,21 +227,21 @@ def _unfit_halves(name: str, objective: str) -> ModelError:
     """The error for an encoder-decoder where there should be none, or the other way round."""
     if objective == TRANSLATION:
         return ModelError(
-            f"<model.name>: {name} is an encoder or a decoder alone; translation needs both. Name "
+            f"`model.name`: {name} is an encoder or a decoder alone; translation needs both. Name "
             "an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or start from an untrained "
-            "one with <model.init=small>."
+            "one with `model.init=small`."
         )
     return ModelError(
-        f"<model.name>: {name} is an encoder-decoder; <objective.name={objective}> needs an "
+        f"`model.name`: {name} is an encoder-decoder; `objective.name={objective}` needs an "
         "encoder or a decoder. Name one of those, or train on aligned pairs with "
-        "<objective.name=translation>."
+        "`objective.name=translation`."
     )
 
 
 def _unfit(name: str, objective: str, why: str) -> ModelError:
     return ModelError(
-        f"<model.name>: {name} cannot be trained with <objective.name={objective}>: {why}. "
-        f"Use <objective.name={_OTHER[objective]}>, or name another model."
+        f"`model.name`: {name} cannot be trained with `objective.name={objective}`: {why}. "
+        f"Use `objective.name={_OTHER[objective]}`, or name another model."
     )
 
 

@@ -156,9 +156,9 @@ class PairPasses(Passes):
 def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
     """Raise unless there is text to train on."""
     if not len(chunks):
-        raise EmptyInputError("The training data is empty: no text has a token. Check <.data>.")
+        raise EmptyInputError("The training data is empty: no text has a token. Check `data`.")
     if replay is not None and not len(replay):
-        raise EmptyInputError("The replay text is empty: no text has a token. Check <.replay>.")
+        raise EmptyInputError("The replay text is empty: no text has a token. Check `replay`.")
     if not (np.isfinite(chunks.weight) & (chunks.weight >= 0)).all():
         raise InputError(
             "A relevance weight of the data is negative or not finite. Run the selection again."
@@ -166,7 +166,7 @@ def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
     if not chunks.weight.any():
         raise InputError(
             "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
-            "<weights.alpha>, or train with <weights.policy=off>."
+            "`weights.alpha`, or train with `weights.policy=off`."
         )
 
 

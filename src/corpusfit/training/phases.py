@@ -167,8 +167,8 @@ def assemble_training(
 def _bleu(ready: Ready, progress: Progress) -> HeldoutBleu:
     """The measurement of BLEU, by which the best weights go."""
     if TASK not in ready.text.heldout:
-        cure = "No pair of <.task> can be measured. Set a larger <train.length>, or name others."
-        raise bad_setting("<train.best_by>", "loss without held-out pairs", "bleu", cure)
+        cure = "No pair of `task` can be measured. Set a larger `train.length`, or name others."
+        raise bad_setting("`train.best_by`", "loss without held-out pairs", "bleu", cure)
     spell = partial(ready.opened.tokenizer.batch_decode, skip_special_tokens=True)
     language = corpus.sides(ready.texts.task)[1]
     bleu = HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length, language)
@@ -316,8 +316,8 @@ class PhaseRunner:
         if after.get(name, 0.0) > before.get(name, 0.0):
             self.progress.warn(
                 f"The held-out loss on {name} rose from {before[name]:.3f} to {after[name]:.3f}: "
-                "the model fits it less well than before. Set a lower <train.rate>, or on a small "
-                "selection fewer <train.steps>."
+                "the model fits it less well than before. Set a lower `train.rate`, or on a small "
+                "selection fewer `train.steps`."
             )
 
 
@@ -331,8 +331,8 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
         if changed:
             raise ChangedInputError(
                 f"{folder.path} holds a training with other settings: {'; '.join(changed)}. Resume "
-                "on the machine where it began, or set these settings; or choose another <.out>, "
-                "or pass <.overwrite=true>."
+                "on the machine where it began, or set these settings; or choose another `out`, "
+                "or pass `overwrite`."
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())

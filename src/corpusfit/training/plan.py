@@ -53,18 +53,18 @@ class ModelPlan(Group, group="model"):
         Option(
             "Base model: a model folder, a Hugging Face hub id or `minilm`",
             "model",
-            default="none; <model.name> or <model.init> is required",
+            default="none; `model.name` or `model.init` is required",
             metavar="MODEL",
         ),
     ] = ""
     init: Annotated[
         str,
         Option(
-            "Size of an untrained model in place of <model.name>, with a tokenizer trained on the "
+            "Size of an untrained model in place of `model.name`, with a tokenizer trained on the "
             "data",
             "init",
             default="none",
-            more="With <objective.name=translation> `tiny`, `small` or `base`, which is "
+            more="With `objective.name=translation` `tiny`, `small` or `base`, which is "
             "Transformer base",
             allowed=("tiny", "mini", "small", "base"),
         ),
@@ -84,7 +84,7 @@ class ModelPlan(Group, group="model"):
         int,
         Option(
             "Characters of the data, of pairs on each side, that a new tokenizer or "
-            "<model.add_tokens> is learned from; 0 is all",
+            "`model.add_tokens` is learned from; 0 is all",
             least=0,
         ),
     ] = _CHARACTERS
@@ -118,25 +118,25 @@ class ModelPlan(Group, group="model"):
 
     def _check_together(self) -> None:
         if bool(self.name) == bool(self.init):
-            given = f"<model.name={self.name}> <model.init={self.init}>"
-            cure = "For example <model.name=bert-base-uncased>, or <model.init=tiny>."
-            allowed = "given by <model.name> or by <model.init>"
+            given = f"`model.name={self.name}` `model.init={self.init}`"
+            cure = "For example `model.name=bert-base-uncased`, or `model.init=tiny`."
+            allowed = "given by `model.name` or by `model.init`"
             raise bad_setting("The model", allowed, given if self.name else "neither", cure)
         if self.vocabulary and not self.init:
-            allowed = "left out without <model.init>"
-            cure = "Add <model.init=tiny>, or leave out <model.vocabulary>."
-            raise bad_setting("<model.vocabulary>", allowed, self.vocabulary, cure)
+            allowed = "left out without `model.init`"
+            cure = "Add `model.init=tiny`, or leave out `model.vocabulary`."
+            raise bad_setting("`model.vocabulary`", allowed, self.vocabulary, cure)
         if self.vocabulary and self.vocabulary < 300:
             allowed = "0, or 300 or more, as every character needs a token"
-            cure = "For example <model.vocabulary=8192>."
-            raise bad_setting("<model.vocabulary>", allowed, self.vocabulary, cure)
+            cure = "For example `model.vocabulary=8192`."
+            raise bad_setting("`model.vocabulary`", allowed, self.vocabulary, cure)
         if self.tokenizer_characters != _CHARACTERS and not (self.init or self.add_tokens):
-            allowed = "left out without <model.init> or <model.add_tokens>"
+            allowed = "left out without `model.init` or `model.add_tokens`"
             came = self.tokenizer_characters
-            raise bad_setting("<model.tokenizer_characters>", allowed, came, "Leave it out.")
+            raise bad_setting("`model.tokenizer_characters`", allowed, came, "Leave it out.")
         if self.add_tokens and self.init:
-            allowed = "left out with <model.init>, whose vocabulary is of the data"
-            raise bad_setting("<model.add_tokens>", allowed, self.add_tokens, "Leave it out.")
+            allowed = "left out with `model.init`, whose vocabulary is of the data"
+            raise bad_setting("`model.add_tokens`", allowed, self.add_tokens, "Leave it out.")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class ObjectivePlan(Group, group="objective"):
             "objective",
             more="`mlm` masks tokens; `mlm+nsp` also predicts the next sentence, and the loss is "
             "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token; "
-            "`translation` trains an encoder-decoder on the aligned pairs of <.data>; `tsdae` and "
+            "`translation` trains an encoder-decoder on the aligned pairs of `data`; `tsdae` and "
             "`simcse` train a sentence encoder: the first rebuilds a text with deleted words from "
             "its embedding, the second distinguishes a text from the others of its step",
             allowed=OBJECTIVES,
@@ -192,13 +192,13 @@ class ObjectivePlan(Group, group="objective"):
 
     def _check_together(self) -> None:
         if self.whole_word and self.name not in ("mlm", "mlm+nsp"):
-            cure = "Leave out <objective.whole_word>, or <objective.name>."
-            allowed = f"left out with <objective.name={self.name}>"
-            raise bad_setting("<objective.whole_word>", allowed, True, cure)
+            cure = "Leave out `objective.whole_word`, or `objective.name`."
+            allowed = f"left out with `objective.name={self.name}`"
+            raise bad_setting("`objective.whole_word`", allowed, True, cure)
         if self.tag_domains and self.name != TRANSLATION:
-            cure = "Add <objective.name=translation>, or leave out <objective.tag_domains>."
-            allowed = f"left out with <objective.name={self.name}>"
-            raise bad_setting("<objective.tag_domains>", allowed, True, cure)
+            cure = "Add `objective.name=translation`, or leave out `objective.tag_domains`."
+            allowed = f"left out with `objective.name={self.name}`"
+            raise bad_setting("`objective.tag_domains`", allowed, True, cure)
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,9 @@ class WeightsPlan(Group, group="weights"):
     def _check_together(self) -> None:
         for name, value in (("c", self.c), ("alpha", self.alpha)):
             if value is not None and self.policy == "off":
-                cure = "For example <weights.policy=lambda>."
-                allowed = "left out with <weights.policy=off>"
-                raise bad_setting(f"<weights.{name}>", allowed, value, cure)
+                cure = "For example `weights.policy=lambda`."
+                allowed = "left out with `weights.policy=off`"
+                raise bad_setting(f"`weights.{name}`", allowed, value, cure)
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class MixPlan(Group, group="mix"):
         Option(
             "Replay tokens as a fraction of all training tokens",
             "replay_share",
-            more="With <.replay>",
+            more="With `replay`",
             above=0,
             below=1,
         ),
@@ -254,14 +254,14 @@ class MixPlan(Group, group="mix"):
         int | None,
         Option(
             "Held-out sequences of the task, to measure the loss or BLEU on",
-            default="set by <mix.heldout>",
+            default="set by `mix.heldout`",
             above=0,
         ),
     ] = None
     task_heldout: Annotated[
         float,
         Option(
-            "Held-out share of the task's texts, with <.data=task> or <then_task.on>",
+            "Held-out share of the task's texts, with `data=task` or `then_task.on`",
             above=0,
             below=1,
         ),
@@ -284,12 +284,12 @@ class TrainPlan(Group, group="train"):
     ] = None
     epochs: Annotated[
         float | None,
-        Option("Passes over the data", "epochs", default="set by <train.steps>", above=0),
+        Option("Passes over the data", "epochs", default="set by `train.steps`", above=0),
     ] = None
     batch: Annotated[
         int | None,
         Option(
-            "Sequences per step; of translation, batches of <train.pair_tokens> per step",
+            "Sequences per step; of translation, batches of `train.pair_tokens` per step",
             "batch",
             default="16 on a CPU, 256 on a GPU; of translation 1 and 8, of a sentence encoder 16 "
             "and 64",
@@ -306,9 +306,9 @@ class TrainPlan(Group, group="train"):
     texts: Annotated[
         int | None,
         Option(
-            "Texts per step, where <train.batch> is left out: as many sequences as hold this "
+            "Texts per step, where `train.batch` is left out: as many sequences as hold this "
             "number of texts, or of parts of long texts",
-            default="none, 256 with <.preset=tapt>",
+            default="none, 256 with `preset=tapt`",
             above=0,
         ),
     ] = None
@@ -328,7 +328,7 @@ class TrainPlan(Group, group="train"):
         Option(
             "Highest learning rate",
             "rate",
-            default="1e-3 with <model.init>, 3e-5 of a sentence encoder, 3e-4 below 50 million "
+            default="1e-3 with `model.init`, 3e-5 of a sentence encoder, 3e-4 below 50 million "
             "weights, else 1e-4",
             more="Of AdamW",
             above=0,
@@ -340,7 +340,7 @@ class TrainPlan(Group, group="train"):
     warmup_steps: Annotated[
         int | None,
         Option(
-            "Steps over which the learning rate rises", default="set by <train.warmup>", above=0
+            "Steps over which the learning rate rises", default="set by `train.warmup`", above=0
         ),
     ] = None
     warmup_from: Annotated[float, Option("Learning rate before the warm-up", least=0)] = 0.0
@@ -357,12 +357,12 @@ class TrainPlan(Group, group="train"):
     decay: WeightDecay = 0.01
     clip: Clip = 1.0
     keep: Annotated[
-        str, Option("Model to keep: `last`, or `best` by <train.best_by>", allowed=KEEPS)
+        str, Option("Model to keep: `last`, or `best` by `train.best_by`", allowed=KEEPS)
     ] = "last"
     best_by: Annotated[
         str,
         Option(
-            "What <train.keep=best> and <train.patience> go by: the `loss` on held-out texts, of "
+            "What `train.keep=best` and `train.patience` go by: the `loss` on held-out texts, of "
             "the task if there are any; or `bleu` of translations of the task's pairs",
             allowed=("loss", "bleu"),
         ),
@@ -374,7 +374,7 @@ class TrainPlan(Group, group="train"):
         int,
         Option(
             "Stop the training after this number of measurements without a new best by "
-            "<train.best_by>; 0 is never",
+            "`train.best_by`; 0 is never",
             least=0,
         ),
     ] = 0
@@ -393,7 +393,7 @@ class TrainPlan(Group, group="train"):
 
     def _check_together(self) -> None:
         if self.steps is not None and self.epochs is not None:
-            both = f"<train.steps={self.steps}> and <train.epochs={self.epochs:g}>"
+            both = f"`train.steps={self.steps}` and `train.epochs={self.epochs:g}`"
             raise UsageError(f"{both} exclude each other. Pass one.")
 
 
@@ -437,8 +437,8 @@ class ThenTaskPlan(Group, group="then_task"):
     on: Annotated[
         bool,
         Option(
-            "After <.data>, train on the texts of <.task> in a second phase; of a task's folder, "
-            "on its train split, with its dev and test in <.guard>",
+            "After `data`, train on the texts of `task` in a second phase; of a task's folder, "
+            "on its train split, with its dev and test in `guard`",
             "then_task",
         ),
     ] = False
@@ -453,7 +453,7 @@ class ThenTaskPlan(Group, group="then_task"):
     ] = None
     epochs: Annotated[
         float | None,
-        Option("Passes over the task's texts", default="set by <then_task.steps>", above=0),
+        Option("Passes over the task's texts", default="set by `then_task.steps`", above=0),
     ] = None
     batch: Annotated[
         int | None,
@@ -479,11 +479,11 @@ class ThenTaskPlan(Group, group="then_task"):
         if not self.on:
             for setting, plain in vars(ThenTaskPlan()).items():
                 if (came := getattr(self, setting)) != plain:
-                    allowed, cure = "left out without <then_task.on>", "Add <then_task.on=true>."
-                    raise bad_setting(f"<then_task.{setting}>", allowed, came, cure)
+                    allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
+                    raise bad_setting(f"`then_task.{setting}`", allowed, came, cure)
         if self.steps is not None and self.epochs is not None:
-            allowed = "left out with <then_task.epochs>"
-            raise bad_setting("<then_task.steps>", allowed, self.steps, "Set one of them.")
+            allowed = "left out with `then_task.epochs`"
+            raise bad_setting("`then_task.steps`", allowed, self.steps, "Set one of them.")
 
 
 FREE = (
@@ -562,51 +562,51 @@ class AdaptPlan(Settings):
                     "add_tokens": "with an adapter, new tokens would stay untrained",
                 }[other]
                 cure = f"Leave out one of them; {why}."
-                allowed = f"left out with <model.{other}>"
-                raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+                allowed = f"left out with `model.{other}`"
+                raise bad_setting("`adapter.kind`", allowed, self.adapter.kind, cure)
         merged = not self.adapter.kind or (self.adapter.kind, self.adapter.save) == (
             "lora",
             "merged",
         )
         if self.then_task.on and not merged:
-            cure = "Or merge the adapter: <adapter.kind=lora> <adapter.save=merged>."
-            allowed = "left out with <adapter.kind>"
-            raise bad_setting("<then_task.on>", allowed, self.adapter.kind, cure)
+            cure = "Or merge the adapter: `adapter.kind=lora` `adapter.save=merged`."
+            allowed = "left out with `adapter.kind`"
+            raise bad_setting("`then_task.on`", allowed, self.adapter.kind, cure)
 
     def _check_translation(self) -> None:
         """Raise `UsageError` for settings that do not suit the objective."""
         init, name = self.model.init, self.objective.name
         if (name == TRANSLATION and init == "mini") or (name != TRANSLATION and init == "base"):
             sizes = "tiny, small or base" if name == TRANSLATION else "tiny, mini or small"
-            cure = "For example <model.init=small>."
-            raise bad_setting("<model.init>", f"{sizes} with <objective.name={name}>", init, cure)
+            cure = "For example `model.init=small`."
+            raise bad_setting("`model.init`", f"{sizes} with `objective.name={name}`", init, cure)
         if name not in LANGUAGE_MODELS and self.adapter.kind:
-            cure = "Leave out <adapter.kind> to train all weights."
-            allowed = f"left out with <objective.name={name}>"
-            raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+            cure = "Leave out `adapter.kind` to train all weights."
+            allowed = f"left out with `objective.name={name}`"
+            raise bad_setting("`adapter.kind`", allowed, self.adapter.kind, cure)
         if name not in ("mlm", "mlm+nsp") and self.model.add_tokens:
-            allowed = f"left out with <objective.name={name}>"
-            cure = "It is for <objective.name=mlm>, whose model is no generator of text."
-            raise bad_setting("<model.add_tokens>", allowed, self.model.add_tokens, cure)
+            allowed = f"left out with `objective.name={name}`"
+            cure = "It is for `objective.name=mlm`, whose model is no generator of text."
+            raise bad_setting("`model.add_tokens`", allowed, self.model.add_tokens, cure)
         if name != TRANSLATION and self.train.best_by == "bleu":
-            raise bad_setting("<train.best_by>", f"loss with <objective.name={name}>", "bleu")
+            raise bad_setting("`train.best_by`", f"loss with `objective.name={name}`", "bleu")
 
     def _check_embeddings(self) -> None:
         """Raise `UsageError` for settings that do not suit a sentence encoder."""
         name = self.objective.name
         if name in EMBEDDINGS and self.model.init:
-            cure = "Name a trained model, such as <model.name=minilm>."
-            allowed = f"left out with <objective.name={name}>"
-            raise bad_setting("<model.init>", allowed, self.model.init, cure)
+            cure = "Name a trained model, such as `model.name=minilm`."
+            allowed = f"left out with `objective.name={name}`"
+            raise bad_setting("`model.init`", allowed, self.model.init, cure)
         if name not in EMBEDDINGS and self.model.pooling:
-            cure = "Leave it out, or train a sentence encoder: <objective.name=tsdae>."
-            allowed = f"left out with <objective.name={name}>"
-            raise bad_setting("<model.pooling>", allowed, self.model.pooling, cure)
+            cure = "Leave it out, or train a sentence encoder: `objective.name=tsdae`."
+            allowed = f"left out with `objective.name={name}`"
+            raise bad_setting("`model.pooling`", allowed, self.model.pooling, cure)
         for group in ("train", "then_task"):
             if name == SIMCSE and getattr(self, group).batch == 1:
                 cure = "A text is distinguished from the others of its step."
-                allowed = "2 or more with <objective.name=simcse>"
-                raise bad_setting(f"<{group}.batch>", allowed, 1, cure)
+                allowed = "2 or more with `objective.name=simcse`"
+                raise bad_setting(f"`{group}.batch`", allowed, 1, cure)
 
 
 @dataclass(frozen=True)
@@ -650,7 +650,7 @@ class DecodePlan(Group, group="decode"):
     domain: Annotated[
         str,
         Option(
-            "Domain of the texts, such as `it`: with a model of <objective.tag_domains>, its token "
+            "Domain of the texts, such as `it`: with a model of `objective.tag_domains`, its token "
             "begins each text",
             default="none",
         ),

@@ -97,7 +97,7 @@ _EMBEDDING_RATE = 3e-5
 def preset(name: str, weights: str) -> dict[str, Any]:
     """The settings of a paper, by their paths in the plan."""
     if name not in PRESETS:
-        raise bad_setting("<.preset>", f"one of {', '.join(PRESETS)}", name)
+        raise bad_setting("`preset`", f"one of {', '.join(PRESETS)}", name)
     settings = dict(PRESETS[name])
     if name == "tadpole" and weights == "lambda":
         settings["train.steps"] = _CONTINUOUS_STEPS
@@ -125,7 +125,7 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
     length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], longest)
     if length > longest:
         cure = "Longer texts are split into several sequences."
-        raise bad_setting("<train.length>", f"at most {longest} for this model", length, cure)
+        raise bad_setting("`train.length`", f"at most {longest} for this model", length, cure)
     return length
 
 

@@ -56,11 +56,11 @@ def new_model(
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("<model.init>", "train") from e
+        raise MissingDependencyError("`model.init`", "train") from e
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise EmptyInputError(
-            "<model.init> trains a tokenizer on the data; the data holds no text."
+            "`model.init` trains a tokenizer on the data; the data holds no text."
         )
     layers, width, tokens = (TRANSLATORS if objective == TRANSLATION else SIZES)[init]
     vocabulary = vocabulary or tokens

@@ -42,7 +42,7 @@ def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
     vocabulary = max(tokens.values()) + 1
     if vocabulary > rows:
         raise ModelError(
-            f"<model.name>: the tokenizer of {name} has {vocabulary:,} tokens, the model's "
+            f"`model.name`: the tokenizer of {name} has {vocabulary:,} tokens, the model's "
             f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
         )
     ordinary = np.zeros(vocabulary, dtype=np.bool_)
@@ -71,7 +71,7 @@ def backend_tokenizer(tokenizer: Any, name: str) -> Any:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
-            f"<model.name>: {name} has a slow tokenizer; a fast one is needed. Name a model with a "
+            f"`model.name`: {name} has a slow tokenizer; a fast one is needed. Name a model with a "
             "tokenizer.json."
         )
     whole = Tokenizer.from_str(backend.to_str())

@@ -400,7 +400,7 @@ class Tokenising:
         if too_long:
             progress.note(
                 f"{too_long:,} of {len(tokens):,} pairs of {kind} have a side of more than "
-                f"{self.pairs} tokens and are left out (<train.length>)."
+                f"{self.pairs} tokens and are left out (`train.length`)."
             )
         sizes = {"source": counts["source_tokens"]}
         sizes["target"] = counts["tokens"] - sizes["source"]
@@ -411,7 +411,7 @@ class Tokenising:
                     f"The model's vocabulary cannot spell the {side} side of {kind}: {unknown:,} "
                     f"of {size:,} tokens ({100 * unknown / size:.0f} %) are unknown. Name a "
                     "model of both languages, or start from an untrained one with "
-                    "<model.init=small>."
+                    "`model.init=small`."
                 )
         return tokens, counts | {"too_long": too_long}
 

@@ -67,10 +67,10 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
         "mlflow": is_mlflow_available,
     }
     if track and track not in TRACKERS:
-        raise bad_setting("<.track>", f"one of {', '.join(TRACKERS)}", track)
+        raise bad_setting("`track`", f"one of {', '.join(TRACKERS)}", track)
     if track and not is_installed[track]():
         cure = f"Install it: pip install {track}"
-        raise bad_setting("<.track>", "a tracker that is installed", track, cure)
+        raise bad_setting("`track`", "a tracker that is installed", track, cure)
     # accelerate keeps the first device that a process asked for
     if PartialState._shared_state and PartialState().device.type != device:
         AcceleratorState._reset_state(reset_partial_state=True)
@@ -132,7 +132,7 @@ def require_batch(batch: int, processes: int, *, whole: bool) -> None:
     if batch < least:
         each = "two sequences" if whole else "one sequence"
         cure = f"Each of the {processes} processes needs at least {each} per batch."
-        raise bad_setting("<train.batch>", f"{least} or more", batch, cure)
+        raise bad_setting("`train.batch`", f"{least} or more", batch, cure)
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     whole = work.objective.whole_steps
     require_batch(work.plan.batch or 1, processes, whole=whole)
     if work.plan.keep == "best" and not work.heldout.micros:
-        cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
-        raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
+        cure = "The data is too small for a held-out set. Name texts of the task with `task`."
+        raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
     with seeded(work.seed), kept_memory():
         loop = TrainingLoop(work, callback)
         error = out_of_memory_error(work.plan, processes, work.micro_rows, whole=whole)
@@ -247,8 +247,8 @@ class TrainingLoop:
                 kept = f"The last checkpoint is from step {self._kept:,}"
             return TrainingError(
                 f"Training diverged: the loss of step {steps:,} is not finite. The batch holds "
-                f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below "
-                f"{work.plan.rate:g} and another <.out>, or remove the text."
+                f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set `train.rate` below "
+                f"{work.plan.rate:g} and another `out`, or remove the text."
             )
 
         key = place_keys(work.seed + 1, step, self.world)[self.rank]

@@ -24,17 +24,17 @@ def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> Speci
     """The padding, the end and the first decoder input of a translation model."""
     # The tokenizer adds its other special tokens itself, on either side, so a slow one serves
     # too.
-    pad = require_translating("<model.name>", model, tokenizer, name)
+    pad = require_translating("`model.name`", model, tokenizer, name)
     start = _decoder_start(model)
     if start is None:
         raise ModelError(
-            f"<model.name>: the config.json of {name} does not state decoder_start_token_id. Add "
+            f"`model.name`: the config.json of {name} does not state decoder_start_token_id. Add "
             "it there."
         )
     first = _target_language(model, tokenizer)
     if first is not None and first not in tokenizer(text_target="a")["input_ids"]:
         raise ModelError(
-            f"<model.name>: {name} translates into {tokenizer.convert_ids_to_tokens(first)}, but "
+            f"`model.name`: {name} translates into {tokenizer.convert_ids_to_tokens(first)}, but "
             f"its tokenizer marks target texts otherwise (tgt_lang: {tokenizer.tgt_lang}). {_SAVE}"
         )
     return SpecialTokens(
@@ -140,7 +140,7 @@ def known_tag(tokenizer: Any, domain: str) -> str:
         return ""
     if (tag := domain_tag(domain)) not in known:
         allowed = ", ".join(sorted(token[len(_TAG) : -1] for token in known))
-        raise bad_setting("<decode.domain>", f"a domain of the model: {allowed}", domain)
+        raise bad_setting("`decode.domain`", f"a domain of the model: {allowed}", domain)
     return f"{tag} "
 
 

@@ -51,7 +51,7 @@ class SearchPlan(Group, group="search"):
             "methods",
             default="the 4 with the fewest held-out bits among those of `corpusfit select --method "
             "auto`",
-            more="Their number is <search.keep>",
+            more="Their number is `search.keep`",
             metavar="NAMES",
             items=str,
         ),
@@ -86,13 +86,13 @@ class SearchPlan(Group, group="search"):
             items=str,
         ),
     ] = "no"
-    keep: Annotated[int, Option("Number of methods to try without <search.methods>", above=0)] = 4
+    keep: Annotated[int, Option("Number of methods to try without `search.methods`", above=0)] = 4
     c: Annotated[
         float,
         Option("Steepness C of lambda with `resample`, whose midpoint is at the fraction", least=0),
     ] = 5.0
     eta: Annotated[
-        int, Option("One setting in <search.eta> passes on to the next rung", least=2)
+        int, Option("One setting in `search.eta` passes on to the next rung", least=2)
     ] = 3
     least: Annotated[int, Option("Fewest training steps of a trial", above=0)] = 20
     evaluations: Annotated[int, Option("Measurements of the loss in a trial", above=0)] = 4
@@ -108,7 +108,7 @@ class SearchPlan(Group, group="search"):
     heldout: Annotated[
         float,
         Option(
-            "Share of the target's texts to measure the loss on, at most <mix.heldout> texts",
+            "Share of the target's texts to measure the loss on, at most `mix.heldout` texts",
             above=0,
             below=1,
         ),
@@ -118,33 +118,33 @@ class SearchPlan(Group, group="search"):
         amount, unit = self._budget()
         if not unit and amount != int(amount):
             allowed = "a whole number of steps, or a time"
-            raise bad_setting("<search.budget>", allowed, self.budget)
+            raise bad_setting("`search.budget`", allowed, self.budget)
         for name in self.method_names():
-            require(name, "<search.methods>")
+            require(name, "`search.methods`")
             if name == "oracle":
                 cure = "Leave it out: tune uses no label of the corpus."
-                raise bad_setting("<search.methods>", "a method without labels", name, cure)
+                raise bad_setting("`search.methods`", "a method without labels", name, cure)
         self.amounts()
         for use in self.uses():
             if use not in USES:
-                cure = "For example <search.weights=off,resample>."
+                cure = "For example `search.weights=off,resample`."
                 raise bad_setting(
-                    "<search.weights>", f"one or more of {', '.join(USES)}", use, cure
+                    "`search.weights`", f"one or more of {', '.join(USES)}", use, cure
                 )
         for answer in self.phases():
             if answer not in ("no", "yes"):
-                cure = "For example <search.then_task=no,yes>."
-                raise bad_setting("<search.then_task>", "one or more of no, yes", answer, cure)
+                cure = "For example `search.then_task=no,yes`."
+                raise bad_setting("`search.then_task`", "one or more of no, yes", answer, cure)
 
     def _budget(self) -> tuple[float, str]:
         """The number of the budget and its unit: empty for steps, or s, min, h."""
         found = _BUDGET.fullmatch(self.budget.strip())
         if found is None or not 0 < float(found[1]) < float("inf"):
             raise bad_setting(
-                "<search.budget>",
+                "`search.budget`",
                 "a number of training steps or a time, such as '2000 steps' or 30min",
                 self.budget,
-                "For example <search.budget=30min>.",
+                "For example `search.budget=30min`.",
             )
         unit = found[2] or ""
         return float(found[1]), "" if unit.startswith("step") else unit
@@ -163,28 +163,28 @@ class SearchPlan(Group, group="search"):
 
     def method_names(self) -> list[str]:
         """The methods that the user named; empty for those of the ranking."""
-        return _parts(self.methods, "<search.methods>", "names of methods") if self.methods else []
+        return _parts(self.methods, "`search.methods`", "names of methods") if self.methods else []
 
     def amounts(self) -> list[float]:
         """The fractions of the corpus."""
         found = []
-        for part in _parts(self.fractions, "<search.fractions>", "numbers above 0 and at most 1"):
+        for part in _parts(self.fractions, "`search.fractions`", "numbers above 0 and at most 1"):
             try:
                 found.append(float(part))
             except ValueError:
                 found.append(0.0)
             if not 0 < found[-1] <= 1:
-                cure = "For a tenth of the corpus: <search.fractions=0.1>."
-                raise bad_setting("<search.fractions>", "above 0 and at most 1", part, cure)
+                cure = "For a tenth of the corpus: `search.fractions=0.1`."
+                raise bad_setting("`search.fractions`", "above 0 and at most 1", part, cure)
         return found
 
     def uses(self) -> list[str]:
         """The uses of relevance weights."""
-        return _parts(self.weights, "<search.weights>", "off or resample")
+        return _parts(self.weights, "`search.weights`", "off or resample")
 
     def phases(self) -> list[str]:
         """Whether there is a second phase on the target's own texts: no, yes or both."""
-        return _parts(self.then_task, "<search.then_task>", "no or yes")
+        return _parts(self.then_task, "`search.then_task`", "no or yes")
 
 
 def _parts(text: str, setting: str, allowed: str) -> list[str]:
@@ -214,10 +214,10 @@ class TunePlan(Settings):
     def check(self) -> Self:
         """The plan itself, after every group is checked."""
         if self.model.init or not self.model.name:
-            cure = "For example <model.name=bert-base-uncased>."
-            came = f"<model.init={self.model.init}>" if self.model.init else "nothing"
+            cure = "For example `model.name=bert-base-uncased`."
+            came = f"`model.init={self.model.init}`" if self.model.init else "nothing"
             allowed = "a pre-trained model: a model folder or a Hugging Face hub id"
-            raise bad_setting("<model.name>", allowed, came, cure)
+            raise bad_setting("`model.name`", allowed, came, cure)
         return super().check()
 
     def _check_together(self) -> None:
@@ -225,11 +225,11 @@ class TunePlan(Settings):
         if self.objective.name not in LANGUAGE_MODELS:
             cure = "Leave it out: a search measures the loss on the target's texts."
             raise bad_setting(
-                "<objective.name>", "mlm, mlm+nsp or causal", self.objective.name, cure
+                "`objective.name`", "mlm, mlm+nsp or causal", self.objective.name, cure
             )
         if self.fit.shares:
-            cure = "Leave it out: tune divides all texts of <.target> at random."
-            raise bad_setting("<fit.shares>", "left out with tune", self.fit.shares, cure)
+            cure = "Leave it out: tune divides all texts of `target` at random."
+            raise bad_setting("`fit.shares`", "left out with tune", self.fit.shares, cure)
 
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the search: all but the winner's steps and those of `FREE`."""

@@ -16,7 +16,7 @@ from corpusfit.core.manifest import digest, locked, source_as_dict, source_ident
 from corpusfit.core.types import Source
 from corpusfit.embed.folders import find, require_extras
 from corpusfit.embed.hardware import resolve
-from corpusfit.evaluation.contamination.heldout import held_out
+from corpusfit.evaluation.decontamination.heldout import held_out
 from corpusfit.selection.commands import select
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.result import Selection
@@ -119,9 +119,9 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
         if "-" in getattr(inputs, role):
             cure = "Write it to a file first."
             allowed = "files: each method reads them again, and standard input ends"
-            raise bad_setting(f"<.{role}>", allowed, "-", cure)
+            raise bad_setting(f"`{role}`", allowed, "-", cure)
     if not is_local(out):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+        raise bad_setting("`out`", "a folder of this machine", str(out))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
             "tune runs its trials in one process. Start it without `accelerate launch`, and adapt "
@@ -216,7 +216,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
     )
     if parts.guarded:
         machine.progress.warn(
-            f"{parts.guarded:,} texts of the target contain a text of <.guard> and are not used."
+            f"{parts.guarded:,} texts of the target contain a text of `guard` and are not used."
         )
 
 

@@ -53,11 +53,10 @@ def halving(settings: int, budget: int, *, eta: int, least: int) -> list[Rung]:
 def too_small(budget: int, least: int) -> UsageError:
     """The error for a budget in steps that has no room for a trial and its baseline."""
     return bad_setting(
-        "<search.budget>",
+        "`search.budget`",
         f"at least {2 * least:,} steps: {least:,} for one trial and {least:,} for its baseline",
         f"{budget:,} steps",
-        f"For example <search.budget='{20 * least} steps'>; search.least sets the steps of a "
-        f"trial.",
+        f"For example `search.budget={20 * least} steps`; search.least sets the steps of a trial.",
     )
 
 

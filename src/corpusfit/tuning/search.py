@@ -151,7 +151,7 @@ class Search:
         if rungs[0].trials < settings:
             self.machine.progress.warn(
                 f"The budget is enough for {rungs[0].trials} of {settings} settings; the last "
-                "methods, fractions and weights are left out. Raise <search.budget> to try all."
+                "methods, fractions and weights are left out. Raise `search.budget` to try all."
             )
 
     def _rung(self, number: int, rung: Rung, settings: Sequence[Setting]) -> list[Trial]:

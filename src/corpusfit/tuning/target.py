@@ -16,7 +16,7 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source, text_array
-from corpusfit.evaluation.contamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.splitting.rows import Groups
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons, read_shard
@@ -67,11 +67,11 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
     heldout = [text for text, group in zip(clean, of, strict=True) if group in held]
     fit = [text for text, group in zip(clean, of, strict=True) if group not in out]
     if len(groups.sizes) < FEWEST or not fit:
-        without = f" that hold no text of <.guard> ({len(holders):,} do)" if holders else ""
+        without = f" that hold no text of `guard` ({len(holders):,} do)" if holders else ""
         raise InputError(
-            f"<.target> must have at least {FEWEST} different texts{without} and no "
+            f"`target` must have at least {FEWEST} different texts{without} and no "
             f"near-duplicates of each other, some to select by and some to measure the loss on; it "
-            f"has {len(groups.sizes):,}, {len(fit):,} of them to select by. Add texts to <.target>."
+            f"has {len(groups.sizes):,}, {len(fit):,} of them to select by. Add texts to `target`."
         )
     return Parts(fit, heldout, clean, len(holders))
 

@@ -38,9 +38,9 @@ def steps_within(
 def too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
     """The error for a time in which no setting can be compared with the baseline."""
     return bad_setting(
-        "<search.budget>",
+        "`search.budget`",
         f"at least {format_duration(needed)}: {format_duration(elapsed)} to score the corpus and "
         "for a first trial, and the rest for one trial and its baseline",
         search.budget,
-        f"For example <search.budget={math.ceil(2 * needed / 60)}min>.",
+        f"For example `search.budget={math.ceil(2 * needed / 60)}min`.",
     )

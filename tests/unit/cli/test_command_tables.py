@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from corpusfit.cli import show
 from corpusfit.evaluation.tables import Score
 from corpusfit.evaluation.tables import Table as Results
-from corpusfit.evaluation.tokenizers import Figure
+from corpusfit.evaluation.tokenizer_gap import Figure
 from corpusfit.selection.health import EncoderSpeed, Extra, Health
 from corpusfit.text.cache_entries import CacheEntry
 

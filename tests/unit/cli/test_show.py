@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import unicodedata
 
+import pytest
 from rich.cells import cell_len
 
+from corpusfit.cli import show
 from corpusfit.cli.show import as_json, percent, say, say_result, short_names, table
 
 
@@ -98,3 +100,33 @@ def test_a_name_that_fits_is_not_folded_for_a_heading(capsys, monkeypatch):
     name, headings = "a" * 30, ["share of corpus", "share of words"]
     lines = printed(capsys, "T", ["path", *headings], [[name, "100.0 %", "100.0 %"]])
     assert any(name in line for line in lines)
+
+
+FLAGS = {
+    "choose.fraction": "--fraction",
+    "cascade.stages": "--cascade",
+    "read.strict": "--strict",
+    "out": "--out",
+    "train_sizes": "--train-size",
+    "settings": "--set",
+}
+
+
+@pytest.mark.parametrize(
+    ("named", "shown"),
+    [
+        ("`choose.fraction=0.1`", "`choose.fraction=0.1` (--fraction 0.1)"),
+        ("`choose.fraction`", "`choose.fraction` (--fraction)"),
+        ("`cascade.stages=dsir>minilm`", "`cascade.stages=dsir>minilm` (--cascade 'dsir>minilm')"),
+        ("`read.strict=true`", "`read.strict=true` (--strict)"),
+        ("`read.strict=false`", "`read.strict=false` (--set read.strict=false)"),
+        ("`choose.c=2.0`", "`choose.c=2.0` (--set choose.c=2.0)"),
+        ("`choose.c`", "`choose.c`"),
+        ("`out`", "`out` (--out)"),
+        ("`train_sizes`", "`train_sizes` (--train-size)"),
+        ("`corpusfit select`", "`corpusfit select`"),
+        ("`out`, `out`", "`out` (--out), `out`"),
+    ],
+)
+def test_the_flag_stands_beside_a_setting(named, shown):
+    assert show.with_flags(f"Set {named}.", FLAGS) == f"Set {shown}."

@@ -57,31 +57,6 @@ def test_a_missing_library_names_the_extra_also_in_another_process():
     assert "pip install 'corpusfit[models]'" in str(error)
 
 
-def test_a_block_within_a_caller_keeps_its_own_spelling():
-    def inner(path, value):
-        return f"inner {path}"
-
-    def outer(path, value):
-        return f"outer {path}"
-
-    def failing():
-        with errors.called_by(inner):
-            assert errors.CALLER.get() is inner
-            raise errors.InputError("See <choose.fraction>.")
-
-    with (
-        pytest.raises(errors.InputError, match=r"^See inner choose\.fraction\.$"),
-        errors.called_by(outer),
-    ):
-        failing()
-    with (
-        pytest.raises(errors.InputError, match=r"^See outer method\.k1\.$"),
-        errors.called_by(outer),
-    ):
-        raise errors.InputError("See <method.k1>.")
-    assert errors.CALLER.get() is errors.by_path
-
-
 @pytest.mark.parametrize(
     ("error", "told"),
     [

@@ -37,7 +37,7 @@ def test_workers_ignore_ctrl_c(engine):
 @pytest.mark.slow
 def test_a_worker_that_dies_is_an_error_with_a_cure():
     with (
-        pytest.raises(WorkerError, match=r"with fewer workers;"),
+        pytest.raises(WorkerError, match=r"with fewer `workers`;"),
         LocalEngine(1) as engine,
     ):
         list(engine.map(Answer(), ["die"]))

@@ -45,7 +45,7 @@ def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words
     folder.scored.mkdir()
     (folder.scored / "part-00000.json").touch()
     with pytest.raises(
-        ChangedInputError, match=f"(?s)^out=.*{words}.*another out, or pass overwrite=true "
+        ChangedInputError, match=f"(?s)^`out.*{words}.*another `out`, or pass `overwrite` "
     ):
         folder.begin({**IDENTITY, **change}, overwrite=False)
     folder.begin({**IDENTITY, **change}, overwrite=True)

@@ -38,9 +38,9 @@ def test_a_plan_survives_json_and_toml(tmp_path):
         ("gamma=5", "cut"),
         ("cut.gamma", "KEY=VALUE"),
         ("method=knn", "method must be a group of name, options; got 'knn'"),
-        ("cut.gamma=true", "cut.gamma must be a whole number; got True"),
-        ("seed=1.5", "seed must be a whole number"),
-        ("seed=-1", "seed must be 0 or more"),
+        ("cut.gamma=true", "`cut.gamma` must be a whole number; got True"),
+        ("seed=1.5", "`seed` must be a whole number"),
+        ("seed=-1", "`seed` must be 0 or more"),
         ("choose.threshold=nan", "finite"),
         ("cut.gamma=many", "a whole number"),
         ("cut.gamma=0", "above 0"),
@@ -61,7 +61,7 @@ def test_errors_name_what_is_allowed(override, words):
 
 
 def test_two_amounts_are_one_too_many():
-    with pytest.raises(UsageError, match=r"choose\.fraction and choose\.tokens"):
+    with pytest.raises(UsageError, match=r"`choose\.fraction` and `choose\.tokens`"):
         Plan().with_overrides(["choose.fraction=0.1", "choose.tokens=5"]).check()
     with pytest.raises(UsageError, match=r"choose\.threshold"):
         Plan().with_overrides(["choose.policy=resample", "choose.threshold=5.0"]).check()

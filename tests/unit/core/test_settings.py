@@ -44,7 +44,7 @@ TOGETHER = [
     ("select", ["cut=5"], "5"),
     ("select", ["cut.gama=5"], "cut.gama"),
     ("select", ["gama"], "gama"),
-    ("adapt", ["model.init=tiny"], "model.name=m model.init=tiny"),
+    ("adapt", ["model.init=tiny"], "`model.name=m` `model.init=tiny`"),
     ("adapt", ["model.vocabulary=500"], "500"),
     ("adapt", ["model.tokenizer_characters=0"], "0"),
     ("adapt", ["model.name=", "model.init=tiny", "model.vocabulary=5"], "5"),

@@ -202,7 +202,7 @@ def test_what_is_no_transformer_is_refused(tiny_bert, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=r"config\.json"):
         transformer_files(str(tmp_path / "empty"))
-    with pytest.raises(UsageError, match=r"^embed\.embedder must "):
+    with pytest.raises(UsageError, match=r"^`embed\.embedder` must "):
         transformer_files(str(tmp_path / "missing"))
     assert transformer_files("minilm") == ()
     assert str(tiny_bert / "model.safetensors") in transformer_files(str(tiny_bert))

@@ -18,13 +18,13 @@ HUB = "huggingface_hub.snapshot_download"
 @pytest.mark.parametrize("name", ["/no/such/folder", "./missing", "a/b/c", "", "two words"])
 @pytest.mark.parametrize("prefix", ["", "static:"])
 def test_what_cannot_be_a_model(name, prefix, tmp_path):
-    with pytest.raises(UsageError, match=r"^embed\.embedder must .*minilm"):
+    with pytest.raises(UsageError, match=r"^`embed\.embedder` must .*minilm"):
         prepare(EmbedPlan(embedder=prefix + name), tmp_path)
 
 
 def test_a_file_is_not_a_folder(tmp_path):
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(UsageError, match=r"^embed\.embedder must "):
+    with pytest.raises(UsageError, match=r"^`embed\.embedder` must "):
         prepare(EmbedPlan(embedder=str(tmp_path / "model.safetensors")), tmp_path)
 
 
@@ -51,7 +51,7 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("someone/some-model", "static:someone/some-model"):
         with pytest.raises(
-            ModelError, match=r"^embed\.embedder must .*use embed\.embedder=static\."
+            ModelError, match=r"^`embed\.embedder` must .*use `embed\.embedder=static`\."
         ) as e:
             prepare(EmbedPlan(embedder=name), tmp_path)
         assert "\n" not in str(e.value)
@@ -102,7 +102,7 @@ def test_a_hub_id_that_does_not_exist(tmp_path, monkeypatch):
         raise error
 
     monkeypatch.setattr(HUB, download)
-    with pytest.raises(UsageError, match=r"^embed\.embedder must "):
+    with pytest.raises(UsageError, match=r"^`embed\.embedder` must "):
         prepare(EmbedPlan(embedder="minlm"), tmp_path)
 
 

@@ -22,7 +22,7 @@ def test_other_weights_are_refused(tmp_path, monkeypatch):
         submodule_search_locations = (str(tmp_path),)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec)
-    with pytest.raises(ModelError, match=r"^embed\.embedder=minilm: .*model\.safetensors"):
+    with pytest.raises(ModelError, match=r"^`embed\.embedder=minilm`: .*model\.safetensors"):
         minilm_folder()
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.safetensors").write_bytes(b"something else")

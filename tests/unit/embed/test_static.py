@@ -229,7 +229,7 @@ def test_broken_static_folders_are_named(distilled, tmp_path):
 
     folder = shutil.copytree(distilled, tmp_path / "m")
     (folder / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match=r"^embed\.embedder: "):
+    with pytest.raises(ModelError, match=r"^`embed\.embedder`: "):
         load(EmbedPlan(embedder=f"static:{folder}"), tmp_path)
     save_file({"embeddings": np.zeros((3, 2), np.float32)}, folder / "model.safetensors")
     with pytest.raises(ModelError, match=r"and 3 vectors"):

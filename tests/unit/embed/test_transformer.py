@@ -185,7 +185,7 @@ def test_broken_folders_are_named(tiny_bert, tmp_path):
         prepare(EmbedPlan(embedder=str(empty)), tmp_path)
     broken = shutil.copytree(tiny_bert, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"no weights at all")
-    with pytest.raises(ModelError, match=r"^embed\.embedder: "):
+    with pytest.raises(ModelError, match=r"^`embed\.embedder`: "):
         encoder(broken, tmp_path)
     (broken / "config.json").write_text("{")
     with pytest.raises(ModelError, match=r"config\.json|modules\.json"):

@@ -190,10 +190,10 @@ def test_only_words_labelled_o_are_replaced_by_words_labelled_o():
 
 def test_tagging_refusals():
     examples = Examples([["a", "b"]], [[0, 1]])
-    with pytest.raises(UsageError, match=r"^augment\.kind\b.* O\b"):
+    with pytest.raises(UsageError, match=r"^`augment\.kind\b.* O\b"):
         replace_words(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
     back = AugmentPlan(kind="backtranslate", mt="x", mt_back="y")
-    with pytest.raises(UsageError, match=r"^augment\.kind\b.*tagging.*'backtranslate'"):
+    with pytest.raises(UsageError, match=r"^`augment\.kind\b.*tagging.*'backtranslate'"):
         require_allowed(back, "tagging")
 
 

@@ -94,5 +94,5 @@ def test_words_are_replaced_without_workers_and_tags_are_rejected(make, plan):
     replaced = AugmentPlan(kind="tfidf")
     whole = replace_words(EXAMPLES, replaced, kind="classification", labels=["a", "b"], seed=0)
     assert make(replaced).pieces == whole.pieces
-    with pytest.raises(UsageError, match=r"^augment\.kind must be tfidf for tagging"):
+    with pytest.raises(UsageError, match=r"^`augment\.kind` must be tfidf for tagging"):
         make(plan, kind="tagging")

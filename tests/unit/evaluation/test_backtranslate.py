@@ -110,11 +110,11 @@ def test_a_prefix_of_the_model_goes_before_each_sentence(models, tmp_path, monke
 
 
 def test_a_name_that_is_no_model_names_its_setting(models, tmp_path, tiny_lm):
-    with pytest.raises(UsageError, match=r"^augment\.mt .*no such/folder/here"):
+    with pytest.raises(UsageError, match=r"^`augment\.mt` .*no such/folder/here"):
         translated(["no such/folder/here", models[1]])
-    with pytest.raises(ModelError, match=r"^augment\.mt_back\b.*config\.json"):
+    with pytest.raises(ModelError, match=r"^`augment\.mt_back\b.*config\.json"):
         translated([models[0], str(tmp_path)])
-    with pytest.raises(ModelError, match=rf"^augment\.mt_back: {re.escape(str(tiny_lm))}"):
+    with pytest.raises(ModelError, match=rf"^`augment\.mt_back`: {re.escape(str(tiny_lm))}"):
         translated([models[0], str(tiny_lm)])
 
 
@@ -126,17 +126,17 @@ def test_weights_that_are_missing_and_pickles_are_refused(models, tmp_path):
     gone = next(name for name in sorted(weights) if "fc1.weight" in name or "wi.weight" in name)
     del weights[gone]
     save_file(weights, path, {"format": "pt"})
-    with pytest.raises(ModelError, match=rf"^augment\.mt: .*{re.escape(gone)}"):
+    with pytest.raises(ModelError, match=rf"^`augment\.mt`: .*{re.escape(gone)}"):
         translated([str(folder), models[1]])
     path.rename(folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"^augment\.mt .*safetensors"):
+    with pytest.raises(ModelError, match=r"^`augment\.mt` .*safetensors"):
         translated([str(folder), models[1]])
 
 
 def test_a_multilingual_model_needs_a_target_language(models, monkeypatch):
     kind = transformers.PreTrainedTokenizerFast
     monkeypatch.setattr(kind, "src_lang", "en", raising=False)
-    with pytest.raises(ModelError, match=r"^augment\.mt: .* forced_bos_token_id"):
+    with pytest.raises(ModelError, match=r"^`augment\.mt`: .* forced_bos_token_id"):
         translated(models)
 
 
@@ -145,7 +145,7 @@ def test_a_tokenizer_without_its_library_is_an_error_with_a_cure(models, monkeyp
         raise ImportError("\nMarianTokenizer requires the SentencePiece library but …")
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", missing)
-    with pytest.raises(ModelError, match=r"^augment\.mt: .*: pip install sentencepiece"):
+    with pytest.raises(ModelError, match=r"^`augment\.mt`: .*: pip install sentencepiece"):
         translated(models)
 
 

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from corpusfit.core.types import text_array
-from corpusfit.evaluation.contamination.finder import CONTAINMENT, ContaminationFinder, HeldoutIndex
+from corpusfit.evaluation.decontamination.finder import (
+    CONTAINMENT,
+    ContaminationFinder,
+    HeldoutIndex,
+)
 from corpusfit.kernels.tokens import reference
 from corpusfit.text.same_text import text_keys
 

@@ -9,7 +9,7 @@ import pytest
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.contamination.heldout import held_out
+from corpusfit.evaluation.decontamination.heldout import held_out
 from translating import write_pairs
 
 
@@ -69,7 +69,7 @@ def test_rows_of_another_field(held, rows):
     for split in ("train", "dev", "test"):
         folder = rows(f"task/{split}.jsonl", texts(split, 3), field="sentence")
     assert held(folder, field="sentence")["test"] == texts("test", 3)
-    with pytest.raises(EmptyInputError, match=r"^guard has .* Set guard_field to "):
+    with pytest.raises(EmptyInputError, match=r"^`guard` has .* Set `guard_field` to "):
         held(folder)
 
 
@@ -77,7 +77,7 @@ def test_rows_without_a_text_are_named(held, rows, messages):
     path = rows("held/a.jsonl", texts("a", 3)) / "a.jsonl"
     path.write_text(path.read_text("utf-8") + '\n{"text": null}\n', "utf-8")
     assert held(path) == {"a.jsonl": texts("a", 3)}
-    assert messages.texts[0].startswith("1 rows of <.guard> ")
+    assert messages.texts[0].startswith("1 rows of `guard` ")
 
 
 @pytest.mark.parametrize(("there", "lacking"), [("test", "dev"), ("dev", "test")])
@@ -149,7 +149,7 @@ def test_nothing_is_held_out_without_inputs(held):
 
 
 def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(held, rows):
-    with pytest.raises(InputError, match=r"^guard .*train"):
+    with pytest.raises(InputError, match=r"^`guard` .*train"):
         held(rows("c/x.jsonl", texts("x", 2)))
 
 

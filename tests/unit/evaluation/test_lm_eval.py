@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import corpusfit
-from corpusfit import api
+from corpusfit import experiments
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.evaluation.one_seed import answer_task
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
@@ -60,7 +60,7 @@ def plan_of(model):
 
 def test_without_the_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "lm_eval", None)
-    with pytest.raises(UsageError, match=r"^task\.kind\b.*pip install lm-eval"):
+    with pytest.raises(UsageError, match=r"^`task\.kind\b.*pip install lm-eval"):
         read("hellaswag")
 
 
@@ -128,8 +128,8 @@ def test_a_recipe_has_no_such_task(tiny_gpt, jsonl, tmp_path, inline):
         'compare = "base"\n[adapt]\ntrain.steps = 2\n[[tasks]]\nname = "t"\npath = "t"\n'
         'evaluate.task.kind = "lm_eval"\n'
     )
-    with pytest.raises(UsageError, match=r"^tasks\.evaluate\.task\.kind\b.*lm_eval"):
-        api.missing(tmp_path / "recipe.toml", out=tmp_path / "out", machine=inline)
+    with pytest.raises(UsageError, match=r"tasks\.evaluate\.task\.kind\b.*lm_eval"):
+        experiments.missing(tmp_path / "recipe.toml", out=tmp_path / "out", machine=inline)
 
 
 def test_scores_are_means_of_the_examples_that_have_them():
@@ -184,11 +184,11 @@ class TestWithTheLibrary:
         assert task_digest(read(task(asked="{{text}}"))) != digest
 
     def test_a_metric_that_the_task_lacks(self, task):
-        with pytest.raises(UsageError, match=r"^task\.metric must be acc_bytes; got 'acc'"):
+        with pytest.raises(UsageError, match=r"^`task\.metric` must be acc_bytes; got 'acc'"):
             read(task(metrics=["acc_bytes"]))
         assert len(read(task(metrics=["acc_bytes"]), metric="acc_bytes").test) == 14
 
     def test_no_such_task(self, tmp_path):
         (tmp_path / "a.yaml").write_text("task: a\n")
-        with pytest.raises(InputError, match=r"^task=.*a\.yaml.*lm_eval ls tasks"):
+        with pytest.raises(InputError, match=r"^`task.*a\.yaml.*lm_eval ls tasks"):
             read(str(tmp_path / "a.yaml"))

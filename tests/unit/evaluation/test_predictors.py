@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.types import text_array
-from corpusfit.evaluation.forecast import (
+from corpusfit.evaluation.forecasting import (
     FEATURES,
     LAYERS,
     GainPredictors,

@@ -123,7 +123,7 @@ def test_no_sentence(write):
 
 
 def test_no_entity(write):
-    with pytest.raises(InputError, match=r"^task\b.*train.* O\b"):
+    with pytest.raises(InputError, match=r"^`task\b.*train.* O\b"):
         read(three(write, "a O\n\nb O\n"))
 
 

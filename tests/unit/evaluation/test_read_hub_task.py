@@ -44,12 +44,12 @@ def test_a_single_split_is_divided(write):
 
 def test_no_train_split(write):
     folder = write("test.jsonl", rows("test", 20))
-    with pytest.raises(InputError, match=r"^task\b.*train, dev and test.* has test\b"):
+    with pytest.raises(InputError, match=r"^`task\b.*train, dev and test.* has test\b"):
         read(f"hub:{folder}")
 
 
 def test_unreachable():
-    with pytest.raises(InputError, match=r"^task\b.*'nobody/nothing'"):
+    with pytest.raises(InputError, match=r"^`task\b.*'nobody/nothing'"):
         read("hub:nobody/nothing")
 
 

@@ -253,7 +253,7 @@ def test_sqlite_of_one_million_posts(million_posts):
     "query", ["", "Nothing", "SELECT x FROM Articles", "DELETE FROM Articles", "SELECT 1; SELECT 2"]
 )
 def test_a_query_that_is_not_one(million_posts, query):
-    with pytest.raises(InputError, match=r"^task .*query.*table.*SELECT"):
+    with pytest.raises(InputError, match=r"^`task` .*query.*table.*SELECT"):
         read(million_posts, query=query)
 
 

@@ -211,46 +211,46 @@ def test_one_class_only(write):
     write("test.jsonl", jsonl(ROWS))
     write("dev.jsonl", jsonl(ROWS))
     folder = write("train.jsonl", jsonl([(t, "a") for t, _ in ROWS]))
-    with pytest.raises(InputError, match=r"^task\b.*train.* 10 .*'a'"):
+    with pytest.raises(InputError, match=r"^`task\b.*train.* 10 .*'a'"):
         read(folder)
 
 
 def test_no_train(write):
-    with pytest.raises(InputError, match=r"^task\b.*train.*test\.jsonl\."):
+    with pytest.raises(InputError, match=r"^`task\b.*train.*test\.jsonl\."):
         read(write("test.jsonl", jsonl(ROWS)))
 
 
 def test_too_few_examples_for_all_splits(write):
-    with pytest.raises(InputError, match=r"^task\b.*test and dev.* 2, .* 2\."):
+    with pytest.raises(InputError, match=r"^`task\b.*test and dev.* 2, .* 2\."):
         read(write("train.jsonl", jsonl(ROWS[:2])))
 
 
 def test_two_files_for_a_split(write):
     write("train.jsonl", jsonl(ROWS))
-    with pytest.raises(InputError, match=r"^task\b.* train; .*train.csv, train.jsonl"):
+    with pytest.raises(InputError, match=r"^`task\b.* train; .*train.csv, train.jsonl"):
         read(write("train.csv", separated(ROWS, ",")))
 
 
 def test_splits_in_two_formats(write):
     write("train.jsonl", jsonl(ROWS))
-    with pytest.raises(InputError, match=r"^task\b.*train: rows; test: conll"):
+    with pytest.raises(InputError, match=r"^`task\b.*train: rows; test: conll"):
         read(write("test.conll", "a O\n"))
 
 
 def test_a_folder_without_a_readable_file(write):
-    with pytest.raises(InputError, match=r"^task\b.*train has none"):
+    with pytest.raises(InputError, match=r"^`task\b.*train has none"):
         read(write("train/notes.md", "x"))
 
 
 def test_no_such_place(tmp_path):
-    with pytest.raises(InputError, match=r"^task\b.*nowhere"):
+    with pytest.raises(InputError, match=r"^`task\b.*nowhere"):
         read(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"^task\b.*'s3://bucket/task'"):
+    with pytest.raises(UsageError, match=r"^`task\b.*'s3://bucket/task'"):
         read("s3://bucket/task")
 
 
 def test_an_unknown_suffix(write):
-    with pytest.raises(InputError, match=r"^task\b.*\.jsonl.*task\.xml"):
+    with pytest.raises(InputError, match=r"^`task\b.*\.jsonl.*task\.xml"):
         read(write("task.xml", "<x/>") / "task.xml")
 
 

@@ -120,12 +120,12 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted_by_cause(tmp_path):
 
 def test_a_direction_is_needed_for_two_files(tmp_path):
     aligned(tmp_path, "test")
-    with pytest.raises(UsageError, match=r"^task\.direction must .*de-en or en-de.*nothing"):
+    with pytest.raises(UsageError, match=r"^`task\.direction` must .*de-en or en-de.*nothing"):
         read(tmp_path, TaskPlan())
-    with pytest.raises(UsageError, match=r"^task\.direction must .*de-en or en-de.*fr-en"):
+    with pytest.raises(UsageError, match=r"^`task\.direction` must .*de-en or en-de.*fr-en"):
         read(tmp_path, TaskPlan(direction="fr-en"))
     for wrong in ("de", "de-de", "de en"):
-        with pytest.raises(UsageError, match=rf"^task\.direction must .*{wrong}"):
+        with pytest.raises(UsageError, match=rf"^`task\.direction` must .*{wrong}"):
             read(tmp_path, TaskPlan(direction=wrong))
 
 
@@ -138,7 +138,7 @@ def test_files_of_unequal_length_are_refused(tmp_path):
 
 def test_a_task_without_test_or_text_is_refused(tmp_path):
     aligned(tmp_path, "dev")
-    with pytest.raises(InputError, match=r"^task .* must hold test .*dev\.de, dev\.en"):
+    with pytest.raises(InputError, match=r"^`task` .* must hold test .*dev\.de, dev\.en"):
         read(tmp_path)
     aligned(tmp_path, "test", [("", "b"), ("a", "")])
     with pytest.raises(EmptyInputError, match="test split"):
@@ -150,5 +150,5 @@ def test_other_tasks_are_no_translations(tmp_path):
         rows = [{"text": f"{a} {split}", "label": b} for a, b in PAIRS]
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     assert read_task(str(tmp_path), TaskPlan(), seed=0).kind == "classification"
-    with pytest.raises(UsageError, match=r"^task\.metric must .*accuracy.*bleu"):
+    with pytest.raises(UsageError, match=r"^`task\.metric` must .*accuracy.*bleu"):
         read_task(str(tmp_path), TaskPlan(metric="bleu"), seed=0)

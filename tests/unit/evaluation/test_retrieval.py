@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.evaluation.metrics import from_counts
-from corpusfit.evaluation.retrieval import deduplicate, nearest, retrieved, tallies
+from corpusfit.evaluation.retrieving import deduplicate, nearest, retrieved, tallies
 
 
 def vectors(seed, n, d=12):

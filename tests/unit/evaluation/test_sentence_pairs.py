@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
-from corpusfit.evaluation.retrieval import read_pairs
+from corpusfit.evaluation.retrieving import read_pairs
 
 
 @pytest.fixture

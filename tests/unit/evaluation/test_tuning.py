@@ -297,7 +297,7 @@ def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
 
 
 def test_a_missing_model_is_named(task, plan):
-    with pytest.raises(UsageError, match=r"^model\.name must .*nowhere at all"):
+    with pytest.raises(UsageError, match=r"^`model\.name` must .*nowhere at all"):
         finetune(task, plan.with_value("model.name", "./nowhere at all"), 0)
 
 
@@ -311,7 +311,7 @@ def test_a_folder_without_all_weights_is_refused(task, plan, tmp_path, tiny_lm):
     weights = load_file(broken / "model.safetensors")
     weights = {n: w for n, w in weights.items() if "layer.1.attention.self.query" not in n}
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match=r"^model\.name: .*layer\.1\.attention\.self\.query"):
+    with pytest.raises(ModelError, match=r"^`model\.name`: .*layer\.1\.attention\.self\.query"):
         finetune(task, plan.with_value("model.name", str(broken)), 0)
 
 
@@ -323,7 +323,7 @@ def test_an_embedding_matrix_of_another_size_is_refused(task, plan, tmp_path, ti
     shutil.copytree(tiny_lm, broken)
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | {"vocab_size": 150}))
-    with pytest.raises(ModelError, match=r"^model\.name: .*word_embeddings\.weight"):
+    with pytest.raises(ModelError, match=r"^`model\.name`: .*word_embeddings\.weight"):
         finetune(task, plan.with_value("model.name", str(broken)), 0)
 
 
@@ -372,7 +372,7 @@ def test_an_encoder_decoder_is_refused(task, plan, tmp_path, tiny_lm):
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_lm)
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 2}
     folder = other_model("t5", tokenizer, tmp_path / "t5", **sizes)
-    with pytest.raises(ModelError, match=r"^model\.name: .*encoder-decoder"):
+    with pytest.raises(ModelError, match=r"^`model\.name`: .*encoder-decoder"):
         finetune(task, plan.with_value("model.name", str(folder)), 0)
 
 

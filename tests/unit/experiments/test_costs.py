@@ -15,7 +15,6 @@ from corpusfit.core.errors import StorageError, UsageError
 from corpusfit.experiments.correlation import CorrelationRow, correlate
 from corpusfit.experiments.costs import ALL, costs_of
 from corpusfit.experiments.graph import build_graph
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.status import pending_steps
 from corpusfit.experiments.workers import WarningCollector, run_step
 
@@ -90,31 +89,31 @@ def test_a_full_disk_is_not_a_failure_of_a_step(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StorageError, match="No space left"):
-        run_step("k", full, tmp_path, RecipeKeys("adapt"))
+        run_step("k", full, tmp_path)
 
     def broken():
         raise ValueError("no")
 
-    report = run_step("k", broken, tmp_path, RecipeKeys("adapt"))
+    report = run_step("k", broken, tmp_path)
     assert report.error == "ValueError: no"
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_steps_error_and_warnings_give_the_recipes_keys(tmp_path):
-    collector = WarningCollector(spelling=RecipeKeys("adapt"))
+def test_a_failed_steps_error_and_warnings_are_in_its_report(tmp_path):
+    collector = WarningCollector()
 
     def failing():
-        collector.warn("Set <read.text_field>.")
-        collector.warn("Set <read.text_field>.")
-        raise UsageError("<train.rate> must be above 0; got 0.")
+        collector.warn("Set `read.text_field`.")
+        collector.warn("Set `read.text_field`.")
+        raise UsageError("`train.rate` must be above 0; got 0.")
 
-    report = run_step("k", failing, tmp_path, RecipeKeys("adapt"), collector)
-    assert report.error == "adapt.train.rate must be above 0; got 0."
-    assert report.warnings == ("Set select.read.text_field.",)
+    report = run_step("k", failing, tmp_path, collector)
+    assert report.error == "`train.rate` must be above 0; got 0."
+    assert report.warnings == ("Set `read.text_field`.",)
 
 
 def test_a_finished_step_writes_its_cost(tmp_path):
-    report = run_step("k", lambda: {"device": "cpu"}, tmp_path, RecipeKeys("adapt"))
+    report = run_step("k", lambda: {"device": "cpu"}, tmp_path)
     assert not report.error
     found = json.loads((tmp_path / "k.json").read_text())
     assert found["device"] == "cpu"

@@ -16,7 +16,6 @@ from corpusfit.experiments.graph import build_graph, with_found
 from corpusfit.experiments.grid import check_plans, columns_of, grid
 from corpusfit.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.experiments.predictors import predictors_of
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.status import pending_steps
 from corpusfit.mixing.plan import CompositionPlan, TextSource
 from corpusfit.scoring.names import names as method_names
@@ -134,7 +133,7 @@ def test_the_steps_of_one_task_are_those_of_the_whole_recipe(tmp_path):
     assert graph.adaptations.items() < whole.adaptations.items()
     assert (len(graph.adaptations), len(whole.adaptations)) == (3, 4)
     asked.check_only(("b", "a"))
-    with pytest.raises(UsageError, match=r"only .*Perhaps b"):
+    with pytest.raises(UsageError, match=r"only` .*Perhaps b"):
         asked.check_only(("bb",))
 
 
@@ -412,10 +411,10 @@ def test_settings_of_a_method_are_checked_before_anything_is_read():
 @pytest.mark.parametrize(
     ("path", "value", "key"),
     [
-        ("cut.gamma", 0, r"select\.cut\.gamma"),
-        ("method.k", 0, r"selector\.knn\.method\.k"),
-        ("train.steps", 0, r"adapt\.train\.steps"),
-        ("finetune.rate", 0.0, r"evaluate\.finetune\.rate"),
+        ("cut.gamma", 0, r"\[select\].*`cut\.gamma`"),
+        ("method.k", 0, r"\[select\].*`method\.k`"),
+        ("train.steps", 0, r"\[adapt\].*`train\.steps`"),
+        ("finetune.rate", 0.0, r"\[evaluate\].*`finetune\.rate`"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_named_by_its_full_key(path, value, key):
@@ -430,28 +429,8 @@ def test_a_value_that_is_not_allowed_is_named_by_its_full_key(path, value, key):
         )
         own = dataclasses.replace(own, **{part: changed.with_value(path, value)})
         asked = dataclasses.replace(asked, selectors=(own,))
-    with pytest.raises(UsageError, match=rf"^{key} must .*got {value}\b"):
+    with pytest.raises(UsageError, match=rf"{key} must .*got {value}\b"):
         check_plans(asked)
-
-
-@pytest.mark.parametrize(
-    ("plan", "path", "key"),
-    [
-        ("adapt", "train.rate", "adapt.train.rate"),
-        ("adapt", "read.text_field", "select.read.text_field"),
-        ("adapt", "model.init", "models"),
-        ("adapt", "seed", "seed"),
-        ("adapt", ".guard", "tasks.path"),
-        ("adapt", ".out", "out"),
-        ("select", "choose.fraction", "fractions"),
-        ("select", "method.k", "selector.NAME.method.k"),
-        ("evaluate", "model.rank", "adapt.adapter.rank"),
-        ("evaluate", "finetune.batch", "evaluate.finetune.batch"),
-    ],
-)
-def test_the_key_of_a_setting(plan, path, key):
-    assert RecipeKeys(plan)(path, "") == key
-    assert RecipeKeys(plan)(path, "8") == f"{key}=8"
 
 
 def tuning_keys(graph):
@@ -470,12 +449,12 @@ def test_settings_that_a_cell_cannot_have_are_rejected_before_reading():
     both = selector("knn", augment=("backtranslate",))
     with pytest.raises(
         UsageError,
-        match=r"^evaluate\.augment\.mt and evaluate\.augment\.mt_back must .*augment=backtranslate",
+        match=r"\[evaluate\].*`augment\.mt` and `augment\.mt_back` must",
     ):
         check_plans(recipe(both, compare="knn"))
     cascade = Plan().with_value("cascade.stages", "dsir>static")
     asked = dataclasses.replace(selector("auto", weights=("lambda",)), select=cascade)
-    with pytest.raises(UsageError, match=r"^weights must .*select\.cascade\.stages"):
+    with pytest.raises(UsageError, match=r"\[select\].*choose\.policy.*cascade\.stages"):
         check_plans(recipe(asked, compare="auto"))
 
 
@@ -524,7 +503,7 @@ def test_columns_of_other_models(tmp_path):
         compare="mono",
     )
     assert asked.every_model == {
-        "m": "<model.name>",
+        "m": "models",
         "other": "selector.knn.model",
         "de": "tasks.models.mono of a",
         "bio": "tasks.models.specific of a",

@@ -35,5 +35,5 @@ def test_a_list_becomes_the_tuple_of_a_default():
     [("sizes", 4, "a list"), ("sizes", "4", "a list"), ("words", [3], "a whole number")],
 )
 def test_a_value_of_another_type_is_refused(name, value, allowed):
-    with pytest.raises(UsageError, match=rf"^method\.{name} must be {allowed}; got "):
+    with pytest.raises(UsageError, match=rf"^`method\.{name}` must be {allowed}; got "):
         registry.build("sizes", {name: value})

@@ -128,14 +128,14 @@ def test_the_line_names_the_other_embedder_and_words_alone():
     assert why
     assert not none
     _, _, small = by_size(Plan(), corpus(3), workers=2, cascade=True)
-    assert "<embed.embedder=static>" in small
+    assert "`embed.embedder=static`" in small
     _, _, large = by_size(Plan(), corpus(1_000), workers=2, cascade=True)
-    assert "<embed.embedder=minilm>" in large
+    assert "`embed.embedder=minilm`" in large
     assert "<cascade" not in large
-    assert "<method.name=moore_lewis>" in large
+    assert "`method.name=moore_lewis`" in large
     named = Plan().with_overrides(["method.name=knn"]).check()
     _, _, staged = by_size(named, corpus(1_000), workers=2, cascade=True)
-    assert "<cascade.stages='static>minilm'>" in staged
+    assert "`cascade.stages=static>minilm`" in staged
 
 
 @pytest.mark.parametrize("size", [1, 1_000])

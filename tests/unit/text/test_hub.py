@@ -56,13 +56,13 @@ def test_no_such_field(read, dataset):
 
 
 def test_no_such_split(read, dataset):
-    with pytest.raises(InputError, match=r"^corpus\b.*train.*@dev"):
+    with pytest.raises(InputError, match=r"^`corpus\b.*train.*@dev"):
         read(f"hub:{dataset}@dev")
 
 
 @pytest.mark.parametrize("given", ["hub:nobody/nothing", "hub:/no/such/folder"])
 def test_unreachable(read, offline, given):
-    with pytest.raises(InputError, match=r"^corpus\b.*'.*no") as caught:
+    with pytest.raises(InputError, match=r"^`corpus\b.*'.*no") as caught:
         read(given)
     assert "\n" not in str(caught.value)
 

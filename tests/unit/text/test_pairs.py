@@ -171,12 +171,12 @@ def test_a_column_that_is_not_there(read, write):
 
 @pytest.mark.parametrize("given", ["pair:", "pair:a.de", "pair:a,b,c", "pair:a,", "pair:p.tsv:de"])
 def test_what_names_no_pair(read, given):
-    with pytest.raises(UsageError, match=r"^corpus\b.*pair:TEXTS,TRANSLATIONS"):
+    with pytest.raises(UsageError, match=r"^`corpus\b.*pair:TEXTS,TRANSLATIONS"):
         read(given)
 
 
 def test_pairs_are_given_alone(read, moses, write):
-    with pytest.raises(UsageError, match=r"^corpus\b"):
+    with pytest.raises(UsageError, match=r"^`corpus\b"):
         read(moses("a", b"x\n", b"y\n"), write("b.txt", "z"))
 
 
@@ -231,7 +231,7 @@ def test_pairs_beyond_the_limits_are_rejected(moses):
     uneven = "pair has a side of more than 2 times the words of the other"
     assert [r == uneven for r in found] == [False, True, False, False]
     assert not any(isinstance(r, str) for r in read_pairs(given))
-    with pytest.raises(UsageError, match=r"^read\.max_length_ratio must .*0\.5"):
+    with pytest.raises(UsageError, match=r"^`read\.max_length_ratio` must .*0\.5"):
         ReadPlan(max_length_ratio=0.5).check()
 
 
@@ -269,5 +269,5 @@ def test_punctuation_is_that_of_sacremoses(moses, write):
     assert read_pairs(tsv, normalise="de-en") == list(zip(*normal, strict=True))
     assert read_pairs(tsv, normalise="deu_Latn-en_US") == list(zip(*normal, strict=True))
     for wrong in ("de", "de-de", "de-xx", "german-en"):
-        with pytest.raises(UsageError, match=r"^read\.normalise must "):
+        with pytest.raises(UsageError, match=r"^`read\.normalise` must "):
             ReadPlan(normalise=wrong).check()

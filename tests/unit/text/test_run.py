@@ -57,7 +57,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
 def test_a_machine_has_one_of_two_kinds_of_engine():
     assert Machine(workers=3).start().workers == 3
     assert isinstance(Machine(engine="ray").start(), RayEngine)
-    with pytest.raises(UsageError, match=r"^engine must .*'spark'"):
+    with pytest.raises(UsageError, match=r"^`engine` must .*'spark'"):
         Machine(engine="spark").start()
 
 

@@ -195,7 +195,7 @@ def test_missing(find, tmp_path, role):
 
 
 def test_a_name_that_is_too_long(find):
-    with pytest.raises(InputError, match=r"^corpus\b.*File name too long") as caught:
+    with pytest.raises(InputError, match=r"^`corpus\b.*File name too long") as caught:
         find("x" * 300)
     assert "\n" not in str(caught.value)
 
@@ -209,7 +209,7 @@ def test_a_path_in_an_unreadable_folder(find, tmp_path, monkeypatch):
         return stat(path, **kwargs)
 
     monkeypatch.setattr("pathlib.Path.stat", refuse)
-    with pytest.raises(InputError, match=r"^target\b.*/closed/a\.txt.*denied"):
+    with pytest.raises(InputError, match=r"^`target\b.*/closed/a\.txt.*denied"):
         find(tmp_path / "closed" / "a.txt", role="target")
 
 
@@ -224,7 +224,7 @@ def test_an_unreadable_subfolder(find, write, tmp_path, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr("os.scandir", refuse)
-    with pytest.raises(InputError, match=r"^target\b.*/in/closed.*Perm"):
+    with pytest.raises(InputError, match=r"^`target\b.*/in/closed.*Perm"):
         find(tmp_path / "in", role="target")
 
 
@@ -234,13 +234,13 @@ def test_the_output_of_a_run_is_left_out(find, write, tmp_path):
         write(f"in/deep/out/{name}", b"")
     for given in ("in", "in/**/*", "in/*", "in/**/*.txt"):
         assert names(find(tmp_path / given)) == ["a.txt"], given
-    with pytest.raises(EmptyInputError, match=r"^corpus\b.*deep"):
+    with pytest.raises(EmptyInputError, match=r"^`corpus\b.*deep"):
         find(tmp_path / "in" / "deep")
     assert names(find(tmp_path / "in" / "deep" / "out" / "selected")) == ["b.txt"]
 
 
 def test_unknown_suffix(find, write):
-    with pytest.raises(InputError, match=r"^corpus\b.*\.jsonl.*\.parquet.*'.*a\.md'"):
+    with pytest.raises(InputError, match=r"^`corpus\b.*\.jsonl.*\.parquet.*'.*a\.md'"):
         find(write("a.md", b""))
     with pytest.raises(InputError, match=r"\.zst"):
         find(write("a.gz", b""))
@@ -249,12 +249,12 @@ def test_unknown_suffix(find, write):
 def test_a_folder_with_nothing_readable(find, write, tmp_path):
     write("in/a.md", b"")
     for given in (tmp_path / "in", f"{tmp_path}/in/*"):
-        with pytest.raises(EmptyInputError, match=r"^target\b.*/in.*\.jsonl"):
+        with pytest.raises(EmptyInputError, match=r"^`target\b.*/in.*\.jsonl"):
             find(given, role="target")
 
 
 def test_no_input(find):
-    with pytest.raises(EmptyInputError, match=r"^target\b"):
+    with pytest.raises(EmptyInputError, match=r"^`target\b"):
         find(role="target")
 
 
@@ -385,7 +385,7 @@ def test_standard_input_is_not_kept_in_a_store():
 def test_standard_input_twice(find, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
     find("-", role="target")
-    with pytest.raises(InputError, match=r"^corpus .*'-'.*already"):
+    with pytest.raises(InputError, match=r"^`corpus` .*'-'.*already"):
         find("-")
 
 
@@ -394,7 +394,7 @@ def test_standard_input_that_is_closed(find, monkeypatch):
     closed.close()
     for stdin in (None, io.StringIO("x"), closed):
         monkeypatch.setattr("sys.stdin", stdin)
-        with pytest.raises(InputError, match=r"^corpus .*'-'.*closed"):
+        with pytest.raises(InputError, match=r"^`corpus` .*'-'.*closed"):
             find("-")
 
 

@@ -210,7 +210,7 @@ def test_every_layer_of_an_architecture_gets_an_adapter_that_begins_as_nothing(n
 def test_a_model_that_pfeiffer_does_not_suit_is_refused_and_lora_is_the_cure(name, more):
     model = build(name, more)
     with pytest.raises(
-        ModelError, match=r"^adapter must be lora .*'pfeiffer'.* Use adapter=lora\."
+        ModelError, match=r"^`adapter` must be lora .*'pfeiffer'.* Use `adapter=lora`\."
     ):
         add_adapter(model, PFEIFFER, seed=3)
     add_adapter(model, LORA, seed=3)
@@ -222,7 +222,7 @@ def test_a_model_that_pfeiffer_does_not_suit_is_refused_and_lora_is_the_cure(nam
 def test_a_model_that_no_adapter_suits_is_refused(name, more, plan):
     if name == "DeepseekV3" and plan is LORA and transformers.__version__ < "5":
         pytest.skip("its experts are linear layers there")
-    with pytest.raises(ModelError, match=rf"^adapter must be .*'{plan.kind}'"):
+    with pytest.raises(ModelError, match=rf"^`adapter` must be .*'{plan.kind}'"):
         add_adapter(build(name, more), plan, seed=3)
 
 

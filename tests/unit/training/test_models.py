@@ -163,7 +163,7 @@ def test_text_is_cut_whole_and_unpadded(bert):
 def test_a_missing_head_is_an_error_that_names_it_and_the_cure(headless):
     with pytest.raises(
         ModelError,
-        match=r"^model\.name: .*objective\.name=mlm .*cls\.predictions.*model\.new_head=true",
+        match=r"^`model\.name`: .*`objective\.name=mlm` .*cls\.predictions.*`model\.new_head=true`",
     ) as e:
         opening(headless)
     assert "\n" not in str(e.value)
@@ -183,7 +183,7 @@ def test_a_new_head_is_seeded_and_warned_about(headless):
 
 
 def test_next_sentence_needs_its_head_and_the_pooler(bert):
-    with pytest.raises(ModelError, match=r"^model\.name: .*bert\.pooler.*model\.new_head=true"):
+    with pytest.raises(ModelError, match=r"^`model\.name`: .*bert\.pooler.*`model\.new_head=true`"):
         opening(bert, "mlm+nsp")
     got, warned = opening(bert, "mlm+nsp", new_head=True)
     assert len(warned) == 1
@@ -202,7 +202,7 @@ def test_a_decoder_is_not_trained_with_masks(tmp_path):
     config = tf.BertConfig(**SIZES, is_decoder=True)
     folder = saved(tmp_path / "decoder", tf.BertLMHeadModel, config, word_pieces())
     with pytest.raises(
-        ModelError, match=r"objective\.name=mlm.*is_decoder.*objective\.name=causal"
+        ModelError, match=r"`objective\.name=mlm.*is_decoder.*`objective\.name=causal`"
     ):
         opening(folder, "mlm")
     opening(folder, "causal")
@@ -233,17 +233,18 @@ def test_weights_missing_from_the_body_are_never_made_up(bert):
 
 def test_an_objective_that_does_not_suit_the_architecture_is_refused(bert, gpt2, tmp_path):
     with pytest.raises(
-        ModelError, match=r"^model\.name: .*objective\.name=mlm:.*Use objective\.name=causal,"
+        ModelError, match=r"^`model\.name`: .*`objective\.name=mlm`:.*Use `objective\.name=causal`,"
     ):
         opening(gpt2)
     with pytest.raises(
-        ModelError, match=r"^model\.name: .*objective\.name=causal:.*Use objective\.name=mlm,"
+        ModelError, match=r"^`model\.name`: .*`objective\.name=causal`:.*Use `objective\.name=mlm`,"
     ):
         opening(bert, "causal")
     roberta = tmp_path / "roberta"
     saved(roberta, tf.RobertaForMaskedLM, tf.RobertaConfig(**SIZES), word_pieces())
     with pytest.raises(
-        ModelError, match=r"^model\.name: .*objective\.name=mlm\+nsp:.*Use objective\.name=mlm,"
+        ModelError,
+        match=r"^`model\.name`: .*`objective\.name=mlm\+nsp`:.*Use `objective\.name=mlm`,",
     ):
         opening(roberta, "mlm+nsp")
     t5 = tf.T5Config(vocab_size=20, d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16)
@@ -256,7 +257,7 @@ def test_no_mask_token(tmp_path):
     config = tf.BertConfig(**SIZES)
     folder = saved(tmp_path / "bert", tf.BertForMaskedLM, config, word_pieces(mask=None))
     with pytest.raises(
-        ModelError, match=r"objective\.name=mlm:.*mask token.*Use objective\.name=causal,"
+        ModelError, match=r"`objective\.name=mlm`:.*mask token.*Use `objective\.name=causal`,"
     ):
         opening(folder)
 
@@ -265,26 +266,26 @@ def test_more_tokens_than_the_model_knows(bert):
     tokenizer = word_pieces()
     tokenizer.add_tokens(["more", "and more"])
     tokenizer.save_pretrained(bert)
-    with pytest.raises(ModelError, match=r"^model\.name: .* 13 .* 12\b"):
+    with pytest.raises(ModelError, match=r"^`model\.name`: .* 13 .* 12\b"):
         opening(bert)
 
 
 def test_what_is_no_model_is_an_error_that_names_the_setting(bert, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match=r"^model\.name must .*'\./missing'"):
+    with pytest.raises(UsageError, match=r"^`model\.name` must .*'\./missing'"):
         opening("./missing")
-    with pytest.raises(ModelError, match=r"^model\.name must .*config\.json"):
+    with pytest.raises(ModelError, match=r"^`model\.name` must .*config\.json"):
         opening(tmp_path)
     (bert / "model.safetensors").rename(bert / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"^model\.name must .*safetensors"):
+    with pytest.raises(ModelError, match=r"^`model\.name` must .*safetensors"):
         opening(bert)
     (bert / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match=rf"^model\.name: {re.escape(str(bert))}") as e:
+    with pytest.raises(ModelError, match=rf"^`model\.name`: {re.escape(str(bert))}") as e:
         opening(bert)
     assert "\n" not in str(e.value)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     with pytest.raises(
-        ModelError, match=r"^model\.name must .*someone/some-model.*model\.init=tiny\."
+        ModelError, match=r"^`model\.name` must .*someone/some-model.*`model\.init=tiny`\."
     ):
         opening("someone/some-model")
 

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from corpusfit import api
 from corpusfit.core.errors import UsageError
+from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
     PRESETS,
@@ -27,7 +27,7 @@ HERE = Size(
 
 def plan_of(name=None, data="out", settings=(), **words):
     words = words if "init" in words else {"model": "m", **words}
-    return api.build_adapt_plan(None, settings, preset=name, data=data, **words)
+    return build_plan(ADAPT, None, settings, words, preset=name, data=data)
 
 
 @pytest.mark.parametrize(("weights", "steps"), [("off", 50_000), ("lambda", 100_000)])
@@ -141,7 +141,7 @@ def test_options_override_a_preset():
 def test_a_plan_file_overrides_a_preset(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text('[model]\nname = "m"\n[train]\nrate = 0.5\n', "utf-8")
-    plan = api.build_adapt_plan(file, (), preset="mdapt", data="out", batch=4)
+    plan = build_plan(ADAPT, file, (), {"batch": 4}, preset="mdapt", data="out")
     assert (plan.train.rate, plan.train.batch, plan.train.steps) == (0.5, 4, 25_000)
 
 
@@ -155,12 +155,12 @@ def test_every_preset_can_be_resolved():
 
 
 def test_a_plan_excludes_a_preset():
-    with pytest.raises(UsageError, match=r"^preset must .*'mdapt'"):
-        api.build_adapt_plan(plan_of(), (), preset="mdapt", data="out")
+    with pytest.raises(UsageError, match=r"^`preset` must .*'mdapt'"):
+        build_plan(ADAPT, plan_of(), (), {}, preset="mdapt", data="out")
 
 
 def test_no_such_preset():
-    with pytest.raises(UsageError, match=r"^preset must .*tadpole, mdapt, .*'bert'"):
+    with pytest.raises(UsageError, match=r"^`preset` must .*tadpole, mdapt, .*'bert'"):
         preset("bert", "off")
 
 
@@ -208,7 +208,7 @@ def test_the_description_has_all_figures():
 
 def test_a_sequence_longer_than_the_model_takes():
     plan = AdaptPlan().with_value("train.length", 513)
-    with pytest.raises(UsageError, match=r"^train\.length must .*512.*513"):
+    with pytest.raises(UsageError, match=r"^`train\.length` must .*512.*513"):
         length_of(plan, 512, "cpu")
 
 

@@ -37,7 +37,7 @@ def test_a_tracker_that_is_not_installed(tmp_path, name):
     try:
         __import__(name)
     except ImportError:
-        with pytest.raises(UsageError, match=rf"^track must .*'{name}'.*pip install {name}$"):
+        with pytest.raises(UsageError, match=rf"^`track` must .*'{name}'.*pip install {name}$"):
             start_accelerator("cpu", name, tmp_path)
     else:
         pytest.skip(f"{name} is installed")

@@ -129,5 +129,5 @@ def test_a_saved_one_is_opened_like_any_model(objective, tmp_path):
 
 
 def test_no_text():
-    with pytest.raises(EmptyInputError, match=r"^model\.init trains"):
+    with pytest.raises(EmptyInputError, match=r"^`model\.init` trains"):
         new_model("tiny", "mlm", ["", "  "], vocabulary=0, attention="eager", seed=0)

@@ -239,7 +239,7 @@ def test_a_pooler_is_not_trained(tiny_encoder, tmp_path):
 def test_simcse_needs_dropout(tiny_encoder, tmp_path):
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     folder = changed(tiny_encoder, tmp_path / "m", **none)
-    with pytest.raises(ModelError, match=r"model\.dropout=0\.1"):
+    with pytest.raises(ModelError, match=r"`model\.dropout=0\.1`"):
         opening(folder, "simcse")
     assert opening(folder, "simcse", dropout=0.1).varies()
     assert opening(folder, "tsdae").decodes()

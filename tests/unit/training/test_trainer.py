@@ -424,7 +424,7 @@ def feed_at(work, steps):
 def test_a_learning_rate_far_too_high_is_named(tmp_path):
     work = training_of(tmp_path, rate=1e30, warmup=0.0, steps=10)
     with pytest.raises(
-        TrainingError, match=r"step [23] .*Set train\.rate below 1e\+30 and another out,"
+        TrainingError, match=r"step [23] .*Set `train\.rate` below 1e\+30 and another `out`,"
     ) as error:
         train(work, TrainerCallback())
     assert "checkpoint is from" not in str(error.value)  # none was due yet
@@ -450,7 +450,7 @@ def test_out_of_memory_names_the_setting(tmp_path, monkeypatch, error):
         train(work, TrainerCallback())
     work = training_of(tmp_path, micro_rows=1, heldout=False)
     with pytest.raises(
-        TrainingError, match=r"a smaller train\.length and another out,.*adapter=lora\.$"
+        TrainingError, match=r"a smaller `train\.length` and another `out`,.*`adapter=lora`\.$"
     ) as raised:
         train(work, TrainerCallback())
     assert "micro_tokens" not in str(raised.value)  # it cannot go lower
@@ -561,5 +561,5 @@ def test_a_batch_has_a_sequence_for_every_process(tmp_path):
         num_processes=3, process_index=2, is_main_process=False, prepare=lambda m: m
     )
     work = dataclasses.replace(work, accelerator=fake)
-    with pytest.raises(UsageError, match=r"^train\.batch must .*got 2\b.* 3 processes"):
+    with pytest.raises(UsageError, match=r"^`train\.batch` must .*got 2\b.* 3 processes"):
         train(work, TrainerCallback())

@@ -2,7 +2,7 @@
 
 from .contract import Engine, Job, PlainJob
 from .local import InlineEngine, LocalEngine
-from .progress import Meter, Progress, SpelledProgress, WarningCollector
+from .progress import Meter, Progress, WarningCollector
 from .ray import RayEngine
 from .worker import counting, report
 
@@ -15,7 +15,6 @@ __all__ = [
     "PlainJob",
     "Progress",
     "RayEngine",
-    "SpelledProgress",
     "WarningCollector",
     "counting",
     "report",

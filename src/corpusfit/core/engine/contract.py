@@ -63,7 +63,7 @@ class Engine(ABC):
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
-            raise bad_setting("<.workers>", "1 or more", workers)
+            raise bad_setting("`workers`", "1 or more", workers)
         self.workers = workers or _cores()
         self.on_compile: Callable[[], None] = lambda: None
 

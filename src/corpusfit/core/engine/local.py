@@ -123,7 +123,7 @@ class LocalEngine(Engine):
         except BrokenProcessPool as e:
             raise WorkerError(
                 "A worker process died, most likely because it ran out of memory. Run the same "
-                "command again with fewer <.workers>; finished shards are kept."
+                "command again with fewer `workers`; finished shards are kept."
             ) from e
 
     def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
-from corpusfit.core.errors import by_path, spelled
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from corpusfit.core.errors import Spelling
 
 Piece = TypeVar("Piece")
 
@@ -88,34 +84,15 @@ class Meter:
             self._progress.advance(self._weights[number] * (share - max(before, 0.0)))
 
 
-class SpelledProgress(Progress):
-    """Wraps a `Progress`, and spells the settings in messages as the caller writes them."""
-
-    def __init__(self, shown: Progress, spelling: Spelling) -> None:
-        self._spelling = spelling
-        self.begin, self.advance, self.end = shown.begin, shown.advance, shown.end  # type: ignore[method-assign]
-        self.skip, self.stop = shown.skip, shown.stop  # type: ignore[method-assign]
-        self._shown = shown
-
-    def warn(self, message: str) -> None:
-        """Show a warning, its settings spelled."""
-        self._shown.warn(spelled(message, self._spelling))
-
-    def note(self, message: str) -> None:
-        """Show a message, its settings spelled."""
-        self._shown.note(spelled(message, self._spelling))
-
-
 class WarningCollector(Progress):
-    """Keeps each warning once, spelled, and passes it on."""
+    """Keeps each warning once, shows it on another display if there is one, and nothing else."""
 
-    def __init__(self, shown: Progress | None = None, spelling: Spelling = by_path) -> None:
-        self._shown, self._spelling = shown or Progress(), spelling
+    def __init__(self, shown: Progress | None = None) -> None:
+        self._shown = shown or Progress()
         self.warnings: list[str] = []
 
     def warn(self, message: str) -> None:
         """Keep and show a new warning."""
-        kept = spelled(message, self._spelling)
-        if kept not in self.warnings:
-            self.warnings.append(kept)
+        if message not in self.warnings:
+            self.warnings.append(message)
             self._shown.warn(message)

@@ -155,7 +155,7 @@ def _lost(error: Exception) -> WorkerError:
     return WorkerError(
         f"A piece of work failed in {_RETRIES + 1} attempts ({type(error).__name__}): its workers "
         "died, most likely because they ran out of memory. Run the same command again with fewer "
-        "<.workers>, or on nodes with more memory; finished shards are kept."
+        "`workers`, or on nodes with more memory; finished shards are kept."
     )
 
 
@@ -183,7 +183,7 @@ class RayEngine(Engine):
         self._crew: _Crew | None = None
 
     def __enter__(self) -> RayEngine:
-        with importing("<.engine=ray>", "ray"):
+        with importing("`engine=ray`", "ray"):
             import ray
         self._connected = not ray.is_initialized()
         if self._connected:
@@ -326,5 +326,5 @@ def _connect(ray: Any, cores: int) -> None:
         reason = str(e).partition("\n")[0]
         raise WorkerError(
             f"Ray does not start on this machine: {reason}. `ray start --head` shows more; "
-            "<.engine=local> works without it."
+            "`engine=local` works without it."
         ) from e

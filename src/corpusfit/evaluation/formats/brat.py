@@ -60,7 +60,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
                 tags.append(labels)
     if not pieces:
         raise EmptyInputError(
-            f"The {split} split of <.task> must hold .txt files with .ann files; no such pair has "
+            f"The {split} split of `task` must hold .txt files with .ann files; no such pair has "
             "a word."
         )
     notes = (

@@ -26,7 +26,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
     # text, with the first tag of its syntactic words that is not O.
     sentences = [sentence for place in places for sentence in _sentences(Path(place))]
     if not sentences:
-        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+        raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
     if field == _ANY:
         field = _only_attribute(sentences, split)
     pieces = [[word for word, _ in sentence] for sentence in sentences]
@@ -35,7 +35,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
     if wrong:
         raise InputError(
             f"The attribute {field} in MISC of {split} must be a tag such as O, B-NAME or I-NAME; "
-            f"got {min(wrong)!r}. Set <task.label_field> to the attribute with the tags."
+            f"got {min(wrong)!r}. Set `task.label_field` to the attribute with the tags."
         )
     return Labelled(pieces, [list(map(with_type, of_sentence)) for of_sentence in tags])
 
@@ -81,7 +81,7 @@ def _only_attribute(sentences: Sequence[_Sentence], split: str) -> str:
     fitting = [n for n, tags in sorted(values.items()) if all(map(TAG.fullmatch, tags))]
     if len(fitting) != 1:
         raise InputError(
-            f"<task.label_field> must name the attribute in MISC with the tags; {split} has "
-            f"{', '.join(sorted(values)) or 'none'}. For example <task.label_field=BioNERLabel>."
+            f"`task.label_field` must name the attribute in MISC with the tags; {split} has "
+            f"{', '.join(sorted(values)) or 'none'}. For example `task.label_field=BioNERLabel`."
         )
     return fitting[0]

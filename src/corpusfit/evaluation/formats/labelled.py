@@ -30,7 +30,7 @@ class Labelled:
     ) -> Labelled:
         """The sentences of a split; raises `EmptyInputError` if there are none."""
         if not sentences:
-            raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
+            raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
         return cls(sentences, labels)
 
     def __len__(self) -> int:

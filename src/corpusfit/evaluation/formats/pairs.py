@@ -52,8 +52,8 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
                 rejects[corpus.kind(row.reason)] += 1
     if not texts:
         raise EmptyInputError(
-            f"The {split} split of <.task> must hold pairs with text on both sides; {named} has "
-            "none. Check the files and <task.direction>."
+            f"The {split} split of `task` must hold pairs with text on both sides; {named} has "
+            "none. Check the files and `task.direction`."
         )
     if not rejects:
         return Labelled(texts, translations)
@@ -86,8 +86,8 @@ def pair_input(places: Sequence[str], direction: str) -> str:
     first, second = sorted(by_language)
     allowed = f"{first}-{second} or {second}-{first} for these files"
     if sorted(direction.split("-")) != [first, second]:
-        cure = f"For example <task.direction={first}-{second}>, source language first."
-        raise bad_setting("<task.direction>", allowed, direction or "nothing", cure)
+        cure = f"For example `task.direction={first}-{second}`, source language first."
+        raise bad_setting("`task.direction`", allowed, direction or "nothing", cure)
     return "pair:{},{}".format(*(by_language[name] for name in direction.split("-")))
 
 

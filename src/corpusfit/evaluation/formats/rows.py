@@ -72,7 +72,7 @@ class Rows:
 
     def _nothing_usable(self, bad: int, first: str, labels: bool) -> str:
         """The message for a split without usable rows."""
-        read, split = self.read, f"{self.split} split of <.task>"
+        read, split = self.read, f"{self.split} split of `task`"
         if not bad:
             return f"The {split} must hold texts{' with labels' * labels}; it is empty."
         begin = f"No row of the {split} has {'both a text and a label' if labels else 'a text'}"
@@ -84,10 +84,10 @@ class Rows:
             if lacking:
                 begin += f" Row 0: {lacking}."
         if not labels:
-            return f"{begin} Set the field with <task.text_field> (now {read.text_field!r})."
+            return f"{begin} Set the field with `task.text_field` (now {read.text_field!r})."
         return (
-            f"{begin} Set the fields with <task.text_field> (now {read.text_field!r}) and "
-            f"<task.label_field> (now {read.id_field!r})."
+            f"{begin} Set the fields with `task.text_field` (now {read.text_field!r}) and "
+            f"`task.label_field` (now {read.id_field!r})."
         )
 
 

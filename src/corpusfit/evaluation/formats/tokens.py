@@ -40,7 +40,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
             words, labels = row.get(plan.text_field), row.get(plan.label_field)
             if isinstance(words, str):
                 kinds = " or ".join(kind for kind in KINDS if "rows" in load(kind).forms)
-                raise bad_setting("<task.kind>", f"{kinds} for the texts of {place}", "tagging")
+                raise bad_setting("`task.kind`", f"{kinds} for the texts of {place}", "tagging")
             if (
                 not isinstance(words, list)
                 or not isinstance(labels, list)
@@ -50,7 +50,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
                 raise InputError(
                     f"{place}, row {number}: must have as many tags in {plan.label_field!r} as "
                     f"words in {plan.text_field!r}; its fields are {fields}. Set "
-                    "<task.text_field> and <task.label_field>."
+                    "`task.text_field` and `task.label_field`."
                 )
             if words:
                 pieces.append([str(word) for word in words])
@@ -70,7 +70,7 @@ def _tag(tag: object, names: Sequence[str], where: str) -> str:
         raise InputError(
             f"{where}: a tag must be O, B-NAME or I-NAME, or the number of one; got {tag!r}, and "
             f"the names {', '.join(names) or 'none'}. For example "
-            "<task.label_names='O,B-Disease,I-Disease'>."
+            "`task.label_names=O,B-Disease,I-Disease`."
         )
     return with_type(tag)
 

@@ -18,8 +18,8 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Source
-from corpusfit.evaluation.contamination.finder import HeldoutIndex
-from corpusfit.evaluation.contamination.search import find_leaks
+from corpusfit.evaluation.decontamination.finder import HeldoutIndex
+from corpusfit.evaluation.decontamination.search import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
 from corpusfit.evaluation.splitting.rows import Rows, key_rows
 from corpusfit.text.context import Machine, RunContext
@@ -183,7 +183,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
     """The inputs of each split in a folder, and how to read them."""
     if not folder.is_dir():
         raise InputError(
-            f"<.check> must be a folder with files named train, dev and test; got {str(folder)!r}, "
+            f"`check` must be a folder with files named train, dev and test; got {str(folder)!r}, "
             "which is not a folder."
         )
     manifest = SplitFolder(folder).finished()
@@ -198,7 +198,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
     if not entries:
         names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
         raise InputError(
-            f"<.check={folder}> must contain files named train, dev and test; it contains {names}."
+            f"`check={folder}` must contain files named train, dev and test; it contains {names}."
         )
     inputs = {}
     for split, files in entries.items():
@@ -208,7 +208,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
             inputs[split] = [f"pair:{files[0]},{files[1]}"]
         else:
             raise InputError(
-                f"<.check={folder}> must contain for {split} two line-aligned files ({split}.de, "
+                f"`check={folder}` must contain for {split} two line-aligned files ({split}.de, "
                 f"{split}.en) or files of rows; it contains "
                 f"{', '.join(entry.name for entry in files)}."
             )

@@ -40,20 +40,20 @@ class SizesPlan(Group, group="split"):
         for name, value in (("dev", self.dev), ("test", self.test)):
             if value >= 1 and value != int(value):
                 allowed = "a whole number of rows or a share below 1"
-                raise bad_setting(f"<split.{name}>", allowed, value)
+                raise bad_setting(f"`split.{name}`", allowed, value)
         if not self.dev and not self.test:
             cure = (
-                "For instance <split.dev=2000> <split.test=2000>, or <split.dev=0.1> "
-                "<split.test=0.1>."
+                "For instance `split.dev=2000` `split.test=2000`, or `split.dev=0.1` "
+                "`split.test=0.1`."
             )
-            raise bad_setting("<split.dev> or <split.test>", "above 0", 0, cure)
+            raise bad_setting("`split.dev` or `split.test`", "above 0", 0, cure)
 
     def wanted(self, rows: int) -> tuple[int, int]:
         """Number of rows of dev and of test, out of `rows`."""
         dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
         if dev + test >= rows:
             raise bad_setting(
-                "<split.dev> and <split.test>",
+                "`split.dev` and `split.test`",
                 f"fewer in sum than the {rows:,} rows that can be split",
                 f"{dev:,} and {test:,}",
                 "Lower one of them.",
@@ -72,4 +72,4 @@ class SplitPlan(Settings):
     def _check_together(self) -> None:
         """Raise `UsageError` for a side of pairs, of which both are split and compared."""
         if self.read.side != AUTO:
-            raise bad_setting("<read.side>", "left out: both sides are read", self.read.side)
+            raise bad_setting("`read.side`", "left out: both sides are read", self.read.side)

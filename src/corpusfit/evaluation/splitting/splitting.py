@@ -28,8 +28,8 @@ from corpusfit.core.manifest import (
 )
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source
-from corpusfit.evaluation.contamination.finder import HeldoutIndex
-from corpusfit.evaluation.contamination.search import find_leaks
+from corpusfit.evaluation.decontamination.finder import HeldoutIndex
+from corpusfit.evaluation.decontamination.search import find_leaks
 from corpusfit.evaluation.splitting.overlap import SplitFolder, overlaps_in, split_input
 from corpusfit.evaluation.splitting.plan import SplitPlan
 from corpusfit.evaluation.splitting.rows import (
@@ -199,10 +199,10 @@ class _Drawing:
         """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
         rows = key_rows(self.sources, self.plan.read, self.context, "read")
         if not len(rows):
-            reasons, field = rows.rejected, "Name the text field with <read.text_field>"
+            reasons, field = rows.rejected, "Name the text field with `read.text_field`"
             otherwise = cures.of_reasons(reasons.counts, field, "data")
             cure = cures.of_content(self.sources, self.plan.read, reasons.counts, otherwise)
-            raise EmptyInputError(f"<.data> has no usable row ({reasons}). {cure}")
+            raise EmptyInputError(f"`data` has no usable row ({reasons}). {cure}")
         if cure := rows.losses.cure(self.sources, self.plan.read):
             unused = f"{rows.rejected.counts.total():,} rows were not used: {rows.rejected}."
             self.context.progress.warn(f"{unused} {cure}")
@@ -239,7 +239,7 @@ class _Drawing:
                 return drawn, holders
             if candidates == most:
                 raise bad_setting(
-                    "<split.dev> and <split.test>",
+                    "`split.dev` and `split.test`",
                     "sizes that whole groups of duplicate texts can fill",
                     f"{dev:,} and {test:,}",
                     "Lower one of them.",

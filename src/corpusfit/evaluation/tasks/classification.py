@@ -36,9 +36,9 @@ class Classification(TaskType):
             if not came:
                 allowed, came = f"left out, as the task has {len(labels):,} labels", plan.positive
             cure = f"The labels are {', '.join(labels[:8])}{', …' * (len(labels) > 8)}."
-            raise bad_setting(f"<task.{setting}>", allowed, came, cure)
+            raise bad_setting(f"`task.{setting}`", allowed, came, cure)
         if plan.positive and plan.positive not in labels:
-            raise bad_setting("<task.positive>", " or ".join(labels), plan.positive)
+            raise bad_setting("`task.positive`", " or ".join(labels), plan.positive)
         return labels[::-1] if plan.positive == labels[0] else labels
 
     def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -49,8 +49,8 @@ class Classification(TaskType):
         """The classes of train."""
         if len(labels) < 2:
             raise InputError(
-                f"<.task> must have two or more labels in train; all {examples:,} examples have "
-                f"the label {next(iter(labels))!r}. Check <task.label_field>."
+                f"`task` must have two or more labels in train; all {examples:,} examples have "
+                f"the label {next(iter(labels))!r}. Check `task.label_field`."
             )
         return in_order(labels)
 

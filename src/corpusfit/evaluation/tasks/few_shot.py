@@ -42,7 +42,7 @@ class FewShot(Classification):
         shots, n = plan.likelihood.shots, len(task.train)
         if shots > n:
             allowed = f"0 to {n:,}, the number of training examples"
-            raise bad_setting("<likelihood.shots>", allowed, shots)
+            raise bad_setting("`likelihood.shots`", allowed, shots)
         drawn = np.argsort(place_keys(seed, _DRAWN, n), kind="stable")[:shots]
         shown = task.train.take(drawn.tolist())
         labels = task.labels[: task.learnable]
@@ -79,7 +79,7 @@ def _sequences(
     sizes = [max(1, len(sequence) - len(alone)) for sequence in whole]
     if max(sizes) > decoder.context:
         allowed = f"{max(sizes)} or more, the tokens of a label"
-        raise bad_setting("<likelihood.context>", allowed, decoder.context)
+        raise bad_setting("`likelihood.context`", allowed, decoder.context)
     most = decoder.context + 1
     cut = [(sequence[-most:], size) for sequence, size in zip(ids, sizes, strict=True)]
     return cut, any(len(sequence) > most for sequence in ids)

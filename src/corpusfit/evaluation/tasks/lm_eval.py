@@ -30,7 +30,7 @@ from corpusfit.text.files import first_line
 from corpusfit.training.memory import naming_memory_errors
 
 _BATCH = 8
-_OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller <likelihood.context>.")
+_OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller `likelihood.context`.")
 # A task of lm-eval, of several in a group, and the number of an example in it.
 _Key = tuple[str, int]
 
@@ -60,7 +60,7 @@ class LmEval(TaskType):
             raise
         except Exception as e:
             raise InputError(
-                f"<.task={place}> must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
+                f"`task={place}` must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
                 f"them), or a YAML file. lm-eval says: {type(e).__name__}: {first_line(e)}."
             ) from e
         has = [m for m in self.metrics if all(m in sample for sample in asked.values())]
@@ -68,7 +68,7 @@ class LmEval(TaskType):
         if wanted not in has:
             known = ", ".join(next(iter(asked.values()))["metrics"])
             cure = f"{name} has {known}."
-            raise bad_setting("<task.metric>", " or ".join(has) or "of another task", wanted, cure)
+            raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
         pieces = [[_as_text(key, sample)] for key, sample in asked.items()]
         test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
         return Task(name, self.kind, (), 0, none, none, test, place=place)
@@ -123,7 +123,7 @@ def _evaluated(
         from lm_eval.tasks import TaskManager
     except ImportError as e:
         allowed, cure = "another kind without lm-eval", "Install it with `pip install lm-eval`."
-        raise bad_setting("<task.kind>", allowed, "lm_eval", cure) from e
+        raise bad_setting("`task.kind`", allowed, "lm_eval", cure) from e
     file = Path(place)
     options = (
         {"include_path": str(file.parent), "include_defaults": False} if file.is_file() else {}

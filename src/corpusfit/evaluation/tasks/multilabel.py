@@ -70,7 +70,7 @@ class Multilabel(TaskType):
         hot = length > 1 and all(len(row) == length and _SWITCH.keys() >= {*row} for row in train)
         if hot and names and len(names) != length:
             allowed = f"{length} names, as the labels are lists of {length}"
-            raise bad_setting("<task.label_names>", allowed, ",".join(names))
+            raise bad_setting("`task.label_names`", allowed, ",".join(names))
         places = names or list(map(str, range(length)))
         changed = {}
         for split, labelled in splits.items():
@@ -78,8 +78,8 @@ class Multilabel(TaskType):
             for row in labelled.labels:
                 if hot and (len(row) != length or not _SWITCH.keys() >= {*row}):
                     raise InputError(
-                        f"<.task> must have lists of {length} labels that are 0 or 1, as all of "
-                        f"train are; {split} has {row[:8]}. Check <task.label_field>."
+                        f"`task` must have lists of {length} labels that are 0 or 1, as all of "
+                        f"train are; {split} has {row[:8]}. Check `task.label_field`."
                     )
                 if hot:
                     named = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
@@ -97,8 +97,8 @@ class Multilabel(TaskType):
         """The labels of train."""
         if not labels:
             raise InputError(
-                f"<.task> must have labels in train; the lists of all {examples:,} examples are "
-                "empty. Check <task.label_field>."
+                f"`task` must have labels in train; the lists of all {examples:,} examples are "
+                "empty. Check `task.label_field`."
             )
         return in_order(labels)
 
@@ -147,8 +147,8 @@ def _once(row: Sequence[Any], split: str) -> Sequence[Any]:
     numbers = [label for label in row if not isinstance(label, str)]
     if len({*numbers}) < len(numbers) or any(isinstance(n, bool | float) for n in numbers):
         raise InputError(
-            "<.task> must have lists of labels, or lists of one length that are 0 or 1 for every "
-            f"class; {split} has {row[:8]}. Check <task.label_field>, or write the names of each "
+            "`task` must have lists of labels, or lists of one length that are 0 or 1 for every "
+            f"class; {split} has {row[:8]}. Check `task.label_field`, or write the names of each "
             "example's labels."
         )
     return row
@@ -157,6 +157,6 @@ def _once(row: Sequence[Any], split: str) -> Sequence[Any]:
 def _name(label: str | int, names: Sequence[str]) -> str:
     if names and isinstance(label, int):
         if not 0 <= label < len(names):
-            raise bad_setting("<task.label_names>", f"names up to number {label}", ",".join(names))
+            raise bad_setting("`task.label_names`", f"names up to number {label}", ",".join(names))
         return names[label]
     return str(label)

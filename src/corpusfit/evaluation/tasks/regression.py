@@ -52,8 +52,8 @@ class Regression(TaskType):
         """No names, and one output."""
         if len(splits["train"].different()) < 2:
             raise InputError(
-                f"<.task> must have different numbers in train; all {len(splits['train']):,} "
-                "examples have the same. Check <task.label_field>."
+                f"`task` must have different numbers in train; all {len(splits['train']):,} "
+                "examples have the same. Check `task.label_field`."
             )
         return (), 1
 

@@ -101,7 +101,7 @@ class Tagging(TaskType):
         """O, and the other tags of train."""
         if not labels - {_OUTSIDE}:
             raise InputError(
-                "<.task> must have entities in train; every word of train is tagged O. Check the "
+                "`task` must have entities in train; every word of train is tagged O. Check the "
                 "tags of the train split."
             )
         return [_OUTSIDE, *in_order(labels - {_OUTSIDE})]
@@ -143,8 +143,8 @@ class Tagging(TaskType):
         """Words tagged O may be replaced."""
         if _OUTSIDE not in labels:
             raise UsageError(
-                "<augment.kind=tfidf> replaces words labelled O; this task has no label O. Leave "
-                "out <augment.kind>."
+                "`augment.kind=tfidf` replaces words labelled O; this task has no label O. Leave "
+                "out `augment.kind`."
             )
         outside = labels.index(_OUTSIDE)
         return [

@@ -65,7 +65,7 @@ class Translation(TaskType):
         model, tokenizer = open_translator(SETTING, plan.model.name, hardware.precision)
         model.to(hardware.device)
         out_of_memory = TrainingError(
-            f"Out of memory with {plan.decode.beam} beams. Set a smaller <decode.beam>."
+            f"Out of memory with {plan.decode.beam} beams. Set a smaller `decode.beam`."
         )
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:

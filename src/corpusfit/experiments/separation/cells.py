@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.errors import bad_setting, called_by
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import source_identity
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import Source
@@ -19,7 +19,7 @@ from corpusfit.experiments import fingerprints
 from corpusfit.experiments.config import Recipe, Selector
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.grid import Cell
-from corpusfit.experiments.recipe_keys import RecipeKeys
+from corpusfit.experiments.recipe_keys import in_table
 from corpusfit.experiments.separation.settings import Separation
 from corpusfit.experiments.separation.targets import Target, tuning_of
 from corpusfit.scoring import registry
@@ -141,7 +141,7 @@ def cells_of(
 
 def _method(selector: Selector, model: str) -> MethodPlan:
     """A selector's method, which must score each unit alone."""
-    with called_by(RecipeKeys("select", selector.name)):
+    with in_table(f"selector.{selector.name}"):
         plan = registry.with_embedder(selector.select.method, model)
         registry.unit_method(plan.name, plan.options)
     return plan
@@ -155,5 +155,4 @@ def _encoder(method: MethodPlan, embed: EmbedPlan, machine: Machine, *, finetune
 
 @functools.cache
 def _prepared(embed: EmbedPlan, cache: Path) -> str:
-    with called_by(RecipeKeys("select")):
-        return prepare(embed, cache)
+    return prepare(embed, cache)

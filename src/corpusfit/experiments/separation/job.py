@@ -16,7 +16,6 @@ from corpusfit.core.engine import PlainJob
 from corpusfit.core.types import Paired, Vectors, read_as, text_array
 from corpusfit.embed.finetune import Tuning, finetune, opened
 from corpusfit.embed.load import transformer
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.separation.cells import SeparationNode
 from corpusfit.experiments.separation.samples import Inputs
 from corpusfit.experiments.workers import Report, run_step
@@ -48,7 +47,7 @@ class SeparationJob(PlainJob[SeparationNode, Report]):
             write_bytes(node.out, json.dumps(self.measured(node)).encode())
             return {}
 
-        return run_step(node.out.stem, step, self.costs, RecipeKeys("select"))
+        return run_step(node.out.stem, step, self.costs)
 
     def measured(self, node: SeparationNode) -> dict[str, Any]:
         """F1, AUROC, average precision, histogram, and the sources of the highest scores."""

@@ -11,7 +11,6 @@ from typing import Any
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import listed, write_bytes
 from corpusfit.core.engine import Meter
-from corpusfit.core.errors import called_by
 from corpusfit.core.manifest import source_identity, versions
 from corpusfit.core.types import Source
 from corpusfit.evaluation.tables import Table
@@ -19,7 +18,6 @@ from corpusfit.experiments.config import Recipe
 from corpusfit.experiments.export import all_cells, write_tables
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.inputs import with_scored_side
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.results import ScoredCells
 from corpusfit.experiments.separation.cells import Cells, SeparationNode, cells_of
 from corpusfit.experiments.separation.job import SeparationJob
@@ -50,13 +48,12 @@ class Measurements:
 def measurements_of(recipe: Recipe, folder: RecipeFolder, machine: Machine) -> Measurements:
     """Read a recipe's targets and list its cells."""
     separation = recipe.separation or Separation()
-    with called_by(RecipeKeys("select")):
-        read = recipe.selectors[0].select.read
-        sources = corpus.find(
-            recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
-        )
-        if corpus.is_parallel(sources):
-            recipe = with_scored_side(recipe, sources, machine.progress)
+    read = recipe.selectors[0].select.read
+    sources = corpus.find(
+        recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+    )
+    if corpus.is_parallel(sources):
+        recipe = with_scored_side(recipe, sources, machine.progress)
     targets = targets_of(recipe, separation, sources)
     cells = cells_of(recipe, separation, sources, targets, folder, machine)
     return Measurements(recipe, separation, sources, targets, cells)
@@ -97,7 +94,7 @@ def _run(
     """Run the pending measurements in parallel; returns the errors of failed ones."""
     recipe, failed = measured.recipe, {}
     labels = {node.out.stem: node.label for node in left}
-    with called_by(RecipeKeys("select")), machine.running(folder.work) as context:
+    with machine.running(folder.work) as context:
         inputs = prepare_inputs(context, recipe, measured.sources, measured.targets, left)
         tuned = {node.target for node in left if node.finetuned}
         job = SeparationJob(

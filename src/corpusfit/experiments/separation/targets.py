@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from corpusfit.core.errors import bad_setting, called_by
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Documents, Source, text_array
@@ -19,7 +19,6 @@ from corpusfit.experiments.config import Recipe
 from corpusfit.experiments.entries import RecipeTask
 from corpusfit.experiments.grid import task_plan
 from corpusfit.experiments.inputs import scored_texts
-from corpusfit.experiments.recipe_keys import RecipeKeys
 from corpusfit.experiments.separation.settings import Separation
 from corpusfit.text import normalise
 from corpusfit.text.reading import cut_units
@@ -85,8 +84,7 @@ def _read(recipe: Recipe, separation: Separation, name: str, tasks: list[RecipeT
     kinds, binary = [], len(tasks) == 1
     plan: Plan = recipe.selectors[0].select
     for entry in tasks:
-        with called_by(RecipeKeys("evaluate")):
-            task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
+        task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
         kinds.append(task.kind)
         binary = binary and task.learnable == 2
         scored = scored_texts(task.train, task.kind, plan.read)

@@ -103,11 +103,11 @@ class Betr(Method[Paired]):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share <= 0.5:
-            raise bad_setting("<method.share>", "above 0 and at most 0.5", self.share)
+            raise bad_setting("`method.share`", "above 0 and at most 0.5", self.share)
         if not 1 <= self.buckets <= 2**31:
-            raise bad_setting("<method.buckets>", "from 1 to 2147483648", self.buckets)
+            raise bad_setting("`method.buckets`", "from 1 to 2147483648", self.buckets)
         if not self.c > 0.0:
-            raise bad_setting("<method.c>", "above 0", self.c)
+            raise bad_setting("`method.c`", "above 0", self.c)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> BetrScorer:
         """Rank the background for every target text, and fit the classifier; no seed is used."""

@@ -126,7 +126,7 @@ class Blend(Method[Any]):
             return [registry.unit_method(plan.name, plan.options) for plan in plans]
         except UsageError as e:
             allowed = "names of methods that score each unit alone, separated by commas"
-            raise bad_setting("<method.methods>", allowed, self.methods, str(e)) from e
+            raise bad_setting("`method.methods`", allowed, self.methods, str(e)) from e
 
     def _shares(self) -> NDArray[np.float64]:
         """float64 [m], the weights, scaled to a sum of 1."""
@@ -140,7 +140,7 @@ class Blend(Method[Any]):
         )
         if not usable:
             allowed = f"{count} numbers of at least 0, not all 0, separated by commas"
-            raise bad_setting("<method.weights>", allowed, self.weights)
+            raise bad_setting("`method.weights`", allowed, self.weights)
         return np.array(weights) / math.fsum(weights)
 
     def fit(self, target: Any, background: Any, *, seed: int) -> BlendScorer:

@@ -138,11 +138,11 @@ class Bm25(Method[Texts]):
 
     def __post_init__(self) -> None:
         if not self.k1 >= 0.0:
-            raise bad_setting("<method.k1>", "at least 0", self.k1)
+            raise bad_setting("`method.k1`", "at least 0", self.k1)
         if not 0.0 <= self.b <= 1.0:
-            raise bad_setting("<method.b>", "from 0 to 1", self.b)
+            raise bad_setting("`method.b`", "from 0 to 1", self.b)
         if self.queries < 1:
-            raise bad_setting("<method.queries>", "at least 1", self.queries)
+            raise bad_setting("`method.queries`", "at least 1", self.queries)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> Bm25Scorer:
         """Index the queries, and estimate the tail of each one's scores in the background.
@@ -186,7 +186,7 @@ class Bm25(Method[Texts]):
         worded = np.flatnonzero(np.diff(ends))
         if not len(worded):
             raise InputError(
-                f"<.target> must have texts with words for the method bm25; none of its "
+                f"`target` must have texts with words for the method bm25; none of its "
                 f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]

@@ -123,11 +123,11 @@ class ClusterRatio(Method[Vectors]):
     def __post_init__(self) -> None:
         if not all(k.strip().isdecimal() and int(k) > 0 for k in self.clusters.split(",")):
             allowed = "whole numbers above 0, separated by commas"
-            raise bad_setting("<method.clusters>", allowed, self.clusters)
+            raise bad_setting("`method.clusters`", allowed, self.clusters)
         if not self.softness >= 0.0:
-            raise bad_setting("<method.softness>", "at least 0", self.softness)
+            raise bad_setting("`method.softness`", "at least 0", self.softness)
         if not self.smoothing > 0.0:
-            raise bad_setting("<method.smoothing>", "above 0", self.smoothing)
+            raise bad_setting("`method.smoothing`", "above 0", self.smoothing)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> ClusterRatioScorer:
         """Cluster the background's directions, then count both sets in the clusters."""

@@ -137,9 +137,9 @@ class Consensus(Method[Paired]):
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1 / 3:
-            raise bad_setting("<method.share>", "from 0 to 1/3", self.share)
+            raise bad_setting("`method.share`", "from 0 to 1/3", self.share)
         if not self.c > 0.0:
-            raise bad_setting("<method.c>", "above 0", self.c)
+            raise bad_setting("`method.c`", "above 0", self.c)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
         """Rank the background with all members, and fit on the units on which they agree."""

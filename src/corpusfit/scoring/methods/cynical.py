@@ -61,11 +61,11 @@ class Cynical(RoundMethod):
 
     def __post_init__(self) -> None:
         if not self.pairs >= 0.0:
-            raise bad_setting("<method.pairs>", "0 or more", self.pairs)
+            raise bad_setting("`method.pairs`", "0 or more", self.pairs)
         if not 1 <= self.rounds <= 10_000:
-            raise bad_setting("<method.rounds>", "from 1 to 10000", self.rounds)
+            raise bad_setting("`method.rounds`", "from 1 to 10000", self.rounds)
         if not 0.0 < self.start <= 1.0:
-            raise bad_setting("<method.start>", "in (0, 1]", self.start)
+            raise bad_setting("`method.start`", "in (0, 1]", self.start)
 
     def learn(self, target: Texts) -> Features:
         """The words and pairs of words of the target, with their shares."""

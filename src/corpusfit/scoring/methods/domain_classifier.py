@@ -80,9 +80,9 @@ class DomainClassifier(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if not self.c > 0.0:
-            raise bad_setting("<method.c>", "above 0", self.c)
+            raise bad_setting("`method.c`", "above 0", self.c)
         if not self.negatives >= 0.0:
-            raise bad_setting("<method.negatives>", "at least 0", self.negatives)
+            raise bad_setting("`method.negatives`", "at least 0", self.negatives)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainClassifierScorer:
         """Draw the negatives, fit, and calibrate on held-out fifths of both classes."""

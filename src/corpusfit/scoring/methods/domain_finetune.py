@@ -111,11 +111,11 @@ class DomainFinetune(Method[Texts]):
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
-                raise bad_setting(f"<method.{name}>", "at least 1", getattr(self, name))
+                raise bad_setting(f"`method.{name}`", "at least 1", getattr(self, name))
         if not 0.0 < self.rate <= 1.0:
-            raise bad_setting("<method.rate>", "in (0, 1]", self.rate)
+            raise bad_setting("`method.rate`", "in (0, 1]", self.rate)
         if not 0.0 < self.negatives < np.inf:
-            raise bad_setting("<method.negatives>", "above 0", self.negatives)
+            raise bad_setting("`method.negatives`", "above 0", self.negatives)
 
     @property
     def files(self) -> tuple[str, ...]:

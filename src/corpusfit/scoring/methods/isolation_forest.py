@@ -79,11 +79,11 @@ class IsolationForest(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if self.trees < 1:
-            raise bad_setting("<method.trees>", "at least 1", self.trees)
+            raise bad_setting("`method.trees`", "at least 1", self.trees)
         if not 2 <= self.subsample <= 4096:
-            raise bad_setting("<method.subsample>", "from 2 to 4096", self.subsample)
+            raise bad_setting("`method.subsample`", "from 2 to 4096", self.subsample)
         if not 0.0 <= self.background <= 10.0:
-            raise bad_setting("<method.background>", "from 0 to 10", self.background)
+            raise bad_setting("`method.background`", "from 0 to 10", self.background)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> IsolationForestScorer:
         """Grow the trees on the target and, unless the share is 0, one background text or more."""

@@ -60,7 +60,7 @@ class Knn(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise bad_setting("<method.k>", "at least 1", self.k)
+            raise bad_setting("`method.k`", "at least 1", self.k)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> KnnScorer:
         """Keep the target; background and seed are not used."""

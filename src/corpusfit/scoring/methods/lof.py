@@ -77,7 +77,7 @@ class Lof(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if self.neighbours < 1:
-            raise bad_setting("<method.neighbours>", "at least 1", self.neighbours)
+            raise bad_setting("`method.neighbours`", "at least 1", self.neighbours)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> LofScorer:
         """Measure the target's densities; background and seed are not used.

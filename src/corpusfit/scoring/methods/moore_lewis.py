@@ -108,7 +108,7 @@ class MooreLewis(Method[Texts]):
 
     def __post_init__(self) -> None:
         check_order(self.order)
-        one_of("<method.sample>", self.sample, ("tokens", "texts"))
+        one_of("`method.sample`", self.sample, ("tokens", "texts"))
         if bool(self.arpa_in) != bool(self.arpa_general):
             given = (self.arpa_in, self.arpa_general)
             raise bad_setting(

@@ -60,7 +60,7 @@ class OneClassSvm(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.nu <= 1.0:
-            raise bad_setting("<method.nu>", "above 0 and at most 1", self.nu)
+            raise bad_setting("`method.nu`", "above 0 and at most 1", self.nu)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> OneClassSvmScorer:
         """Fit the boundary on the target; background and seed are not used.

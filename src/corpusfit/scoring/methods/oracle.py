@@ -38,13 +38,13 @@ class Oracle(LabelMethod):
 
     def __post_init__(self) -> None:
         if not self.truth:
-            raise bad_setting("<method.truth>", "source or the name of a field", self.truth)
+            raise bad_setting("`method.truth`", "source or the name of a field", self.truth)
         if not self.domain:
             raise bad_setting(
-                "<method.domain>",
+                "`method.domain`",
                 "a glob that matches the domain's name",
                 self.domain,
-                "For instance <method.domain=bio_*>.",
+                "For instance `method.domain=bio_*`.",
             )
 
     def score_label(self, label: str) -> float:

@@ -67,7 +67,7 @@ class Pca(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.variance < 1.0:
-            raise bad_setting("<method.variance>", "above 0 and below 1", self.variance)
+            raise bad_setting("`method.variance`", "above 0 and below 1", self.variance)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PcaScorer:
         """Find the target's components; background and seed are not used.

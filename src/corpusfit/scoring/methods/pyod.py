@@ -86,7 +86,7 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
         raise _lacking(name, e) from e
     except TypeError as e:
         allowed = ", ".join(k for k in known if k != "self")
-        raise UsageError(f"<method.parameters> must suit {name}: {e}. Allowed: {allowed}.") from e
+        raise UsageError(f"`method.parameters` must suit {name}: {e}. Allowed: {allowed}.") from e
     except (ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError) as e:
         raise InputError(
             f"PyOD's {name} cannot be fitted on {len(target)} target texts: {e}. "
@@ -168,7 +168,7 @@ class Pyod(Method[Vectors]):
         except ValueError:
             settings = None
         if not isinstance(settings, dict):
-            raise bad_setting("<method.parameters>", "a JSON object", self.parameters)
+            raise bad_setting("`method.parameters`", "a JSON object", self.parameters)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PyodScorer:
         """Fit on the target, and test on up to 64 texts whether scores depend on the batch.

@@ -68,7 +68,7 @@ class RobustCovariance(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if self.components < 1:
-            raise bad_setting("<method.components>", "at least 1", self.components)
+            raise bad_setting("`method.components`", "at least 1", self.components)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
         """Fit mean and covariance on the distinct target texts, in components of both sets."""

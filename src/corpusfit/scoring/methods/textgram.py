@@ -69,7 +69,7 @@ class TextGram(CorpusMethod):
     def __post_init__(self) -> None:
         check_listing(self.order, self.top)
         if self.anchors < 1:
-            raise bad_setting("<method.anchors>", "at least 1", self.anchors)
+            raise bad_setting("`method.anchors`", "at least 1", self.anchors)
         check_words(self.words)
         self._graph()
 

@@ -140,11 +140,11 @@ class Tfidf(Method[Texts]):
 
     def __post_init__(self) -> None:
         if self.compare not in _COMPARE:
-            raise bad_setting("<method.compare>", " or ".join(_COMPARE), self.compare)
+            raise bad_setting("`method.compare`", " or ".join(_COMPARE), self.compare)
         if self.k < 1:
-            raise bad_setting("<method.k>", "at least 1", self.k)
+            raise bad_setting("`method.k`", "at least 1", self.k)
         if self.idf not in _IDF:
-            raise bad_setting("<method.idf>", " or ".join(_IDF), self.idf)
+            raise bad_setting("`method.idf`", " or ".join(_IDF), self.idf)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> TfidfScorer:
         """Count the words of both, and weight the target's; the seed is not used.
@@ -155,7 +155,7 @@ class Tfidf(Method[Texts]):
         words, counts, ends = _bags(target)
         if not len(words):
             raise InputError(
-                f"<.target> must have texts with words for the method tfidf; none of its "
+                f"`target` must have texts with words for the method tfidf; none of its "
                 f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         every = np.concatenate([words, _bags(background)[0]])

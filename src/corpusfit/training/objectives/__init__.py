@@ -45,8 +45,8 @@ def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> O
         return Causal(special)
     if plan.whole_word and special.begins is None:
         raise ModelError(
-            "<objective.whole_word> needs a tokenizer that marks where words begin (WordPiece, "
+            "`objective.whole_word` needs a tokenizer that marks where words begin (WordPiece, "
             "byte-level BPE or SentencePiece); this model's tokenizer does not. Leave out "
-            "<objective.whole_word>."
+            "`objective.whole_word`."
         )
     return (MaskedPairs if plan.name == "mlm+nsp" else MaskedLM)(special, plan)

@@ -113,5 +113,5 @@ def test_a_tiny_background_gives_finite_scores(n):
 
 def test_settings_are_checked():
     for wrong in ({"share": 0.0}, {"share": 0.6}, {"buckets": 0}, {"c": 0.0}):
-        with pytest.raises(UsageError, match=rf"^method\.{next(iter(wrong))} must "):
+        with pytest.raises(UsageError, match=rf"^`method\.{next(iter(wrong))}` must "):
             registry.build("betr", wrong)

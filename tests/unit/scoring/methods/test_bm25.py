@@ -116,8 +116,8 @@ def test_odd_backgrounds_give_finite_scores(background):
 
 
 def test_wrong_input_is_refused():
-    with pytest.raises(InputError, match=r"^target must "):
+    with pytest.raises(InputError, match=r"^`target` must "):
         fitted(["...", ""])
     for wrong in ({"k1": -0.1}, {"b": 1.1}, {"queries": 0}):
-        with pytest.raises(UsageError, match=rf"^method\.{next(iter(wrong))} must "):
+        with pytest.raises(UsageError, match=rf"^`method\.{next(iter(wrong))}` must "):
             registry.build("bm25", wrong)

@@ -140,7 +140,7 @@ def test_what_cannot_be_tuned_is_said_before_anything_is_read(tiny_static, tmp_p
     for static in ("static", "static:minilm", str(tiny_static)):
         with pytest.raises(UsageError, match=r"method\.embedder.*minilm"):
             _ = DomainFinetune(embedder=static).files
-    with pytest.raises(UsageError, match=r"^embed\.embedder must "):
+    with pytest.raises(UsageError, match=r"^`embed\.embedder` must "):
         _ = DomainFinetune(embedder="/no/such/folder").files
     with pytest.raises(ModelError, match=r"config\.json"):
         _ = DomainFinetune(embedder=str(tmp_path)).files

@@ -115,7 +115,7 @@ def test_words_that_every_text_has_say_nothing(compare):
 
 
 def test_a_target_without_words_is_refused():
-    with pytest.raises(InputError, match=r"^target must .*\b2 texts"):
+    with pytest.raises(InputError, match=r"^`target` must .*\b2 texts"):
         registry.build("tfidf", {}).fit(text_array(["?", "…"]), text_array(["a b"]), seed=0)
 
 

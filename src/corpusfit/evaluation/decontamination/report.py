@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.contamination.finder import HeldoutIndex
-from corpusfit.evaluation.contamination.heldout import held_out
-from corpusfit.evaluation.contamination.search import find_all_leaks
+from corpusfit.evaluation.decontamination.finder import HeldoutIndex
+from corpusfit.evaluation.decontamination.heldout import held_out
+from corpusfit.evaluation.decontamination.search import find_all_leaks
 from corpusfit.selection.result import read_selected
 from corpusfit.text.context import Machine
 from corpusfit.training.inputs import find_training_inputs
@@ -107,7 +107,7 @@ def report_contamination(
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(
-            f"<.data> has no usable row ({leaks.reasons}). Set <read.text_field> to the field with "
+            f"`data` has no usable row ({leaks.reasons}). Set `read.text_field` to the field with "
             "the text."
         )
 

@@ -1,27 +1,50 @@
-"""The commands `select`, `score`, `choose`, `explain`, `audit` and `rank` as functions."""
+"""The functions `select`, `score`, `choose`, `explain`, `audit`, `rank` and `doctor`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.api.inputs import Inputs, inputs
-from corpusfit.api.offers import CHOOSE, RANK, SCORE, SELECT, offers
-from corpusfit.api.plans import build, build_plan
-from corpusfit.api.typed_options import ChooseOptions, RankOptions, ScoreOptions, SelectOptions
-from corpusfit.core.artifacts import place
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.offers import Inputs, Offer, offers
 from corpusfit.core.plan import Plan
-from corpusfit.scoring.contract import SOURCE
-from corpusfit.selection import audit as auditing
-from corpusfit.selection import commands, dry_run
-from corpusfit.selection.audit import Audit
-from corpusfit.selection.explain import Explanation
-from corpusfit.selection.explain import explain as explaining_text
-from corpusfit.selection.ranking import Ranked
-from corpusfit.selection.result import Selection
-from corpusfit.text.context import Machine
+from corpusfit.scoring.names import require
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import (
+        ChooseOptions,
+        MachineOptions,
+        RankOptions,
+        ScoreOptions,
+        SelectOptions,
+    )
+    from corpusfit.selection.auditing import Audit
+    from corpusfit.selection.explaining import Explanation
+    from corpusfit.selection.health import Health
+    from corpusfit.selection.ranking import Ranked
+    from corpusfit.selection.result import Selection
+    from corpusfit.text.context import Machine
+
+SCORE = Offer(Plan, ("method", "embed", "cascade", "cut", "read", "fit.target_field", "seed"))
+CHOOSE = Offer(Plan, ("choose",))
+SELECT = Offer(
+    Plan,
+    ("method", "embed", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
+)
+RANK = Offer(Plan, ("embed", "cut", "read.text_field", "read.side", "fit.target_field", "seed"))
+
+
+def build_plan(
+    offer: Offer[Plan],
+    plan: Plan | Path | str | None,
+    settings: Sequence[str],
+    options: Mapping[str, object],
+) -> Plan:
+    """The plan of a selection, checked, with a method that exists."""
+    built = offer.build(plan, settings, options).check()
+    require(built.method.name)
+    return built
 
 
 @offers(SELECT)
@@ -55,13 +78,19 @@ def select(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`.
     """
-    built = build_plan(plan, settings, **options)
+    built = build_plan(SELECT, plan, settings, options)
+    from corpusfit.core.artifacts import place
+    from corpusfit.selection import commands
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
     return commands.select(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "<.out>"),
-        machine=machine or Machine(),
+        place(out, "`out`"),
+        machine=machine,
         overwrite=overwrite,
     )
 
@@ -79,13 +108,19 @@ def score(
     **options: Unpack[ScoreOptions],
 ) -> Selection:
     """Score as `select` does, without a selection."""
-    built = build_plan(plan, settings, SCORE, **options)
+    built = build_plan(SCORE, plan, settings, options)
+    from corpusfit.core.artifacts import place
+    from corpusfit.selection import commands
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
     return commands.score(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "<.out>"),
-        machine=machine or Machine(),
+        place(out, "`out`"),
+        machine=machine,
         overwrite=overwrite,
     )
 
@@ -103,15 +138,20 @@ def estimate(
     """Dry run of `select`, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade also
-        the shares that its stages pass on.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
+        `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
-    built = build_plan(plan, settings, **options)
+    built = build_plan(SELECT, plan, settings, options)
+    from corpusfit.selection import dry_run
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
     return dry_run.estimate(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
-        machine=machine or Machine(),
+        machine=machine,
     )
 
 
@@ -138,18 +178,22 @@ def choose(
     Returns:
         The run with its new selection.
     """
-    built = build_plan(plan, settings, CHOOSE, **options)
+    built = build_plan(CHOOSE, plan, settings, options)
     others = [o for o in built.overrides() if not o.startswith("choose.")]
     if others:
         raise bad_setting(
             "A setting of choose",
             f"{', '.join(CHOOSE.settings)}, or another of choose",
             ", ".join(others),
-            "To change other settings, score again with another <.out>.",
+            "To change other settings, score again with another `out`.",
         )
-    into = None if out is None else place(out, "<.out>")
-    scored = place(folder, "DIR")
-    return commands.choose(scored, built.choose, into, machine=machine or Machine())
+    from corpusfit.core.artifacts import place
+    from corpusfit.selection import commands
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
+    into = None if out is None else place(out, "`out`")
+    return commands.choose(place(folder, "DIR"), built.choose, into, machine=machine)
 
 
 @offers()
@@ -160,6 +204,7 @@ def explain(
     text: str | None = None,
     top: int = 10,
     machine: Machine | None = None,
+    **options: Unpack[MachineOptions],
 ) -> Explanation:
     """Explain one score of a run.
 
@@ -174,19 +219,24 @@ def explain(
     Returns:
         The score, the words that raised and lowered the score, and the nearest target texts.
     """
-    machine = machine or Machine(workers=1)
+    from corpusfit.core.artifacts import place
+    from corpusfit.selection import explaining
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options, workers=1)
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
-    return explaining_text(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+    return explaining.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 @offers()
 def audit(
     out: Path | str,
     *,
-    truth: str = SOURCE,
+    truth: str = "source",
     domain: str | Sequence[str] = (),
     machine: Machine | None = None,
+    **options: Unpack[MachineOptions],
 ) -> Audit:
     """Compare a run with known domains.
 
@@ -199,11 +249,16 @@ def audit(
     Returns:
         Counts of the corpus and the selection by domain; with `domain` also precision and recall.
     """
+    from corpusfit.core.artifacts import place
+    from corpusfit.selection import auditing
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
     return auditing.audit(
         place(out, "DIR"),
         truth=truth,
         domain=[domain] if isinstance(domain, str) else list(domain),
-        machine=machine or Machine(),
+        machine=machine,
     )
 
 
@@ -233,15 +288,45 @@ def rank(
         **options: the options of the command line, by the same names.
 
     Returns:
-        The scores of each method and its seconds on the sample, the best method first.
+        The scores of each method and its cost in seconds per GB of text, by falling agreement.
     """
-    alone = methods[0] if len(methods) == 1 else None
-    built = build_plan(build(RANK, plan, settings, options), method=alone)
+    built = RANK.build(plan, settings, options)
+    if len(methods) == 1:  # its own settings are known
+        built = built.with_value("method.name", methods[0])
+    built = build_plan(RANK, built, (), {})
+    from corpusfit.selection import commands
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
     return commands.rank(
         built,
         inputs(target, "target", machine, built.target_read.text_field),
         inputs(corpus, "corpus", machine, built.read.text_field),
         methods=methods,
         seeds=seeds,
-        machine=machine or Machine(),
+        machine=machine,
     )
+
+
+@offers()
+def doctor(
+    *, warm: bool = False, machine: Machine | None = None, **options: Unpack[MachineOptions]
+) -> Health:
+    """Look at this machine: versions, extras, devices, cache.
+
+    Args:
+        warm: also compile the kernels, once per environment, so that the next `select` does not.
+        machine: whose cache, engine and workers.
+
+    Returns:
+        What was found.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    from corpusfit.selection import health
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
+    return health.doctor(machine, warm=warm)

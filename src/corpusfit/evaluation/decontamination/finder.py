@@ -15,7 +15,7 @@ from corpusfit.core.types import Texts, buffers, text_array
 from corpusfit.kernels import characters
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
-from corpusfit.text import normalise
+from corpusfit.text.normalise import normalise
 from corpusfit.text.same_text import folded, form_keys, form_of, key_of, normal_form
 
 CONTAINMENT = 0.8  # The least containment that counts as contamination

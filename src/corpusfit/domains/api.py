@@ -1,20 +1,22 @@
-"""The command `clusters` as a function."""
+"""The function `clusters`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.api.inputs import Inputs, inputs
-from corpusfit.api.offers import CLUSTERS, offers
-from corpusfit.api.plans import build
-from corpusfit.api.typed_options import ClustersOptions
-from corpusfit.core.artifacts import place
-from corpusfit.domains import clustering
-from corpusfit.domains.clustering import Clustered
+from corpusfit.core.offers import Inputs, Offer, offers
 from corpusfit.domains.plan import ClustersPlan
-from corpusfit.text.context import Machine
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import ClustersOptions
+    from corpusfit.domains.clustering import Clustered
+    from corpusfit.text.context import Machine
+
+CLUSTERS = Offer(
+    ClustersPlan, ("mixture", "draw", "embed", "cut", "read.text_field", "read.side", "seed")
+)
 
 
 @offers(CLUSTERS)
@@ -48,12 +50,18 @@ def clusters(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`.
     """
-    built = build(CLUSTERS, plan, settings, options).check()
+    built = CLUSTERS.build(plan, settings, options).check()
+    from corpusfit.core.artifacts import place
+    from corpusfit.domains import clustering
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
     return clustering.clusters(
         built,
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         assign_all=assign,
-        machine=machine or Machine(),
+        machine=machine,
         overwrite=overwrite,
     )

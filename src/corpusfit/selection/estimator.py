@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.api.offers import Keywords, speaking
 from corpusfit.core.artifacts import place
-from corpusfit.core.errors import EmptyInputError, UsageError, bad_setting, called_by
+from corpusfit.core.errors import EmptyInputError, UsageError, bad_setting
 from corpusfit.core.plan import AUTO, Plan
 from corpusfit.core.types import Texts, as_texts, taken
 from corpusfit.scoring import registry
 from corpusfit.selection.fitted import Fitted, fit
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import Machine
+from corpusfit.text.context import Machine, machine_of
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -66,8 +65,7 @@ class Scorer:
     ) -> None:
         self.method, self.embedder, self.seed, self.machine = method, embedder, seed, machine
         self.settings = settings
-        with called_by(_SPELLING):
-            self._plan()
+        self._plan()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters: the constructor's, and every setting of the method; `deep` is ignored."""
@@ -115,9 +113,8 @@ class Scorer:
             texts, others = (taken(texts, np.flatnonzero(side)) for side in (labels, ~labels))
         _require_text("target", texts)
         _require_text("background", others)
-        with called_by(_SPELLING):
-            machine = speaking(self.machine or Machine(engine="inline"), _SPELLING)
-            self.fitted_ = fit(self._plan(), texts, others, machine=machine)
+        machine = machine_of(self.machine or Machine(engine="inline"), {})
+        self.fitted_ = fit(self._plan(), texts, others, machine=machine)
         return self
 
     @property
@@ -236,23 +233,13 @@ class Scorer:
         plan = Plan().with_values({"embed": {"embedder": self.embedder}, "seed": seed})
         plan = plan.with_value("method.name", self.method)
         if self.method != AUTO and registry.load(self.method).scorer is None:
-            raise bad_setting("<method.name>", "a method that scores a single text", self.method)
+            raise bad_setting("`method.name`", "a method that scores a single text", self.method)
         options = {name: _plain(v) for name, v in self._changed().items() if name not in _OWN}
         if self.method != AUTO:
             registry.build(self.method, options)
         return plan.with_values({"method": options}).check()
 
 
-class _Parameters(Keywords):
-    """How callers of a Scorer write settings: `method="knn", k=10`."""
-
-    def word(self, path: str) -> str:
-        """The parameter of a setting; empty if there is none."""
-        words = {"method.name": "method", "embed.embedder": "embedder", "seed": "seed"}
-        return words.get(path) or path.partition("method.")[2] or super().word(path)
-
-
-_SPELLING = _Parameters()
 _FEW = 10
 """Texts from which on as many strings that are mostly copies are taken for labels."""
 _OWN = ("method", "embedder", "seed", "machine")

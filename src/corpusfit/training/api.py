@@ -1,86 +1,58 @@
-"""The commands `adapt`, `contamination` and `forecast` as functions."""
+"""The function `adapt`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.api.inputs import Inputs, inputs
-from corpusfit.api.offers import ADAPT, CONTAMINATION, FORECAST, offers
-from corpusfit.api.plans import build_adapt_plan, build_plan, local_place
-from corpusfit.api.typed_options import AdaptOptions, ContaminationOptions, ForecastOptions
-from corpusfit.evaluation import forecast as forecasting
-from corpusfit.evaluation.contamination import report
-from corpusfit.evaluation.contamination.report import Contamination
-from corpusfit.evaluation.forecast import Forecast
-from corpusfit.text.context import Machine
-from corpusfit.training import adapting, dry_run
-from corpusfit.training.adapting import Adapted
-from corpusfit.training.plan import AdaptPlan
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.training.plan import TASK, AdaptPlan
+from corpusfit.training.presets import preset as preset_of
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import AdaptOptions
+    from corpusfit.text.context import Machine
+    from corpusfit.training.adapting import Adapted
+
+ADAPT = Offer(
+    AdaptPlan,
+    (
+        *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
+        *("read.text_field", "read.side", "read.normalise", "read.max_words"),
+        *("read.max_length_ratio", "seed"),
+    ),
+)
 
 
-@offers(CONTAMINATION)
-def contamination(
+def build_plan(
+    offer: Offer[AdaptPlan],
+    plan: AdaptPlan | Path | str | None,
+    settings: Sequence[str],
+    options: Mapping[str, object],
     *,
-    task: Inputs,
-    data: Inputs,
-    task_field: str = "",
-    machine: Machine | None = None,
-    **options: Unpack[ContaminationOptions],
-) -> Contamination:
-    """Find a task's dev and test texts in training text.
+    preset: str | None = None,
+    data: Any = (),
+) -> AdaptPlan:
+    """An adaptation's plan: a preset, changed as in `Offer.build`, checked.
 
-    Args:
-        task: held-out texts: a task's folder or `hub:NAME` (its dev and test splits), or files;
-            labels are not read.
-        data: training texts: the folder of a `select`, or inputs as for its `corpus`.
-        task_field: text field of the task's files (default: `text_field`).
-        machine: as in `select`.
-        **options: the options of the command line, by the same names.
-
-    Returns:
-        Counts by split and source, examples, and the training texts to leave out.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
+    Training on the task's own texts has the preset `tapt` (Gururangan et al. 2020, Don't Stop
+    Pretraining) unless another is named.
     """
-    read = build_plan(None, (), CONTAMINATION, **options).read
-    return report.report_contamination(
-        inputs(task, "task", machine, task_field or read.text_field),
-        inputs(data, "data", machine, read.text_field),
-        read=read,
-        task_field=task_field,
-        machine=machine or Machine(),
-    )
-
-
-@offers(FORECAST)
-def forecast(
-    *,
-    data: Inputs,
-    plan: AdaptPlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[ForecastOptions],
-) -> Forecast:
-    """Compute predictors of the gain from selections; trains nothing.
-
-    Args:
-        data: folders of `select`.
-        plan: as in `adapt`.
-        settings: further settings, such as `"mix.heldout=1000"`.
-        machine: as in `adapt`.
-        **options: the options of the command line, by the same names.
-
-    Returns:
-        For each selection the KL reduction, the loss of the model on the task's text before
-        training, and the conclusions in sentences.
-    """
-    built = build_adapt_plan(plan, settings, FORECAST, data=data, **options)
-    return forecasting.forecast(
-        built, inputs(data, "data", machine, built.read.text_field), machine=machine or Machine()
-    )
+    if preset and isinstance(plan, AdaptPlan):
+        cure = "Leave out `preset`, or pass settings in place of the plan."
+        raise bad_setting("`preset`", "left out with a plan", preset, cure)
+    asked = offer.build(plan, settings, options)
+    preset = preset or ("tapt" if data in (TASK, [TASK], (TASK,)) else None)
+    if preset:
+        start = AdaptPlan()
+        for path, value in preset_of(preset, asked.weights.policy).items():
+            start = start.with_value(path, value)
+        if asked.train.steps is not None or asked.train.epochs is not None:
+            start = start.with_value("train.steps", None).with_value("train.epochs", None)
+        asked = offer.build(plan, settings, options, start)
+    return asked.check()
 
 
 @offers(ADAPT)
@@ -127,18 +99,23 @@ def adapt(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`.
     """
-    folder = local_place(out)
-    built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
+    built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
+    from corpusfit.core.artifacts import local_place
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+    from corpusfit.training import adapting
+
+    machine = machine_of(machine, options)
     return adapting.adapt(
         built,
         inputs(data, "data", machine, built.read.text_field),
-        folder,
+        local_place(out, "`out`"),
         task=inputs(task, "task", machine, built.read.text_field),
         replay=inputs(replay, "replay", machine, built.read.text_field),
         guard=inputs(guard, "guard", machine, guard_field or built.read.text_field),
         guard_field=guard_field,
         track=track,
-        machine=machine or Machine(),
+        machine=machine,
         overwrite=overwrite,
     )
 
@@ -163,7 +140,12 @@ def estimate_adaptation(
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
-    built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
+    built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+    from corpusfit.training import dry_run
+
+    machine = machine_of(machine, options)
     return dry_run.estimate_adaptation(
         built,
         inputs(data, "data", machine, built.read.text_field),
@@ -171,5 +153,5 @@ def estimate_adaptation(
         replay=inputs(replay, "replay", machine, built.read.text_field),
         guard=inputs(guard, "guard", machine, guard_field or built.read.text_field),
         guard_field=guard_field,
-        machine=machine or Machine(),
+        machine=machine,
     )

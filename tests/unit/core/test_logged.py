@@ -10,7 +10,7 @@ import types
 import pytest
 
 import corpusfit
-from corpusfit.api.bars import Bars
+from corpusfit.core.engine.logged import Bars
 from corpusfit.core.engine.progress import Progress
 
 

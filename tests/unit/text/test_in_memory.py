@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import corpusfit
-from corpusfit.api.inputs import inputs, listed
-from corpusfit.api.offers import Keywords
-from corpusfit.core.errors import UsageError, called_by
+from corpusfit.cli.options import Name
+from corpusfit.core.errors import UsageError
 from corpusfit.core.manifest import Finished
+from corpusfit.text.in_memory import inputs, listed
 
 TEXTS = ["The first text.", 'A "second" one,\nof two lines.', "Ein drittes: Übung 🙂"]
 ROWS = [{"text": text, "n": n} for n, text in enumerate(TEXTS)]
@@ -22,8 +22,7 @@ ROWS = [{"text": text, "n": n} for n, text in enumerate(TEXTS)]
 
 @pytest.fixture
 def machine(tmp_path):
-    with called_by(Keywords()):
-        yield corpusfit.Machine(cache=tmp_path)
+    return corpusfit.Machine(cache=tmp_path)
 
 
 def read(name):
@@ -145,7 +144,7 @@ def test_many_texts_without_white_space_are_texts(machine, text):
 
 @pytest.mark.parametrize("given", [["kinase", "protein"], "A sentence in no list."])
 def test_strings_that_name_nothing_are_refused_with_the_form_for_texts(machine, given):
-    with pytest.raises(UsageError, match=r"target must be names .*or texts; got .*list of dicts"):
+    with pytest.raises(UsageError, match=r"`target` must be names .*or texts; got .*list of dicts"):
         inputs(given, "target", machine)
 
 
@@ -167,7 +166,8 @@ def test_a_finished_run_stands_for_its_folder(machine):
 
 
 def test_on_the_command_line_strings_are_names(tmp_path):
-    assert inputs(["two words"], "target", corpusfit.Machine(cache=tmp_path)) == ["two words"]
+    machine = corpusfit.Machine(cache=tmp_path)
+    assert inputs([Name("two words")], "target", machine) == ["two words"]
 
 
 @pytest.mark.parametrize("given", [[1, 2], [b"bytes"], {"text": TEXTS}, [["a", "list"]]])

@@ -1,20 +1,37 @@
-"""The command `tune` as a function."""
+"""The function `tune`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.api.inputs import Inputs, inputs
-from corpusfit.api.offers import TUNE, offers
-from corpusfit.api.plans import build_tune_plan
-from corpusfit.api.typed_options import TuneOptions
-from corpusfit.core.artifacts import place
-from corpusfit.text.context import Machine
-from corpusfit.tuning import dry_run, running
+from corpusfit.core.offers import Inputs, Offer, offers
 from corpusfit.tuning.plan import TunePlan
-from corpusfit.tuning.result import Tuned
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import TuneOptions
+    from corpusfit.text.context import Machine
+    from corpusfit.tuning.result import Tuned
+
+TUNE = Offer(
+    TunePlan,
+    (
+        *("model.name", "search", "mix", "train", "objective.name", "adapter", "embed", "cut"),
+        *("read.text_field", "fit.target_field", "seed"),
+    ),
+    required=("model",),
+    differs={
+        "model": {"help": "Model to adapt: a model folder or a Hugging Face hub id"},
+        "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
+        "steps": {
+            "help": "Training steps with `train`",
+            "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on a "
+            "GPU",
+        },
+        "epochs": {"help": "Passes over the selection with `train`"},
+    },
+)
 
 
 @offers(TUNE)
@@ -56,7 +73,13 @@ def tune(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`.
     """
-    built = build_tune_plan(plan, settings, **options)
+    built = TUNE.build(plan, settings, options).check()
+    from corpusfit.core.artifacts import place
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+    from corpusfit.tuning import running
+
+    machine = machine_of(machine, options)
     return running.tune(
         built,
         running.TuneInputs(
@@ -66,9 +89,9 @@ def tune(
             inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
             guard_field,
         ),
-        place(out, "<.out>"),
+        place(out, "`out`"),
         train=train,
-        machine=machine or Machine(),
+        machine=machine,
         overwrite=overwrite,
     )
 
@@ -91,7 +114,12 @@ def estimate_tuning(
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
-    built = build_tune_plan(plan, settings, **options)
+    built = TUNE.build(plan, settings, options).check()
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+    from corpusfit.tuning import dry_run, running
+
+    machine = machine_of(machine, options)
     return dry_run.estimate_tuning(
         built,
         running.TuneInputs(
@@ -101,5 +129,5 @@ def estimate_tuning(
             inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
             guard_field,
         ),
-        machine=machine or Machine(),
+        machine=machine,
     )

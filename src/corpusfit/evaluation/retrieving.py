@@ -65,9 +65,9 @@ def read_pairs(value: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"<.pairs={value}> cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"`pairs={value}` cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"<.pairs={value}> has no pair with text on both sides.")
+        raise EmptyInputError(f"`pairs={value}` has no pair with text on both sides.")
     stems = [_bare(Path(url)).stem for url in corpus.files_of(sources[0])]
     return Pairs("-".join(dict.fromkeys(stems)), corpus.sides(sources), sides, blank)
 
@@ -86,7 +86,7 @@ def _as_corpus(value: str) -> str:
         cure = f"Found: {', '.join(p.name for p in files[:6]) or 'no such file'}."
         if len(files) > 2:
             cure += " Name two of them."
-        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
+        raise bad_setting("`pairs`", _ALLOWED, value, cure)
     positions = []
     for language in (_bare(p).suffix[1:] for p in files):  # tatoeba.deu-eng: German first
         named = re.search(rf"(?<![^\W_]){re.escape(language)}(?![^\W_])", path.name)
@@ -221,7 +221,7 @@ def retrieval(
 
     Reference: mDAPT, section 6 and Table 6.
     """
-    for setting, values in (("<.model>", models), ("<.pairs>", pairs)):
+    for setting, values in (("`model`", models), ("`pairs`", pairs)):
         twice = [value for i, value in enumerate(values) if value in values[:i]]
         if not values or twice:
             came = f"{twice[0]} twice" if twice else "nothing"
@@ -232,7 +232,7 @@ def retrieval(
         first, second = (deduplicate(side) for side in test.sides)
         if min(len(first.texts), len(second.texts)) < 2:
             raise InputError(
-                f"<.pairs={value}> must have two or more different sentences on each side; it has "
+                f"`pairs={value}` must have two or more different sentences on each side; it has "
                 f"{len(first.texts)} and {len(second.texts)}."
             )
         tests.append((test, (first, second)))

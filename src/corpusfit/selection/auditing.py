@@ -238,7 +238,7 @@ def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> Non
         refused = (r.reason for r in corpus.rows(next(run.shards()), read) if isinstance(r, Reject))
         fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
         raise bad_setting(
-            "<.truth>",
+            "`truth`",
             f"{SOURCE}, or a field that holds a string, a whole number or a boolean",
             truth,
             f"The first row without this field has the fields {fields}." if fields else "",
@@ -246,7 +246,7 @@ def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> Non
     for glob in domain:
         if not any(matches(label, [glob]) for label in known):
             raise bad_setting(
-                "<.domain>",
+                "`domain`",
                 "a glob that matches a domain of the corpus",
                 glob,
                 f"Domains of the corpus: {shown(known, glob)}.",

@@ -1,4 +1,4 @@
-"""What a caller in Python may give as texts: names of inputs, finished runs, or data in memory.
+"""Texts as a caller in Python gives them: names of inputs, finished runs, or data in memory.
 
 Data in memory is written once to the cache, as JSON lines under a digest of its content. So workers
 read it as they read a file, the same data resumes the same run, and an iterator is read once.
@@ -14,23 +14,19 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from corpusfit.api.offers import Keywords
 from corpusfit.core.artifacts import is_local, writing
-from corpusfit.core.errors import CALLER, EmptyInputError, bad_setting
+from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.offers import Inputs
 from corpusfit.text.context import Machine
 from corpusfit.text.fields import fields_in, missing, records, values
 from corpusfit.text.formats.jsonl import line_of
 from corpusfit.text.registry import format_of, named
 from corpusfit.text.rejects import missing_field
-
-Inputs: TypeAlias = str | os.PathLike[str] | Iterable[Any]
-"""Names of inputs or a finished run; in memory, texts or dicts, a data frame, an Arrow table, a
-`datasets.Dataset`, or several of these by name in a mapping or a `datasets.DatasetDict`."""
 
 _LOOKED_AT = 100
 _FEW = 10
@@ -47,12 +43,13 @@ def listed(given: Inputs) -> list[str]:
     return list(map(_name, several))
 
 
-def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text") -> list[str]:
+def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> list[str]:
     """The names of inputs; data in memory is written to the cache and gets one.
 
     Args:
         given: a list of strings names inputs if one of them exists, all look like names, or there
-            are few and none has white space; else it is a list of texts.
+            are few and none has white space; else it is a list of texts. Strings of a subclass,
+            as the command line has them, are names.
         role: what the data is; its name, and that of the setting in errors.
         machine: has the cache.
         field: the field in which the command reads the text.
@@ -66,12 +63,12 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
     if found is not None:
         _require_names(given, role)
         return found
-    cache, several = (machine or Machine()).cache_folder(), isinstance(given, Mapping)
+    cache, several = machine.cache_folder(), isinstance(given, Mapping)
     parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
     if several and isinstance(parts.get(field), Sequence):
         came = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
-        raise bad_setting(f"<.{role}>", "data by name in a dict", came, cure)
+        raise bad_setting(f"`{role}`", "data by name in a dict", came, cure)
     digest, first, held = hashlib.blake2b(digest_size=16), None, False
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
         for name, data in parts.items():
@@ -86,7 +83,7 @@ def inputs(given: Inputs, role: str, machine: Machine | None, field: str = "text
                     held = held or _has(row, field)
         if role in _FIELDS and first is not None and not held:
             raise EmptyInputError(
-                f"<.{role}> has no usable text ({missing_field(field, first)}). Name its text "
+                f"`{role}` has no usable text ({missing_field(field, first)}). Name its text "
                 f"field with <{_FIELDS[role]}>."
             )
         folder = cache / "data" / digest.hexdigest()
@@ -106,8 +103,7 @@ def _named(given: Inputs) -> list[str] | None:
         return [_name(given)]
     if not (isinstance(given, Sequence) and all(map(_is_name, given))):
         return None
-    names = list(map(_name, given))
-    return None if _are_texts(names) else names
+    return None if _are_texts(given) else list(map(_name, given))
 
 
 def _is_name(given: Any) -> bool:
@@ -120,8 +116,8 @@ def _name(given: Any) -> str:
 
 
 def _are_texts(strings: Sequence[str]) -> bool:
-    """Whether strings are texts; on the command line they never are."""
-    if not isinstance(CALLER.get(), Keywords):
+    """Whether strings are texts, not names."""
+    if not all(type(s) is str for s in strings):
         return False
     if len(strings) < _FEW and not any(map(_WHITE.search, strings)):
         return False
@@ -132,16 +128,16 @@ def _are_texts(strings: Sequence[str]) -> bool:
 
 
 def _require_names(given: Any, role: str) -> None:
-    """In Python, refuse strings that name nothing and may be texts."""
+    """Refuse strings that name nothing and may be texts."""
     strings = [given] if _is_name(given) else given
-    if not (isinstance(CALLER.get(), Keywords) and all(isinstance(s, str) for s in strings)):
+    if not all(type(s) is str for s in strings):
         return
     may_be_texts = len(strings) > 1 or any(map(_WHITE.search, strings))
     if may_be_texts and not any(_exists(s) or _is_input(s) for s in strings):
         shown = given if isinstance(given, str) else list(given[:_SHOWN])
         cure = "For texts, give a list of dicts, such as [{'text': …}]."
         raise bad_setting(
-            f"<.{role}>", "names of files or folders that exist, or texts", shown, cure
+            f"`{role}`", "names of files or folders that exist, or texts", shown, cure
         )
 
 
@@ -207,7 +203,7 @@ def _line(row: Any, field: str, role: str) -> bytes:
     if not isinstance(row, Mapping):
         if not (isinstance(row, str) or missing(row)):
             allowed = "names of inputs, texts, dicts, a data frame, or an Arrow or datasets table"
-            raise bad_setting(f"<.{role}>", allowed, f"a row of type {type(row).__name__}")
+            raise bad_setting(f"`{role}`", allowed, f"a row of type {type(row).__name__}")
         row = {field: row}
     return line_of(row)
 

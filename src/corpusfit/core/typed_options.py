@@ -5,12 +5,21 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 
-class ScoreOptions(TypedDict, total=False):
+class MachineOptions(TypedDict, total=False):
+    """Keywords of every function that takes a machine, in its place."""
+
+    engine: str | None
+    workers: int | None
+    cache: str | Path | None
+
+
+class ScoreOptions(MachineOptions, total=False):
     """Keywords of `score`."""
 
     method: str | None
     embedder: str | Path | None
     cascade: str | None
+    recall: float | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     strict: bool | None
@@ -22,7 +31,7 @@ class ScoreOptions(TypedDict, total=False):
     seed: int | None
 
 
-class ChooseOptions(TypedDict, total=False):
+class ChooseOptions(MachineOptions, total=False):
     """Keywords of `choose`."""
 
     weights: Literal["top", "continuous", "resample"] | None
@@ -40,7 +49,7 @@ class SelectOptions(ScoreOptions, ChooseOptions, total=False):
     """Keywords of `select`."""
 
 
-class RankOptions(TypedDict, total=False):
+class RankOptions(MachineOptions, total=False):
     """Keywords of `rank`."""
 
     embedder: str | Path | None
@@ -51,64 +60,7 @@ class RankOptions(TypedDict, total=False):
     seed: int | None
 
 
-class RetrievalOptions(TypedDict, total=False):
-    """Keywords of `retrieval`."""
-
-    seed: int | None
-
-
-class TokenizersOptions(TypedDict, total=False):
-    """Keywords of `tokenizers`."""
-
-    text_field: str | None
-    side: str | None
-    seed: int | None
-
-
-class ContaminationOptions(TypedDict, total=False):
-    """Keywords of `contamination`."""
-
-    text_field: str | None
-
-
-class ClustersOptions(TypedDict, total=False):
-    """Keywords of `clusters`."""
-
-    k: str | int | Sequence[int] | None
-    components: int | None
-    baselines: bool | None
-    sample: int | None
-    per_source: int | None
-    truth: str | None
-    embedder: str | Path | None
-    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
-    text_field: str | None
-    side: str | None
-    seed: int | None
-
-
-class SplitOptions(TypedDict, total=False):
-    """Keywords of `split`."""
-
-    dev: float | None
-    test: float | None
-    near: bool | None
-    text_field: str | None
-    strict: bool | None
-    normalise: str | None
-    max_words: int | None
-    max_length_ratio: float | None
-    seed: int | None
-
-
-class OverlapsOptions(TypedDict, total=False):
-    """Keywords of `overlaps`."""
-
-    near: bool | None
-    text_field: str | None
-
-
-class AdaptOptions(TypedDict, total=False):
+class AdaptOptions(MachineOptions, total=False):
     """Keywords of `adapt`."""
 
     model: str | Path | None
@@ -135,16 +87,7 @@ class AdaptOptions(TypedDict, total=False):
     seed: int | None
 
 
-class ForecastOptions(TypedDict, total=False):
-    """Keywords of `forecast`."""
-
-    model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
-    length: int | None
-    seed: int | None
-
-
-class EvaluateOptions(TypedDict, total=False):
+class EvaluateOptions(MachineOptions, total=False):
     """Keywords of `evaluate`."""
 
     model: str | Path | None
@@ -181,7 +124,73 @@ class EvaluateOptions(TypedDict, total=False):
     seed: int | None
 
 
-class TuneOptions(TypedDict, total=False):
+class ForecastOptions(MachineOptions, total=False):
+    """Keywords of `forecast`."""
+
+    model: str | Path | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
+    length: int | None
+    seed: int | None
+
+
+class ContaminationOptions(MachineOptions, total=False):
+    """Keywords of `contamination`."""
+
+    text_field: str | None
+
+
+class RetrievalOptions(MachineOptions, total=False):
+    """Keywords of `retrieval`."""
+
+    seed: int | None
+
+
+class TokenizersOptions(MachineOptions, total=False):
+    """Keywords of `tokenizers`."""
+
+    text_field: str | None
+    side: str | None
+    seed: int | None
+
+
+class SplitOptions(MachineOptions, total=False):
+    """Keywords of `split`."""
+
+    dev: float | None
+    test: float | None
+    near: bool | None
+    text_field: str | None
+    strict: bool | None
+    normalise: str | None
+    max_words: int | None
+    max_length_ratio: float | None
+    seed: int | None
+
+
+class OverlapsOptions(MachineOptions, total=False):
+    """Keywords of `overlaps`."""
+
+    near: bool | None
+    text_field: str | None
+
+
+class ClustersOptions(MachineOptions, total=False):
+    """Keywords of `clusters`."""
+
+    k: str | int | Sequence[int] | None
+    components: int | None
+    baselines: bool | None
+    sample: int | None
+    per_source: int | None
+    truth: str | None
+    embedder: str | Path | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    side: str | None
+    seed: int | None
+
+
+class TuneOptions(MachineOptions, total=False):
     """Keywords of `tune`."""
 
     model: str | Path | None

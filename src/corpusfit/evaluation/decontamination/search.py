@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Shard, Source, Texts, buffers
-from corpusfit.evaluation.contamination.finder import (
+from corpusfit.evaluation.decontamination.finder import (
     ContaminationFinder,
     ContaminationMatches,
     HeldoutIndex,
@@ -222,12 +222,12 @@ def find_contaminated(
         keys = np.union1d(keys, leaks.keys)
         if holders:
             context.progress.warn(
-                f"{held:,} of {figures['texts']:,} different texts of <.guard> are in <.{role}>: "
+                f"{held:,} of {figures['texts']:,} different texts of `guard` are in `{role}`: "
                 f"{holders:,} of {leaks.texts:,} texts contain one and are left out."
             )
         else:
             context.progress.note(
-                f"None of {figures['texts']:,} different texts of <.guard> is in <.{role}> "
+                f"None of {figures['texts']:,} different texts of `guard` is in `{role}` "
                 f"({leaks.texts:,} texts)."
             )
     write_arrays(kept, {"keys": keys}, figures)

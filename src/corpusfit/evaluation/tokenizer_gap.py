@@ -35,9 +35,9 @@ from corpusfit.text.pairs import sampled, with_side
 from corpusfit.text.registry import format_of
 
 TOKENIZER = Setting(
-    flag="<.tokenizer>",
+    flag="`tokenizer`",
     allowed="minilm, a model folder, a tokenizer.json, a WordPiece vocab.txt or a hub id",
-    otherwise="use <.tokenizer=minilm>",
+    otherwise="use `tokenizer=minilm`",
     extra="models",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)  # Columns of the counts of `fertility_counts`
@@ -60,7 +60,7 @@ def open_tokenizer(name: str) -> Any:
             pieces = path.read_text("utf-8").removeprefix("\ufeff").splitlines()
             if not {"[UNK]", "[CLS]", "[SEP]"} <= set(pieces):
                 raise ModelError(
-                    f"<.tokenizer>: {path} must have one word piece per line, with [UNK], [CLS] "
+                    f"`tokenizer`: {path} must have one word piece per line, with [UNK], [CLS] "
                     "and [SEP]. Name a vocab.txt, a tokenizer.json or a model folder."
                 )
             lower = all(p == p.lower() for p in pieces if not p.startswith("["))
@@ -73,10 +73,10 @@ def open_tokenizer(name: str) -> Any:
                 tokenizer = Tokenizer.from_file(str(whole))
             else:  # in an older format, converted by transformers
                 with quiet():
-                    opened = load_tokenizer(folder, f"<.tokenizer>: {folder}")
+                    opened = load_tokenizer(folder, f"`tokenizer`: {folder}")
                 if not getattr(opened, "is_fast", False):
                     raise ModelError(
-                        f"<.tokenizer>: {folder} has a slow tokenizer; a fast one is needed. Save "
+                        f"`tokenizer`: {folder} has a slow tokenizer; a fast one is needed. Save "
                         "it as a fast one (tokenizer.json)."
                     )
                 tokenizer = opened.backend_tokenizer
@@ -86,7 +86,7 @@ def open_tokenizer(name: str) -> Any:
         raise_machine_fault(e)
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(
-            f"<.tokenizer> must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
+            f"`tokenizer` must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
         ) from e
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -208,7 +208,7 @@ def tokenizers(
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting("<.tokenizer>", "given at least once, each time with another name", came)
+        raise bad_setting("`tokenizer`", "given at least once, each time with another name", came)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
     with machine.running() as context:
@@ -220,7 +220,7 @@ def tokenizers(
             parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
-            raise EmptyInputError(f"<.{kind}> contains no word. Give other texts.")
+            raise EmptyInputError(f"`{kind}` contains no word. Give other texts.")
     drawn = {  # the same chances for both figures
         (figure, kind): _redrawn(counted, column, chance)
         for figure, column in _FIGURES.items()
@@ -262,7 +262,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     if columns and len(columns) < len(inputs):
         cure = "Run the command once for each kind of input."
         allowed = "only files of CoNLL columns, or only other inputs"
-        raise bad_setting(f"<.{kind}>", allowed, ", ".join(inputs), cure)
+        raise bad_setting(f"`{kind}`", allowed, ", ".join(inputs), cure)
     if columns:
         sentences = list(map(" ".join, read_conll(columns, kind).pieces))
         # in the order of the file, as the windows of other inputs are
@@ -277,7 +277,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     sample = Sample(context.work, kind)
     rejected = background_texts(run, sample, plan.fit.background)
     if rejected.counts:
-        run.warn(f"{rejected.counts.total():,} rows of <.{kind}> were not used: {rejected}.")
+        run.warn(f"{rejected.counts.total():,} rows of `{kind}` were not used: {rejected}.")
     return sample.read_texts()
 
 

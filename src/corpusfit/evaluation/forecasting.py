@@ -328,11 +328,11 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     plan = plan.check()
     if plan.model.init:
         raise bad_setting(
-            "<model.name>", "a trained model", f"init = {plan.model.init}", "Leave init out."
+            "`model.name`", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
     if plan.objective.name not in LANGUAGE_MODELS:
-        cure = "Leave out <objective.name>: the predictors are of language models."
-        raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", plan.objective.name, cure)
+        cure = "Leave out `objective.name`: the predictors are of language models."
+        raise bad_setting("`objective.name`", "mlm, mlm+nsp or causal", plan.objective.name, cure)
     require_extras("corpusfit forecast", "models", plan.model.name)
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
@@ -396,7 +396,7 @@ def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selection:
     inputs = find_training_inputs([name], (), (), plan.read, context)
     if inputs.folder is None or inputs.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
-        raise bad_setting("<.data>", "the folder of a corpusfit select", name, cure)
+        raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
     fit = SelectionFolder(inputs.folder).fit
     target, sample = Sample(fit, "target"), Sample(fit, "background")
     corpus = digest(source_identity([Source(**s) for s in inputs.selection["corpus"]]))
@@ -413,7 +413,7 @@ def _samples(selections: Sequence[_Selection]) -> dict[str, Sample]:
     for selection in selections:
         if selection.corpus not in samples:
             raise InputError(
-                f"<.data={selection.name}> keeps no sample of its corpus to compare with. Add a "
+                f"`data={selection.name}` keeps no sample of its corpus to compare with. Add a "
                 "selection from the same corpus by a method that reads text."
             )
     return samples

@@ -147,7 +147,7 @@ def explain(
             if fingerprint and run.one(PrepareEncoder(run.cache), plan.embed) != fingerprint:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
-                    "Restore the model, or score again with another <.out>."
+                    "Restore the model, or score again with another `out`."
                 )
             scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
             summed = registry.build(used.name, used.options).log_weights
@@ -179,19 +179,19 @@ _OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "drop
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
     if (row is None) == (text is None):
         if row is None:
-            raise UsageError("<.row> or <.text> must be given; nothing was given.")
-        raise UsageError("<.row> and <.text> exclude each other. Pass one.")
+            raise UsageError("`row` or `text` must be given; nothing was given.")
+        raise UsageError("`row` and `text` exclude each other. Pass one.")
     if text is not None and not text.strip():
-        raise bad_setting("<.text>", "a text that is not empty", text)
+        raise bad_setting("`text`", "a text that is not empty", text)
     if text is not None and registry.load(method).scorer is None:
         raise bad_setting(
-            "<.text>",
+            "`text`",
             f"left out for {method}, which cannot score a single text",
             text,
-            "Name a row of the corpus with <.row>.",
+            "Name a row of the corpus with `row`.",
         )
     if top < 1:
-        raise bad_setting("<.top>", "1 or more", top)
+        raise bad_setting("`top`", "1 or more", top)
 
 
 def _segment(run: Run, folder: SelectionFolder, place: str) -> tuple[list[str], dict[str, Any]]:
@@ -202,7 +202,7 @@ def _segment(run: Run, folder: SelectionFolder, place: str) -> tuple[list[str], 
     values = table.read_columns(table.part_path(folder.scores, shard), *columns)
     if segment >= len(places):
         raise bad_setting(
-            "<.row>",
+            "`row`",
             f"SOURCE:ROW:SEGMENT with a segment from 0 to {len(places) - 1} for row {row}",
             place,
         )
@@ -236,7 +236,7 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
     closest = difflib.get_close_matches(place.partition(":")[0], names, n=1)
     guess = f" Did you mean {closest[0]}:{place.partition(':')[2] or 0}?" if closest else ""
     raise bad_setting(
-        "<.row>", "SOURCE:ROW or SOURCE:ROW:SEGMENT", place, f"Sources of this run: {shown}.{guess}"
+        "`row`", "SOURCE:ROW or SOURCE:ROW:SEGMENT", place, f"Sources of this run: {shown}.{guess}"
     )
 
 
@@ -267,7 +267,7 @@ def _shard_of(
             return shard, nth, here
         nth, last = nth + 1, int(in_file(rows[file_of(rows) == file]).max(initial=last))
     has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
-    raise UsageError(f"<.row> must name a scored row; {has}; got {row}.")
+    raise UsageError(f"`row` must name a scored row; {has}; got {row}.")
 
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
@@ -276,7 +276,7 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
     if changed:
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Restore the file, or score again with "
-            "another <.out>."
+            "another `out`."
         )
     read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):

@@ -1,16 +1,17 @@
-"""The command `compose` as a function."""
+"""The function `compose`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.api.offers import offers
-from corpusfit.core.artifacts import place
-from corpusfit.mixing import composing
-from corpusfit.mixing.composing import Composition
+from corpusfit.core.offers import offers
 from corpusfit.mixing.plan import CompositionPlan, read_recipe
-from corpusfit.text.context import Machine
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import MachineOptions
+    from corpusfit.mixing.composing import Composition
+    from corpusfit.text.context import Machine
 
 
 @offers()
@@ -20,6 +21,7 @@ def compose(
     out: Path | str,
     overwrite: bool = False,
     machine: Machine | None = None,
+    **options: Unpack[MachineOptions],
 ) -> Composition:
     """Compose a multilingual corpus from specific and general text.
 
@@ -35,21 +37,33 @@ def compose(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
+    from corpusfit.core.artifacts import place
+    from corpusfit.mixing import composing
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
     return composing.compose(
-        _read(recipe), place(out, "<.out>"), machine=machine or Machine(), overwrite=overwrite
+        _read(recipe), place(out, "`out`"), machine=machine, overwrite=overwrite
     )
 
 
 @offers()
 def estimate_composition(
-    recipe: CompositionPlan | Path | str, *, machine: Machine | None = None
+    recipe: CompositionPlan | Path | str,
+    *,
+    machine: Machine | None = None,
+    **options: Unpack[MachineOptions],
 ) -> dict[str, Any]:
     """Dry run of `compose`: reads all texts and writes nothing.
 
     Returns:
         languages, counts, documents, taken, unit, seconds, disk_mb, warnings.
     """
-    return composing.estimate_composition(_read(recipe), machine=machine or Machine())
+    from corpusfit.mixing import composing
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
+    return composing.estimate_composition(_read(recipe), machine=machine)
 
 
 def _read(recipe: CompositionPlan | Path | str) -> CompositionPlan:

@@ -47,7 +47,7 @@ def held_out(
         if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
             plain.append(place)  # read like a corpus, after all others
             continue
-        files = find_splits(place, "auto", f"<.{setting}>")
+        files = find_splits(place, "auto", f"`{setting}`")
         # a single split is named as it was given, and held out whole
         if len(files.places) == 1:
             (places,) = files.places.values()
@@ -67,13 +67,13 @@ def held_out(
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
-            f"<.{setting}> has no usable row ({reasons}). Set {field or f'<.{setting}_field>'} to "
+            f"`{setting}` has no usable row ({reasons}). Set {field or f'`{setting}_field`'} to "
             "the field with the text, or name other files."
         )
     del reasons.counts[corpus.kind(EMPTY_LINE)]
     if reasons.counts:
         progress.warn(
-            f"{reasons.counts.total():,} rows of <.{setting}> have no usable text and are ignored: "
+            f"{reasons.counts.total():,} rows of `{setting}` have no usable text and are ignored: "
             f"{reasons}."
         )
     return splits
@@ -84,25 +84,25 @@ def training_splits(
 ) -> tuple[list[str], list[str]]:
     """The texts of a task for `adapt --then-task`, and its dev and test texts."""
     if list(data) == ["task"]:
-        cure = "Leave out <then_task.on>, or name a selection as <.data>."
-        raise bad_setting("<then_task.on>", "left out with <.data=task>", True, cure)
+        cure = "Leave out `then_task.on`, or name a selection as `data`."
+        raise bad_setting("`then_task.on`", "left out with `data=task`", True, cure)
     train: list[str] = []
     held: list[str] = []
     for place in task:
         if not _has_splits(place, user_path(place)):
             train.append(place)
             continue
-        files = find_splits(place, "auto", "<.task>")
+        files = find_splits(place, "auto", "`task`")
         if files.form != "rows":
             cure = "Write its training texts to a .jsonl file, and name that."
-            raise bad_setting("<.task>", "rows, such as .jsonl, with <then_task.on>", place, cure)
+            raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", place, cure)
         train += files.places["train"]
         judged = [split for split in ("dev", "test") if split in files.places]
         held += [each for split in judged for each in files.places[split]]
         if len(judged) < 2:
             progress.warn(
-                f"<.task={files.name}> does not have both a dev and a test split. An evaluation "
-                "draws the missing one from train, which <then_task.on> trains on. Make all three "
+                f"`task={files.name}` does not have both a dev and a test split. An evaluation "
+                "draws the missing one from train, which `then_task.on` trains on. Make all three "
                 "with `corpusfit split`."
             )
     return train, held
@@ -113,8 +113,8 @@ def held_out_of_task(
 ) -> dict[str, list[str]]:
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
-        progress.note(f"Also in <.guard>: the dev and test texts of <.task> ({', '.join(places)}).")
-    held = held_out(places, read, spool, progress, setting="guard", field="<read.text_field>")
+        progress.note(f"Also in `guard`: the dev and test texts of `task` ({', '.join(places)}).")
+    held = held_out(places, read, spool, progress, setting="guard", field="`read.text_field`")
     # the keys are part of the identity of stored runs
     return {f"--task {name}": texts for name, texts in held.items()}
 
@@ -138,7 +138,7 @@ def _held_out_splits(files: TaskFiles, progress: Progress, setting: str) -> list
         return held
     missing = "test" if held == ["dev"] else "dev"
     progress.note(
-        f"<.{setting}> {files.name} has no {missing} split. An evaluation draws one from train, so "
+        f"`{setting}` {files.name} has no {missing} split. An evaluation draws one from train, so "
         f"all of train is held out too. To hold out only {held[0]}, name its file, or "
         "hub:NAME@SPLIT."
     )

@@ -1,0 +1,114 @@
+"""Progress in Python: a logger's lines, Python's own warnings, and bars in notebooks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from corpusfit.core.engine.pace import Pace
+from corpusfit.core.engine.progress import Progress
+from corpusfit.core.errors import CorpusfitWarning
+
+LOG = logging.getLogger("corpusfit")
+LOG.addHandler(logging.NullHandler())
+
+_PACKAGE = str(Path(__file__).parents[2])
+_FORMAT = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}{postfix}"
+_UNKNOWN = "{desc}: {elapsed}"  # of a stage whose amount of work is not known
+
+
+class Logged(Progress):
+    """Stages and notes as records of the logger `corpusfit` at INFO; warnings by `warnings`.
+
+    Python shows a warning once, with the caller's line. To see the records:
+    `logging.basicConfig(level="INFO")`.
+    """
+
+    def __init__(self) -> None:
+        self._stage, self._began = "", 0.0
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """Log that a stage starts."""
+        self._stage, self._began = stage, time.monotonic()
+        LOG.info("%s.", stage)
+
+    def end(self) -> None:
+        """Log that the stage is over, with its seconds."""
+        LOG.info("%s: done after %.1f s.", self._stage, time.monotonic() - self._began)
+
+    def stop(self) -> None:
+        """Log that an error ended the stage."""
+        LOG.info("%s: stopped after %.1f s.", self._stage, time.monotonic() - self._began)
+
+    def warn(self, message: str) -> None:
+        """Warn, at the line that called the package."""
+        frame, level = sys._getframe(1), 2
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(message, CorpusfitWarning, stacklevel=level)
+
+    def note(self, message: str) -> None:
+        """Log a message."""
+        LOG.info("%s", message)
+
+
+class Bars(Logged):
+    """As `Logged`, and bars by tqdm with the time that is left."""
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """Show the bar of a stage."""
+        super().begin(stage, total, unit)
+        with warnings.catch_warnings(action="ignore"):  # without ipywidgets the bar is text
+            from tqdm.auto import tqdm
+        self._pace = Pace(total, time.monotonic())
+        form, whole = (_FORMAT, 1.0) if total else (_UNKNOWN, None)
+        self._bar: Any = tqdm(total=whole, desc=stage, bar_format=form)
+
+    def advance(self, done: float, units: int = 0) -> None:
+        """Move the bar."""
+        if done or not units:
+            self._pace.add(done, time.monotonic())
+        self._draw()
+
+    def skip(self, done: float) -> None:
+        """Move the bar, but not its speed."""
+        self._pace.skip(done)
+        self._draw()
+
+    def end(self) -> None:
+        """Fill the bar."""
+        self._pace.finish()
+        self._draw()
+        self._bar.close()
+        super().end()
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
+        super().stop()
+
+    def _draw(self) -> None:
+        left = self._pace.left(time.monotonic())
+        clock = "" if left is None else f"{dt.timedelta(seconds=round(left))} left"
+        self._bar.set_postfix_str(clock, refresh=False)
+        self._bar.update(self._pace.share - self._bar.n)
+
+
+SHOWN_BY: ContextVar[Callable[[], Progress] | None] = ContextVar("SHOWN_BY", default=None)
+"""What shows the progress of calls without one of their own; the command line sets it."""
+
+
+def new_progress() -> Progress:
+    """What a call shows without a progress of its own: in Python bars in a notebook, else a log."""
+    if (shown_by := SHOWN_BY.get()) is not None:
+        return shown_by()
+    ipython = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    return Bars() if shell is not None and "IPKernelApp" in shell.config else Logged()

@@ -1,0 +1,410 @@
+"""Functions that measure or split: `evaluate`, `forecast`, `contamination`, `split` and others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.training.api import build_plan as build_adapt_plan
+from corpusfit.training.plan import AdaptPlan
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import (
+        ContaminationOptions,
+        EvaluateOptions,
+        ForecastOptions,
+        OverlapsOptions,
+        RetrievalOptions,
+        SplitOptions,
+        TokenizersOptions,
+    )
+    from corpusfit.evaluation.decontamination.report import Contamination
+    from corpusfit.evaluation.evaluating import Evaluated
+    from corpusfit.evaluation.forecasting import Forecast
+    from corpusfit.evaluation.retrieving import Retrieval
+    from corpusfit.evaluation.splitting.overlap import SplitOverlap
+    from corpusfit.evaluation.splitting.splitting import Split
+    from corpusfit.evaluation.tokenizer_gap import Tokenized
+    from corpusfit.text.context import Machine
+
+EVALUATE = Offer(
+    EvaluatePlan,
+    ("model", "task", "augment", "finetune", "decode", "likelihood", "seed"),
+    required=("model",),
+)
+FORECAST = Offer(
+    AdaptPlan, ("model.name", "objective.name", "train.length", "seed"), required=("model",)
+)
+CONTAMINATION = Offer(Plan, ("read.text_field",))
+RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
+TOKENIZERS = Offer(Plan, ("read.text_field", "read.side", "seed"))
+SPLIT = Offer(
+    SplitPlan,
+    (
+        *("split", "read.text_field", "read.strict", "read.normalise", "read.max_words"),
+        *("read.max_length_ratio", "seed"),
+    ),
+)
+OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"))
+
+
+def build_plan(
+    plan: EvaluatePlan | Path | str | None, settings: Sequence[str], options: Mapping[str, object]
+) -> EvaluatePlan:
+    """An evaluation's plan, checked, with a model."""
+    built = EVALUATE.build(plan, settings, options).check()
+    if not built.model.name:
+        allowed = "a model folder, an adapter's folder or a Hugging Face hub id"
+        cure = "For example `model.name=bert-base-uncased`."
+        raise bad_setting("`model.name`", allowed, "nothing", cure)
+    return built
+
+
+@offers(EVALUATE)
+def evaluate(
+    *,
+    task: Inputs,
+    out: Path | str,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **options: Unpack[EvaluateOptions],
+) -> Evaluated:
+    """Fine-tune a model on a labelled task with several seeds, and compare it with its base.
+
+    Translation models are evaluated as they are, and so are causal models with
+    `kind="language_modelling"`, `kind="few_shot"` or `kind="lm_eval"`.
+
+    Args:
+        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for
+            translation models line-aligned files in a folder, or `pair:FILE,FILE`; for
+            `kind="lm_eval"` the name or the YAML file of a task.
+        out: local folder that is new, empty, or of the same task and settings.
+        base: model to compare with (default: none).
+        seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands
+            for the seed, so that each has a model of its own.
+        train_sizes: numbers of training examples (default: all examples).
+        plan: a plan, or a TOML file with settings.
+        settings: further settings, such as `"finetune.warmup=0.06"`.
+        overwrite: replace a different evaluation in `out`.
+        machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    built = build_plan(plan, settings, options)
+    from corpusfit.core.artifacts import local_place
+    from corpusfit.evaluation import evaluating
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
+    return evaluating.evaluate(
+        built,
+        inputs(task, "task", machine, built.task.text_field)[0],
+        local_place(out, "`out`"),
+        base=str(base),
+        seeds=seeds,
+        train_sizes=train_sizes,
+        machine=machine,
+        overwrite=overwrite,
+    )
+
+
+@offers(EVALUATE)
+def estimate_evaluation(
+    *,
+    task: Inputs,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Unpack[EvaluateOptions],
+) -> dict[str, Any]:
+    """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
+
+    Returns:
+        fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
+    """
+    built = build_plan(plan, settings, options)
+    from corpusfit.evaluation import evaluating
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
+    return evaluating.estimate_evaluation(
+        built,
+        inputs(task, "task", machine, built.task.text_field)[0],
+        base=str(base),
+        seeds=seeds,
+        train_sizes=train_sizes,
+        machine=machine,
+    )
+
+
+@offers(FORECAST)
+def forecast(
+    *,
+    data: Inputs,
+    plan: AdaptPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Unpack[ForecastOptions],
+) -> Forecast:
+    """Compute predictors of the gain from selections; trains nothing.
+
+    Args:
+        data: folders of `select`.
+        plan: as in `adapt`.
+        settings: further settings, such as `"mix.heldout=1000"`.
+        machine: as in `adapt`.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        For each selection the KL reduction, the loss of the model on the task's text before
+        training, and the conclusions in sentences.
+    """
+    built = build_adapt_plan(FORECAST, plan, settings, options, data=data)
+    from corpusfit.evaluation import forecasting
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
+    return forecasting.forecast(
+        built, inputs(data, "data", machine, built.read.text_field), machine=machine
+    )
+
+
+@offers(CONTAMINATION)
+def contamination(
+    *,
+    task: Inputs,
+    data: Inputs,
+    task_field: str = "",
+    machine: Machine | None = None,
+    **options: Unpack[ContaminationOptions],
+) -> Contamination:
+    """Find a task's dev and test texts in training text.
+
+    Args:
+        task: held-out texts: a task's folder or `hub:NAME` (its dev and test splits), or files;
+            labels are not read.
+        data: training texts: the folder of a `select`, or inputs as for its `corpus`.
+        task_field: text field of the task's files (default: `text_field`).
+        machine: as in `select`.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        Counts by split and source, examples, and the training texts to leave out.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    read = CONTAMINATION.build(None, (), options).check().read
+    from corpusfit.evaluation.decontamination import report
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
+    return report.report_contamination(
+        inputs(task, "task", machine, task_field or read.text_field),
+        inputs(data, "data", machine, read.text_field),
+        read=read,
+        task_field=task_field,
+        machine=machine,
+    )
+
+
+@offers(RETRIEVAL)
+def retrieval(
+    *,
+    model: Inputs,
+    pairs: Inputs,
+    plan: Plan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Unpack[RetrievalOptions],
+) -> Retrieval:
+    """Measure bitext retrieval by cosine, in both directions; trains nothing.
+
+    Args:
+        model: models for embeddings: a model folder, a Hugging Face hub id, `minilm` or `static`;
+            each is compared with the first.
+        pairs: parallel corpora: `NAME` for files `NAME.de` and `NAME.en`, `FILE,FILE`, a `.tsv`
+            file of two columns, or `pair:…` as for `corpus` of `select`.
+        plan: a plan or a TOML file with settings of the embeddings.
+        settings: settings of the embeddings, such as `"embed.pooling=cls"`.
+        machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        P@1 of each model, test set and direction, with intervals and comparisons.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    built = RETRIEVAL.build(plan, settings, options).check()
+    embed = dataclasses.replace(built.embed, embedder=EmbedPlan().embedder)
+    _require(built, Plan(embed=embed, seed=built.seed), "embed, except embed.embedder")
+    from corpusfit.evaluation import retrieving
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import listed
+
+    machine = machine_of(machine, options)
+    return retrieving.retrieval(
+        listed(model), listed(pairs), built.embed, seed=built.seed, machine=machine
+    )
+
+
+@offers(TOKENIZERS)
+def tokenizers(
+    *,
+    tokenizer: Inputs,
+    specific: Inputs,
+    general: Inputs,
+    plan: Plan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Unpack[TokenizersOptions],
+) -> Tokenized:
+    """Measure how many tokens tokenizers make of words, on specific and on general text.
+
+    Args:
+        tokenizer: `minilm`, a model folder, a `tokenizer.json`, a `vocab.txt` of word pieces or a
+            Hugging Face hub id; each is compared with the first.
+        specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
+        general: general texts, in the same forms.
+        plan: a plan or a TOML file with settings.
+        settings: further settings, such as `"fit.background=5000"`, the windows drawn of each kind.
+        machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        Continued words and fertility of each tokenizer on both kinds of text, and the differences
+        from the first tokenizer.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    built = TOKENIZERS.build(plan, settings, options).check()
+    fit = FitPlan(background=built.fit.background)
+    allowed = Plan(read=built.read, cut=built.cut, fit=fit, seed=built.seed)
+    _require(built, allowed, "read, of cut, or fit.background")
+    from corpusfit.evaluation import tokenizer_gap
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs, listed
+
+    machine = machine_of(machine, options)
+    return tokenizer_gap.tokenizers(
+        listed(tokenizer),
+        inputs(specific, "specific", machine, built.read.text_field),
+        inputs(general, "general", machine, built.read.text_field),
+        built,
+        machine=machine,
+    )
+
+
+def _require(plan: Plan, allowed: Plan, words: str) -> None:
+    """Raise `UsageError` for settings that would have no effect."""
+    others = ", ".join(o for o in plan.overrides() if o not in allowed.overrides())
+    if others:
+        cure = "Others change nothing here."
+        raise bad_setting("A setting", f"one of {words}", others, cure)
+
+
+@offers(SPLIT)
+def split(
+    *,
+    data: Inputs,
+    out: Path | str,
+    plan: SplitPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **options: Unpack[SplitOptions],
+) -> Split:
+    """Split a corpus or a parallel corpus into train, dev and test without overlap.
+
+    Args:
+        data: inputs as for `corpus` in `select`. Of a parallel corpus (`pair:train.de,train.en` or
+            `pair:FILE.tsv`), one translation of each text and one text of each translation is kept.
+        out: local folder that is new, empty, or of the same split.
+        plan: a plan or a TOML file with settings.
+        settings: further settings, such as `"read.id_field=key"`.
+        overwrite: replace a different split in `out`.
+        machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        The finished split: `manifest["counts"]`, `manifest["splits"]`, `manifest["overlaps"]`.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    built = SPLIT.build(plan, settings, options)
+    from corpusfit.core.artifacts import local_place
+    from corpusfit.evaluation.splitting import splitting
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
+    return splitting.split(
+        built,
+        inputs(data, "data", machine, built.read.text_field),
+        local_place(out, "`out`"),
+        machine=machine,
+        overwrite=overwrite,
+    )
+
+
+@offers(OVERLAPS)
+def overlaps(
+    folders: Inputs,
+    *,
+    plan: SplitPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Unpack[OverlapsOptions],
+) -> list[SplitOverlap]:
+    """Count the texts of dev and test that are in train, and copies within each.
+
+    Args:
+        folders: folders with files named train, dev or test (two line-aligned files per split,
+            rows, or texts), or folders of `split`.
+        plan: as in `split`.
+        settings: as in `split`.
+        machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
+
+    Returns:
+        The counts by folder, side, split, and split searched for its texts.
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`.
+    """
+    built = OVERLAPS.build(plan, settings, options)
+    from corpusfit.evaluation.splitting import overlap
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import listed
+
+    machine = machine_of(machine, options)
+    return overlap.overlaps(
+        listed(folders), read=built.read, near=built.split.near, machine=machine
+    )

@@ -1,0 +1,101 @@
+"""The function `run`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from corpusfit.core.offers import offers
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import MachineOptions
+    from corpusfit.experiments.config import Recipe
+    from corpusfit.experiments.running import Ran
+    from corpusfit.experiments.status import Missing
+    from corpusfit.text.context import Machine
+
+
+@offers()
+def run(
+    recipe: Recipe | Path | str,
+    *,
+    out: Path | str,
+    keep_overlap: bool = False,
+    cells: Path | str | None = None,
+    only: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **options: Unpack[MachineOptions],
+) -> Ran:
+    """Run a recipe: select, adapt and evaluate with several seeds, then compare.
+
+    Args:
+        recipe: a TOML file or a `Recipe`.
+        out: local folder that is new, empty, or of the same recipe; finished steps are not
+            repeated.
+        keep_overlap: also train on copies of dev and test texts.
+        cells: folder of finished cells' small files, of this recipe and others, which may be kept
+            where selections and models cannot: what is there is not repeated, and what is
+            finished is added.
+        only: names of the tasks to run and compare (default: all).
+        overwrite: delete a different recipe's steps in `out`.
+        machine: where to run, with how many workers, and where to show progress.
+
+    Returns:
+        The tables with every figure, and the failed cells (`judged.failed`).
+
+    Raises:
+        CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
+    """
+    from corpusfit.core.artifacts import place
+    from corpusfit.experiments import running
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
+    return running.run_recipe(
+        _recipe(recipe, keep_overlap=keep_overlap),
+        place(out, "`out`"),
+        file=Path(recipe) if isinstance(recipe, Path | str) else None,
+        cells=None if cells is None else place(cells, "`cells`"),
+        only=only,
+        machine=machine,
+        overwrite=overwrite,
+    )
+
+
+@offers()
+def missing(
+    recipe: Recipe | Path | str,
+    *,
+    out: Path | str,
+    keep_overlap: bool = False,
+    cells: Path | str | None = None,
+    only: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **options: Unpack[MachineOptions],
+) -> Missing:
+    """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
+    from corpusfit.core.artifacts import place
+    from corpusfit.experiments import status
+    from corpusfit.text.context import machine_of
+
+    machine = machine_of(machine, options)
+    return status.missing(
+        _recipe(recipe, keep_overlap=keep_overlap),
+        place(out, "`out`"),
+        cells=None if cells is None else place(cells, "`cells`"),
+        only=only,
+        machine=machine,
+        overwrite=overwrite,
+    )
+
+
+def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
+    if isinstance(recipe, Path | str):
+        from corpusfit.experiments.loader import read_recipe
+
+        recipe = read_recipe(Path(recipe))
+    return dataclasses.replace(recipe, keep_overlap=True) if keep_overlap else recipe

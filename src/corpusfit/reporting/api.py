@@ -1,0 +1,81 @@
+"""The functions `open` and `report`, which read finished runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+from corpusfit.core.artifacts import place
+from corpusfit.core.errors import InputError
+from corpusfit.core.manifest import Finished, OutFolder, undamaged
+from corpusfit.core.offers import Inputs
+
+_RESULTS = {
+    "select": "selection.result.Selection",
+    "score": "selection.result.Selection",
+    "adapt": "training.adapting.Adapted",
+    "evaluate": "evaluation.evaluating.Evaluated",
+    "clusters": "domains.clustering.Clustered",
+    "compose": "mixing.composing.Composition",
+    "split": "evaluation.splitting.splitting.Split",
+    "tune": "tuning.result.Tuned",
+}
+"""The class of a command's finished run."""
+
+
+def open(folder: str | os.PathLike[str]) -> Finished:
+    """The finished run in a folder, as its command returned it.
+
+    Args:
+        folder: the `out` of a `select`, `score`, `choose`, `adapt`, `evaluate`, `clusters`,
+            `compose`, `split` or `tune`.
+
+    Returns:
+        `Selection`, `Adapted`, `Evaluated`, `Clustered`, `Composition`, `Split` or `Tuned`.
+
+    Raises:
+        InputError: the folder holds no finished run of these commands.
+    """
+    path = place(folder, "DIR")
+    manifest = OutFolder(path).finished() or {}
+    command = str(manifest.get("command"))
+    if command not in _RESULTS:
+        raise InputError(
+            f"{path} must hold a finished run of {', '.join(_RESULTS)}. Name the folder given to "
+            "the command as `out`; to finish a stopped run, repeat its command."
+        )
+    module, _, name = _RESULTS[command].rpartition(".")
+    found: Finished = getattr(importlib.import_module(f"corpusfit.{module}"), name)(path, manifest)
+    with undamaged(path):
+        repr(found)  # what it says of itself shows whether its manifest is whole
+    return found
+
+
+def report(
+    folders: Inputs, *, out: Path | str | None = None, figures: Path | str | None = None
+) -> Path:
+    """Write one HTML page about finished runs.
+
+    Args:
+        folders: folders of a selection, an adapted model, an evaluation or a recipe, or folders
+            with several of these.
+        out: file of the page (default: `report.html` in the folder, or in the current folder if
+            there are several).
+        figures: folder for charts as SVG and PNG and tables as CSV (default: none).
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: a folder has no finished run.
+        MissingDependencyError: the extra `report` is not installed.
+    """
+    from corpusfit.reporting.writing import write_report
+    from corpusfit.text.in_memory import listed
+
+    named = [place(folder, "DIR") for folder in listed(folders)]
+    alone = named[0] / "report.html" if len(named) == 1 else Path("report.html")
+    path = place(out, "`out`") if out else alone
+    write_report(named, path, figures=place(figures, "`figures`") if figures else None)
+    return path
