@@ -353,17 +353,11 @@ class MethodPlan(Group, group="method"):
 
 @dataclass(frozen=True)
 class StageText:
-    """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`.
+    """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`."""
 
-    Attributes:
-        name: a method, or an embedder.
-        embedder: the embedder of a method on embeddings; "" is the run's.
-        share: share of all segments of the corpus that the stage passes on; None if not given.
-    """
-
-    name: str
-    embedder: str = ""
-    share: float | None = None
+    name: str  # a method, or an embedder
+    embedder: str = ""  # of a method on embeddings; "" is the run's
+    share: float | None = None  # of all segments of the corpus, which the stage passes on
 
     @classmethod
     def of(cls, text: str) -> StageText:

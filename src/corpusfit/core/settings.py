@@ -74,12 +74,11 @@ class Settings:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A plan from the values that a run stored; other settings keep their defaults."""
         plan = cls()
-        for name in values:
-            if name not in (*plan._groups(), "seed"):
-                raise UsageError(
-                    f"An earlier version of corpusfit wrote this run, whose settings {name} have "
-                    "another name now. Repeat its command, with another `out`."
-                )
+        if others := sorted(values.keys() - {*plan._groups(), "seed"}):
+            raise UsageError(
+                f"An earlier version of corpusfit wrote this run, whose settings {others[0]} have "
+                "another name now. Repeat its command, with another `out`."
+            )
         return plan.with_values(values).check()
 
     @classmethod

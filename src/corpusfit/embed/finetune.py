@@ -25,34 +25,21 @@ BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings of the training.
-
-    Attributes:
-        epochs: passes over the examples.
-        rate: Adam's learning rate, constant.
-        batch: most texts per step; an epoch is split into steps of equal size.
-        seed: random seed of the head's initial weights, the order of texts and dropout.
-    """
+    """Settings of the training."""
 
     epochs: int
-    rate: float
-    batch: int
-    seed: int
+    rate: float  # Adam's, constant
+    batch: int  # most texts per step; an epoch is split into steps of equal size
+    seed: int  # of the head's initial weights, the order of texts and dropout
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The n training texts.
+    """The n training texts."""
 
-    Attributes:
-        ids: token ids of each text, none of them empty.
-        labels: float32 [n], 1 for texts of the domain and 0 for others.
-        weights: float32 [n], weights in the loss.
-    """
-
-    ids: Sequence[list[int]]
-    labels: NDArray[np.float32]
-    weights: NDArray[np.float32]
+    ids: Sequence[list[int]]  # token ids of each text, none of them empty
+    labels: NDArray[np.float32]  # float32 [n], 1 for texts of the domain and 0 for others
+    weights: NDArray[np.float32]  # float32 [n], weights in the loss
 
 
 @dataclass(frozen=True, eq=False)

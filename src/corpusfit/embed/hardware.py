@@ -76,10 +76,8 @@ _NEEDS = {
 
 
 def may_have_cuda() -> bool:
-    """Whether a CUDA or ROCm device is possible: on Linux, whether a driver's device file is there.
-
-    torch, which knows for certain, takes over a second to import.
-    """
+    """Whether a CUDA or ROCm device is possible: on Linux, if a driver's device file exists."""
+    # torch, which knows for certain, takes over a second to import
     return sys.platform != "linux" or any(Path("/dev", name).exists() for name in _DRIVERS)
 
 
@@ -109,11 +107,9 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def seed_generators(seed: int) -> None:
-    """Seed torch's random generators of the CPU and of the GPUs in use.
-
-    The numbers are those after `torch.manual_seed`, which keeps three stack traces for devices that
-    are not there: a millisecond or more of every step of a training.
-    """
+    """Seed torch's random generators of the CPU and of the GPUs in use."""
+    # the numbers are those after `torch.manual_seed`, which keeps three stack traces for devices
+    # that do not exist: a millisecond or more of every step of a training
     import torch
 
     torch.default_generator.manual_seed(seed)

@@ -22,10 +22,7 @@ from corpusfit.embed.transformer import fingerprint, load_transformer
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
-    """Make the planned encoder ready to load: download, verify, distil.
-
-    It runs once, before the first worker starts; workers then only read files.
-    """
+    """Make the planned encoder ready to load, once, before the first worker starts."""
     plan.check()
     folder, static = _folder(plan.embedder, cache, refresh=True)
     return static_fingerprint(folder) if static else fingerprint(folder, plan)
@@ -40,10 +37,8 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
 
 
 def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
-    """Whether a static encoder's tokenizer reads every text whole, some ten times slower.
-
-    So it is where a text's tokens may not be those of its words; raises as `load`.
-    """
+    """Whether a static encoder's tokenizer reads every text whole, some ten times slower."""
+    # so it is where a text's tokens may not be those of its words
     folder, static = _folder(plan.embedder, cache, refresh=False)
     return static and load_static(folder, plan.embedder).words is None
 

@@ -188,10 +188,7 @@ def _table(path: Path) -> NDArray[np.float32]:
 
 
 def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[list[tuple[str, int]], int]:
-    """A tokenizer's tokens with their ids, and the id of the unknown one, -1 for none.
-
-    A token that is added twice, or also in the model's vocabulary, is listed with each of its ids.
-    """
+    """A tokenizer's tokens with their ids, and the id of the unknown one, -1 for none."""
     model = settings["model"]
     vocabulary = model["vocab"]
     if isinstance(vocabulary, list):  # of Unigram, with their probabilities
@@ -202,6 +199,7 @@ def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[list[tuple[s
             f"`embed.embedder`: the vocabulary of the model in {folder} lacks its unknown token "
             f"{model['unk_token']}. Add it to tokenizer.json, or name another model."
         )
+    # a token that is added twice, or also in the vocabulary, is listed with each of its ids
     added = ((one["content"], one["id"]) for one in settings["added_tokens"])
     return [*dict.fromkeys([*vocabulary.items(), *added])], -1 if unknown is None else unknown
 

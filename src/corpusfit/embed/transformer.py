@@ -128,10 +128,8 @@ class TransformerEncoder(Encoder):
         return torch.nn.functional.normalize(pooled.float(), dim=1) if self.unit_length else pooled
 
     def _cls(self, states: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-        """The first state if the tokenizer starts with a cls token, else the last real state.
-
-        A decoder's first state has read nothing; its last state has read the whole text.
-        """
+        """The first state if the tokenizer starts with a cls token, else the last real state."""
+        # a decoder's first state has read nothing; its last state has read the whole text
         import torch
 
         cls = self.tokenizer.cls_token_id
@@ -156,10 +154,8 @@ def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[n
 
 
 def fingerprint(folder: Path, plan: EmbedPlan) -> str:
-    """Fingerprint of a model folder's embeddings under a plan, from its files.
-
-    Precision, device and batching are part of it because they change an embedding's last bits.
-    """
+    """Fingerprint of a model folder's embeddings under a plan, from its files."""
+    # precision, device and batching are part of it because they change an embedding's last bits
     return digest(
         {
             "kind": "transformer 1",
@@ -208,13 +204,11 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
 
 
 def load_tokenizer(folder: Path, what: str) -> Any:
-    """The tokenizer in a model's folder, a fast one if there is one.
-
-    Without its files transformers makes up one of special tokens, to which all words are unknown.
-    """
+    """The tokenizer in a model's folder, a fast one if there is one."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
+    # without its files transformers makes up one of special tokens, to which all words are unknown
     files = [f for f in tokenizer.vocab_files_names.values() if isinstance(f, str)]
     if files and not any((folder / file).is_file() for file in ["tokenizer.json", *files]):
         raise ModelError(
@@ -237,19 +231,15 @@ def _computes(model: Any) -> bool:
 
 
 def position_limit(model: Any) -> int:
-    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit.
-
-    T5 does not say, XLNet says -1.
-    """
+    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit."""
+    # T5 does not say, XLNet says -1
     positions = int(getattr(model.config, "max_position_embeddings", None) or -1)
     return positions - first_position(model) if positions > 0 else DEFAULT_LENGTH
 
 
 def first_position(model: Any) -> int:
-    """Number of a text's first position.
-
-    RoBERTa's positions begin after its padding index, so its 514 positions hold 512 tokens.
-    """
+    """Number of a text's first position."""
+    # RoBERTa's positions begin after its padding index, so its 514 positions hold 512 tokens
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1

@@ -138,18 +138,12 @@ HERE = Machine()
 
 @dataclass
 class RunContext:
-    """A running command.
-
-    Attributes:
-        machine: where it runs.
-        engine: the started engine.
-        work: folder that the workers see.
-        passed_over: notes on files of its inputs that are not read.
-    """
+    """A running command, with its started engine."""
 
     machine: Machine
     engine: Engine
-    work: Path
+    work: Path  # a folder that the workers see
+    # notes on files of its inputs that are not read
     passed_over: list[str] = field(default_factory=list, repr=False, compare=False, kw_only=True)
     _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -222,19 +216,9 @@ class RunContext:
 
 @dataclass
 class Run(RunContext):
-    """A running command on a corpus that is scored.
+    """A running command on a corpus that is scored."""
 
-    Attributes:
-        plan: the plan in use.
-        asked: the plan that the command began with.
-        clusters: fingerprint of the clusters that the selection is balanced by.
-        remark: finding of the fit for the user.
-        reason: why `auto` uses its method.
-        embedder_reason: why `auto` uses its embedder.
-        role: option that names the sources.
-    """
-
-    plan: Plan
+    plan: Plan  # in use
     target: list[Source]
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
@@ -242,13 +226,13 @@ class Run(RunContext):
     shard_count: int = 0
     encoder: str | None = None
     encoders: dict[str, str] = field(default_factory=dict)
-    remark: str = ""
-    reason: str = ""
+    remark: str = ""  # finding of the fit for the user
+    reason: str = ""  # why `auto` uses its method
     embedder_reason: str = ""
     files: dict[str, str] = field(default_factory=dict)
-    clusters: str = ""
-    role: str = "corpus"
-    asked: Plan = field(init=False)
+    clusters: str = ""  # fingerprint of the clusters that the selection is balanced by
+    role: str = "corpus"  # option that names the sources
+    asked: Plan = field(init=False)  # the plan that the command began with
 
     @classmethod
     def of(
@@ -261,11 +245,10 @@ class Run(RunContext):
         role: str = "corpus",
     ) -> Run:
         """A run of a plan on some sources."""
-        machine, engine, work = context.machine, context.engine, context.work
         return cls(
-            machine,
-            engine,
-            work,
+            context.machine,
+            context.engine,
+            context.work,
             plan,
             target,
             sources,
@@ -356,20 +339,20 @@ def peak() -> float:
         return 0.0
     import resource  # not on Windows
 
-    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return found / (1e6 if sys.platform == "darwin" else 976.6)  # bytes there, KiB on Linux
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size / (1e6 if sys.platform == "darwin" else 976.6)  # bytes there, KiB on Linux
 
 
 def _written(source: Source) -> int:
     """A hash of the sizes and modification times of local files; 0 if unknown."""
-    found = 0
+    state = 0
     try:
         for file in corpus.files_of(source):
             stat = os.stat(file)  # noqa: PTH116 (of many files)
-            found = hash((found, stat.st_size, stat.st_mtime_ns))
+            state = hash((state, stat.st_size, stat.st_mtime_ns))
     except OSError:
         return 0
-    return found
+    return state
 
 
 def command_words(

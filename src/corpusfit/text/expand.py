@@ -21,28 +21,16 @@ _COMPARED = 1000
 
 
 class Found(NamedTuple):
-    """A file before it is opened.
-
-    Attributes:
-        url: what to open.
-        path: its full path, with `/`.
-        folder: the folder through which it was named; source names are relative to the folders'
-            common parent.
-        store: protocol of the URL; empty for a local file.
-        format: name of its format.
-        compression: as in `Source`.
-        translation: as in `Source`.
-        real: its path behind all links, which tells whether two names are one file.
-    """
+    """A file before it is opened; other fields are as in `Source`."""
 
     url: str
-    path: str
-    folder: str
-    store: str
+    path: str  # in full, with `/`
+    folder: str  # by which it was named; source names are relative to the folders' common parent
+    store: str  # protocol of the URL; empty for a local file
     format: str
     compression: str
     translation: str = ""
-    real: str = ""
+    real: str = ""  # its path behind all links, which tells whether two names are one file
 
 
 def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
@@ -111,18 +99,15 @@ _ALL: _States = frozenset()
 
 
 def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[Found]:
-    """The readable files below a folder that match a pattern, sorted by path; all without one.
-
-    One walk over entries, because a check of each of many files takes longer than all else here.
-    Each folder is entered once for what is still to match, however many links lead to it, so that
-    a loop ends; links wait until all else is read, so that files keep their own names.
-    """
+    """The readable files below a folder that match a pattern, sorted by path; all without one."""
+    # one walk over entries, because a check of each of many files takes longer than all else
     states = (pattern and _left(pattern, {0})) or _ALL
     top = os.path.realpath(root)
     waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
     entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
     linked_files = list[str]()
     while waiting or links:
+        # links wait until all else is read, so that files keep their own names
         if not waiting:
             links.sort(reverse=True)
             waiting.append(links.pop())
@@ -132,6 +117,7 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[Fou
             if not _holds(top, real):
                 others.append(folder)
             continue
+        # each folder is entered once for what is left to match, so that a loop of links ends
         if (real, states) in entered:
             continue
         if folder != root and os.path.exists(folder + _RUN):  # noqa: PTH110 (never raises)
@@ -203,14 +189,12 @@ def _is(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bo
 
 
 def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
-    """The parts with those behind a `**`, since it may stand for no folder; None without any.
-
-    `_ALL` if the whole pattern matches, as `a/**` does with `a`.
-    """
+    """The parts with those behind a `**`, which may stand for no folder; None without any."""
     left = set(states)
     for at, part in enumerate(pattern):
         if at in left and part == "**":
             left.add(at + 1)
+    # the whole pattern matches, as `a/**` does with `a`
     return _ALL if len(pattern) in left else frozenset(left) or None
 
 
@@ -232,17 +216,14 @@ _NUMBER = re.compile(r"\d+")
 
 
 def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | None:
-    """The format and the compression of a file by its name, of `.json` by its first lines.
-
-    Of files whose names differ in numbers, such as `c4-train.00001-of-01024.json.gz`, the first
-    decides.
-    """
+    """The format and the compression of a file by its name, of `.json` by its first lines."""
     if known := format_of(path):
         return known
     inner, archive = unpacked_name(path)
     if not inner.lower().endswith(".json"):
         return None
     folder, _, name = _slashes(path).rpartition("/")
+    # of files whose names differ in numbers, as those of C4, the first decides
     series = (folder, _NUMBER.sub("0", name))
     if series not in alike:
         alike[series] = cures.holds_json_lines(path)

@@ -170,11 +170,8 @@ def unreadable(url: str, error: Exception) -> InputError:
 
 
 def stated_digest(url: str) -> tuple[str, int] | None:
-    """A hash of the digest that the store reports, and the size in bytes; None if it reports none.
-
-    S3, Google Cloud Storage, Azure and the Hugging Face hub report digests. They are trusted, so
-    that a corpus of terabytes is not downloaded for its fingerprint.
-    """
+    """A hash of the digest that the store reports, and the size in bytes; None without one."""
+    # trusted, so that a corpus of terabytes is not downloaded for its fingerprint
     if not is_url(url) or url.partition("://")[0] not in _REPORTS_DIGEST:
         return None
     fs, path = filesystem(url, "The input")
@@ -316,12 +313,9 @@ class _ExactReader:
 
 
 def _zstd_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, cut after every header, block and checksum (RFC 8878, section 3.1).
-
-    Each block unpacks to at most 128 KiB. python-zstandard does not limit the output of one call,
-    and 4 KiB of a bomb can unpack to 128 MiB. Unknown bytes are passed on unchanged, so that the
-    library reports the error.
-    """
+    """The same bytes, cut after every header, block and checksum (RFC 8878, section 3.1)."""
+    # a block unpacks to at most 128 KiB; python-zstandard does not limit the output of one call,
+    # and 4 KiB of a bomb can unpack to 128 MiB
     read = _ExactReader(chunks)
     while head := read(5):
         while padding := len(head) - len(head.lstrip(b"\0")):
@@ -336,7 +330,7 @@ def _zstd_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
             while size > 0 and (part := read(min(size, _ZSTD_PART))):
                 size -= len(part)
                 yield part
-        else:
+        else:  # unknown bytes, of which the library reports the error
             yield head
             yield from iter(lambda: read(_ZSTD_PART), b"")
 

@@ -82,12 +82,7 @@ def _absolute(file: str, home: Path) -> str:
 
 
 class LineReader:
-    """The lines of a stream, a few at a time.
-
-    Args:
-        stream: the unpacked file.
-        plan: the row limit.
-    """
+    """The lines of a stream, a few at a time."""
 
     def __init__(self, stream: Chunks, plan: ReadPlan) -> None:
         self._blocks = cut(stream, Lines(), plan)
@@ -165,15 +160,10 @@ Pair = tuple[str, str]
 
 
 class Sampled(NamedTuple):
-    """A sample of inputs.
+    """A sample of inputs."""
 
-    Attributes:
-        sides: names of the sides of each source; empty if the inputs are no pairs.
-        rows: the text of each row, and of pairs the other side.
-    """
-
-    sides: tuple[tuple[str, str], ...]
-    rows: Iterable[tuple[str, ...]]
+    sides: tuple[tuple[str, str], ...]  # of each source; empty if the inputs are no pairs
+    rows: Iterable[tuple[str, ...]]  # the text, and of pairs the other side
 
 
 ENGLISH = "en"

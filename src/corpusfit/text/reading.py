@@ -37,18 +37,14 @@ _MODES = {
 
 @dataclass
 class Tally:
-    """Counts of one shard, with every reject in full; rows = documents + rejects.
+    """Counts of one shard, with every reject in full; rows = documents + rejects."""
 
-    Attributes:
-        source: number of its source, or of the first of its `files` sources.
-        rejects: row in the shard, byte and reason of each.
-    """
-
-    source: int
+    source: int  # number of its source, or of the first of its `files` sources
     documents: int = 0
     units: int = 0
     segments: int = 0
     characters: int = 0
+    # row in the shard, byte and reason of each
     rejects: list[tuple[int, int, str]] = field(default_factory=list)
     files: int = 1
 

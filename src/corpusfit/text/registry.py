@@ -32,11 +32,7 @@ def formats() -> dict[str, Format]:
 
 
 def load(name: str) -> Format:
-    """The format of a source or a shard.
-
-    Raises:
-        InputError: no format has that name; the package that added it may be gone.
-    """
+    """The format of a source or a shard."""
     if name not in formats():
         raise InputError(
             f"The format of an input must be one of {', '.join(formats())}; got {name!r}. Install "

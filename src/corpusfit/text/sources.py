@@ -220,11 +220,7 @@ _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
 
 
 def _spooled(input_name: str, spool: Path, role: str) -> Source:
-    """Copy `-` or a pipe into the folder `spool`, as a corpus is read more than once.
-
-    The format is JSON lines if the first byte that is not white space is `{`, else plain text. An
-    existing copy with other content stays, because an earlier run needs it.
-    """
+    """Copy `-` or a pipe into the folder `spool`, as a corpus is read more than once."""
     if not is_local(spool):
         raise bad_setting(
             "`out`",
@@ -247,6 +243,7 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
             out.flush()
             os.fsync(out.fileno())
         source = _described(name, incoming)
+        # a copy with other content stays, because an earlier run needs it
         if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
             copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
         incoming.replace(copy)

@@ -37,21 +37,14 @@ _NONE = np.empty(0, np.int64)
 
 
 class ChunkScan(NamedTuple):
-    """What the scan of a chunk found.
+    """The digest and the row offsets of a chunk."""
 
-    Attributes:
-        digest: XXH3 (128 bits) of its bytes.
-        begins: int64 [m], offset of the first row of each cell that begins after a line end here.
-        rows: int64 [m], number of rows that begin in each of these cells.
-        ends: offsets behind the first and the last line end; (-1, -1) without one.
-        longest: bytes of the longest row between two line ends of the chunk.
-    """
-
-    digest: bytes
+    digest: bytes  # XXH3, 128 bits
+    # int64 [m], offset of the first row of each cell that begins after a line end of the chunk
     begins: NDArray[np.int64] = _NONE
-    rows: NDArray[np.int64] = _NONE
-    ends: tuple[int, int] = (-1, -1)
-    longest: int = 0
+    rows: NDArray[np.int64] = _NONE  # int64 [m], number of rows that begin in each of these cells
+    ends: tuple[int, int] = (-1, -1)  # offsets behind the first and the last line end
+    longest: int = 0  # bytes of the longest row between two line ends
 
 
 ScanChunks = Callable[[Sequence[Chunk]], Sequence[ChunkScan]]

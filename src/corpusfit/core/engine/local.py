@@ -169,10 +169,8 @@ def _notice_compiling() -> None:
 
 @functools.cache
 def _take_buffers() -> None:
-    """In a worker with limited memory (`ulimit -v`): take what SciPy's linear algebra needs.
-
-    Without memory for its buffer SciPy's OpenBLAS tries again without end.
-    """
+    """In a worker with limited memory (`ulimit -v`): take what SciPy's linear algebra needs."""
+    # without memory for its buffer SciPy's OpenBLAS tries again without end
     with contextlib.suppress(ImportError):  # Windows, or no SciPy
         import resource
 
@@ -231,10 +229,8 @@ def _clean_environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _defer_ctrl_c() -> Iterator[None]:
-    """Start children with SIGINT blocked, and defer a SIGINT of this process until then.
-
-    Blocking is not enough to defer it: another thread would receive it, and this one would raise.
-    """
+    """Start children with SIGINT blocked, and defer a SIGINT of this process until then."""
+    # blocking does not defer it: another thread would receive it, and this one would raise
     held: list[int] = []
     ours = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if ours else None

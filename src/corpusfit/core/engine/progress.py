@@ -49,14 +49,10 @@ class Progress:
 
 
 class Meter:
-    """Advances a progress by what is done of pieces; the `on_share` of an engine's `map`.
+    """Advances a progress by what is done of pieces; the `on_share` of an engine's `map`."""
 
-    Args:
-        progress: what to advance.
-        weights: the part of the total of each piece that `weighed` draws next, the last of several
-            if earlier ones were skipped; 1 if there is none. It is emptied.
-    """
-
+    # weights: the part of the total of each piece that `weighed` draws next, the last of several if
+    # earlier ones were skipped; 1 if there is none. It is emptied.
     def __init__(self, progress: Progress, weights: list[float] | None = None) -> None:
         self._progress, self._drawn = progress, [] if weights is None else weights
         self._weights: list[float] = []

@@ -247,11 +247,9 @@ class RayEngine(Engine):
             )
 
     def _as_tasks(self, order: _Order, pieces: Iterator[Any]) -> _Numbered:
-        """Run pieces as tasks; Ray repeats those whose worker or node is lost.
-
-        If the caller stops early, tasks in flight end with the connection. They are not cancelled:
-        Ray 2.60 aborts the process when a task ends while it is being cancelled.
-        """
+        """Run pieces as tasks; Ray repeats those whose worker or node is lost."""
+        # if the caller stops early, tasks in flight end with the connection: they are not
+        # cancelled, as Ray 2.60 aborts the process when a task ends while it is being cancelled
         self._dismiss()  # the actors hold CPUs that tasks need
         ray, most = self._ray, self._limit or self.workers * _AHEAD
         do = ray.remote(_do).options(num_cpus=1, max_retries=_RETRIES, runtime_env=_RUNTIME)

@@ -28,11 +28,7 @@ class Columns(Pairs):
     written = "tsv"
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole lines; the first line of each holds the numbers of the two columns.
-
-        Raises:
-            InputError: a named column is not in the header.
-        """
+        """Blocks of whole lines; the first line of each holds the numbers of the two columns."""
         first = b"%d %d\n" % self._numbers(source, plan, "The input")
         headers = int(bool(source.translation))
         for block in cut(Text(Stream(source, plan), plan), Lines(), plan):

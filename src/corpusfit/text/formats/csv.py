@@ -220,19 +220,12 @@ def _header(chunks: Iterator[bytes], records: Records, longest: int) -> tuple[by
 
 @dataclass(frozen=True)
 class Dialect:
-    """The characters of a file.
-
-    Attributes:
-        separator: between values.
-        quote: around a value; empty if quotes are text.
-        escape: before a quote within a value; empty if quotes are doubled.
-        end: the end of a line, LF (also of CRLF), or CR, in which case any ends one.
-    """
+    """The characters of a file."""
 
     separator: str
-    quote: str
-    escape: str = ""
-    end: str = "\n"
+    quote: str  # empty if quotes are text
+    escape: str = ""  # before a quote within a value; empty if quotes are doubled
+    end: str = "\n"  # of a line: LF (also of CRLF), or CR, in which case any ends one
 
     @property
     def line(self) -> bytes:
@@ -427,13 +420,7 @@ class Records:
 
 
 def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: bool) -> int:
-    """How many records speak for a dialect, less those that speak against it.
-
-    Against it are quotes that are not closed or not escaped, and other numbers of values than the
-    table's. For quotes between tabs is a quoted value that holds a quote, a tab, or a line end in
-    lines that have not the table's columns; and any quoted value if all names of the header
-    are quoted, or without a header all values.
-    """
+    """How many records speak for a dialect, less those that speak against it."""
     records = Records(dialect)
     ends = [0, *records(sample)[0].tolist()]
     if whole and ends[-1] < len(sample):
@@ -448,9 +435,12 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
     for begin, end in itertools.pairwise(ends):
         record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)
+        # against it are quotes not closed or not escaped, and other numbers of values
         if fault or (record and len(values) != width):
             gain -= 1
         elif record and between_tabs:
+            # for quotes between tabs is a quoted value that holds a quote, a tab, or a line end in
+            # lines that have not the table's columns
             quoted = between_tabs.findall(record)
             lines = re.split("\r\n|\r|\n", record)
             broken = any(line.count(TAB) + 1 != width for line in lines)
@@ -460,5 +450,6 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
             )
             some += bool(quoted)
             fully.append(len(quoted) == len(values))
+    # and any quoted value if all names of the header are quoted, or without a header all values
     every = all(fully[:1]) if header else width > 1 and all(fully)
     return gain + some * every

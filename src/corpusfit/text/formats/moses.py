@@ -31,13 +31,8 @@ class Moses(Pairs):
     name = "moses"
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole rows; a row is a line of the first file, then its line of the second.
-
-        Blocks end where blocks of the first file alone would end, or earlier.
-
-        Raises:
-            InputError: one file ends before the other.
-        """
+        """Blocks of whole rows; a row is a line of the first file, then its line of the second."""
+        # blocks end where blocks of the first file alone would end, or earlier
         first, second = _two(source, plan)
         others, row = LineReader(second, plan), 0
         for block in cut(first, Lines(), plan):

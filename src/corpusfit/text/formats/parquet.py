@@ -157,11 +157,9 @@ def _names(name: str, kind: Any) -> list[str]:
 
 
 def _counted(schema: pq.ParquetSchema) -> list[str]:
-    """The column to count rows by if none is wanted, rather of numbers; empty if there is none.
-
-    Without a column Arrow believes the stated number of rows, and a wrong one ends the process; so
-    does a question for the size of a column that is damaged.
-    """
+    """The column to count rows by if none is wanted, rather of numbers; empty if there is none."""
+    # without a column Arrow believes the stated number of rows, and a wrong one ends the process;
+    # so does a question for the size of a column that is damaged
     columns = [schema.column(i) for i in range(len(schema.names))]
     wide = [column.physical_type == "BYTE_ARRAY" for column in columns]
     return [columns[wide.index(min(wide))].path] if columns else []

@@ -116,11 +116,7 @@ class _JsonLines:
 
 @contextlib.contextmanager
 def _opened(source: Source, plan: ReadPlan) -> Iterator[sqlite3.Connection]:
-    """The database, for reading alone; one that is packed, remote or has a log is copied first.
-
-    Raises:
-        InputError: another program writes to it.
-    """
+    """The database, for reading alone; one that is packed, remote or has a log is copied first."""
     with contextlib.ExitStack() as stack:
         path, how, logs = Path(source.url), "mode=ro&immutable=1", _logs(source)
         before = _state(source, logs)
