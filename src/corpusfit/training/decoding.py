@@ -13,7 +13,6 @@ Reference: Vaswani et al. (2017), section 6.1; Wu et al. (2016), section 7 (leng
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -83,13 +82,13 @@ def beam_search(
     longest = min(search.longest, position_limit(model))
     search = replace(search, longest=longest, penalty=penalty)
     pad = model.config.pad_token_id or 0
-    rules = copy.deepcopy(stated)  # for one beam: `generate` repeats nothing and warns of nothing
-    rules.update(num_beams=1, do_sample=False, early_stopping=False, length_penalty=1.0)
-    rules.update(max_new_tokens=longest, pad_token_id=pad)
     # words of one token are forbidden in place, as transformers makes a copy of all scores
-    words = rules.bad_words_ids or []
-    forbidden = [w[0] for w in words if len(w) == 1 and w[0] != rules.eos_token_id]
-    rules.bad_words_ids = [word for word in words if len(word) > 1] or None
+    words = stated.bad_words_ids or []
+    forbidden = [w[0] for w in words if len(w) == 1 and w[0] != stated.eos_token_id]
+    # for one beam: `generate` repeats nothing and warns of nothing
+    options: dict[str, Any] = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0}
+    options |= {"do_sample": False, "max_new_tokens": longest, "pad_token_id": pad}
+    options["bad_words_ids"] = [word for word in words if len(word) > 1] or None
     translations: list[list[int]] = [[] for _ in rows]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     with torch.inference_mode(), _folding(model) as folding:
@@ -102,8 +101,8 @@ def beam_search(
             decoded = model.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.long().to(model.device),
-                generation_config=rules,
                 custom_generate=decode,
+                **options,
             )
             for i, tokens in zip(batch.tolist(), decoded, strict=True):
                 translations[i] = tokens
