@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import corpusfit
 from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.demo_corpus import FAMILIES, TARGET_FAMILY, write_demo_text
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.cli.summary import show_run
 from corpusfit.core.engine.progress import WarningCollector
 from corpusfit.core.offers import Offer
 from corpusfit.core.plan import Plan
+from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
 
 DEMO = Offer(
     Plan,
