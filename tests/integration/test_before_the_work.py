@@ -212,7 +212,7 @@ path = "topics"
     [
         ("no tokenizer", "", "no-tokenizer"),
         ("encoder", '[adapt.objective]\nname = "mlm+nsp"\n', "seq_relationship|pooler"),
-        ("encoder", '[adapt.objective]\nname = "translation"\n', "^`corpus` must .*pairs"),
+        ("encoder", '[adapt.objective]\nname = "translation"\n', "corpus must .*pairs"),
     ],
 )
 def test_a_recipe_opens_every_model_before_its_first_selection(

@@ -125,7 +125,7 @@ UNUSABLE = {
     "demo": (["--workers", "few"], "--workers", "few"),
     "clusters": (["--k", "5;10"], "--k", "5;10"),
     "select": (["--fraction", "1.5"], "--fraction", "1.5"),
-    "score": (["--seed", "-5"], "--seed", "-5"),
+    "score": (["--unit", "page"], "--unit", "page"),
     "choose": (["--weights", "best"], "--weights", "best"),
     "explain": (["--top", "few"], "--top", "few"),
     "audit": (["--workers", "few"], "--workers", "few"),
@@ -297,7 +297,10 @@ def test_warnings_and_errors_leave_standard_output_to_json(cli, pile, jsonl, tmp
 
 @pytest.mark.parametrize(
     ("between", "texts", "named"),
-    [("\n\n", 30, "lines (--set read.txt=lines"), ("\n", 1, "pass --set read.txt=lines")],
+    [
+        ("\n\n", 30, "lines (`read.txt=lines` (--set read.txt=lines)"),
+        ("\n", 1, "pass `read.txt=lines` (--set read.txt=lines)"),
+    ],
 )
 def test_how_a_text_file_is_divided_is_said(cli, pile, tmp_path, between, texts, named):
     (tmp_path / "task.txt").write_text(between.join(prose("task", 30)))

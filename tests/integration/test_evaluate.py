@@ -213,7 +213,8 @@ def test_words_are_tagged(evaluate, tmp_path):
 def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     heard = Listening()
     evaluate(seeds=1, length=8, machine=type(inline)(progress=heard))
-    assert any(re.search(r"\b8 tokens.*\(length=\).*\b48\b", s) for s in heard.said), heard.said
+    cut = r"\b8 tokens.*\(`finetune\.length`\).*\b48\b"
+    assert any(re.search(cut, said) for said in heard.said), heard.said
 
 
 @pytest.mark.parametrize(
@@ -283,9 +284,9 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [
-        ({"train_sizes": [49]}, UsageError, "^train_sizes= must .*48.*49"),
+        ({"train_sizes": [49]}, UsageError, "^`train_sizes` must .*48.*49"),
         ({"seeds": 0}, UsageError, "`seeds.*1.*0"),
-        ({"task": "nowhere"}, (InputError, UsageError), "^task= must .*nowhere does"),
+        ({"task": "nowhere"}, (InputError, UsageError), "^`task` must .*nowhere does"),
         ({"augment": "eda"}, UsageError, "`augment.kind.*tfidf, backtranslate.*eda"),
         ({"augment": "backtranslate"}, UsageError, "`augment.mt.*`augment.mt_back"),
         ({"metric": "f1"}, UsageError, "`task.metric.*auto, accuracy.*f1"),

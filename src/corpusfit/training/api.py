@@ -44,7 +44,9 @@ def build_plan(
         cure = "Leave out `preset`, or pass settings in place of the plan."
         raise bad_setting("`preset`", "left out with a plan", preset, cure)
     asked = offer.build(plan, settings, options)
-    preset = preset or ("tapt" if data in (TASK, [TASK], (TASK,)) else None)
+    alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
+    if isinstance(alone, str) and alone == TASK:  # not of a data frame, which compares its cells
+        preset = preset or "tapt"
     if preset:
         start = AdaptPlan()
         for path, value in preset_of(preset, asked.weights.policy).items():
