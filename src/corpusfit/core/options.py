@@ -126,7 +126,9 @@ class Setting:
             return None
         numbers = {"float": "NUMBER", "int": "N"}
         found = [numbers[kind] for kind in self.types if kind in numbers]
-        return self.option.metavar or (found or [f"[{'|'.join(self.option.allowed)}]"])[0]
+        own = self.path.rpartition(".")[2].upper()
+        words = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else own
+        return self.option.metavar or (found or [words])[0]
 
     @property
     def shown_default(self) -> str:

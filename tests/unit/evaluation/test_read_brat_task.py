@@ -184,5 +184,5 @@ def test_a_folder_of_pairs_without_splits(write):
 
 
 def test_no_pair(write):
-    with pytest.raises(EmptyInputError, match=r"train split of task must.*\.ann"):
+    with pytest.raises(EmptyInputError, match=r"train split of `task` must.*\.ann"):
         read_task(str(write("train/a.ann", "T1\tX 0 1\ta\n")), TaskPlan(), seed=0)

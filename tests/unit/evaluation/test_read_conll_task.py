@@ -69,7 +69,7 @@ def test_a_tsv_file_with_tags_of_no_type(write):
         [("free", "O"), ("of", "B-_")],
     ]
     assert task.notes[0].startswith("Entities of train")
-    with pytest.raises(EmptyInputError, match=r"Set the fields with task\.text_field "):
+    with pytest.raises(EmptyInputError, match=r"Set the fields with `task\.text_field"):
         read(folder)
 
 
@@ -118,7 +118,7 @@ def test_a_truncated_archive(write):
 
 def test_no_sentence(write):
     write("train.conll", conll(SENTENCES))
-    with pytest.raises(EmptyInputError, match=r"test split of task must"):
+    with pytest.raises(EmptyInputError, match=r"test split of `task` must"):
         read(write("test.conll", "-DOCSTART- O\n\n"))
 
 

@@ -136,7 +136,7 @@ def test_other_fields(write):
     assert len(read(folder, text_field="sentence", label_field="gold").test) == 10
     with pytest.raises(
         EmptyInputError,
-        match=r"train split .*sentence, gold.*with task\.text_field .*and task\.label_field ",
+        match=r"train split .*sentence, gold.*with `task\.text_field.*and `task\.label_field",
     ):
         read(folder)
     with pytest.raises(EmptyInputError, match=r"'label'.*sentence, gold"):
@@ -158,7 +158,7 @@ def test_skipped_rows_are_counted(write):
 
 def test_an_empty_split(write):
     write("train.jsonl", jsonl(ROWS))
-    with pytest.raises(EmptyInputError, match=r"test split of task must"):
+    with pytest.raises(EmptyInputError, match=r"test split of `task` must"):
         read(write("test.jsonl", ""))
 
 

@@ -88,24 +88,24 @@ def test_columns_of_a_header_as_a_corpus_has_them(write):
 def test_a_line_that_cannot_be_read_is_named(write, tmp_path):
     folder = write("a.de", "eins\nzwei\n")
     (tmp_path / "a.en").write_bytes(b"one\n\xff\n")
-    with pytest.raises(InputError, match=r"^pairs\b.*a\.en.*row 1: .*UTF-8"):
+    with pytest.raises(InputError, match=r"^`pairs\b.*a\.en.*row 1: .*UTF-8"):
         read_pairs(f"{folder}a.de,{folder}a.en")
 
 
 def test_invalid_values(write):
     write("a.de", "eins\n")
     folder = write("b.txt", "eins\n")
-    with pytest.raises(UsageError, match=r"^pairs\b.* a\.de\."):
+    with pytest.raises(UsageError, match=r"^`pairs\b.* a\.de\."):
         read_pairs(f"{folder}a")
-    with pytest.raises(UsageError, match=r"^pairs\b.*b\.txt"):
+    with pytest.raises(UsageError, match=r"^`pairs\b.*b\.txt"):
         read_pairs(f"{folder}b.txt")
-    with pytest.raises(UsageError, match=r"^pairs\b.*nowhere/c"):
+    with pytest.raises(UsageError, match=r"^`pairs\b.*nowhere/c"):
         read_pairs(f"{folder}nowhere/c")
     for side in ("en", "fr"):
         write(f"a.{side}", "x\n")
-    with pytest.raises(UsageError, match=r"^pairs\b.* a\.de, a\.en, a\.fr\b"):
+    with pytest.raises(UsageError, match=r"^`pairs\b.* a\.de, a\.en, a\.fr\b"):
         read_pairs(f"{folder}a")
     write("d.de", "\n")
     write("d.en", "x\n")
-    with pytest.raises(EmptyInputError, match=r"^pairs=.*d has no pair"):
+    with pytest.raises(EmptyInputError, match=r"^`pairs=.*d has no pair"):
         read_pairs(f"{folder}d")

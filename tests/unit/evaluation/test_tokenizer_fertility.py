@@ -122,11 +122,11 @@ def test_invalid_tokenizers(tmp_path):
     (tmp_path / "words.txt").write_text("a\nb\n")
     (tmp_path / "t.json").write_text("{}")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=r"^tokenizer\b.*words\.txt.*\[UNK\]"):
+    with pytest.raises(ModelError, match=r"^`tokenizer`.*words\.txt.*\[UNK\]"):
         open_tokenizer(str(tmp_path / "words.txt"))
-    with pytest.raises(ModelError, match=r"^tokenizer\b.*t\.json"):
+    with pytest.raises(ModelError, match=r"^`tokenizer`.*t\.json"):
         open_tokenizer(str(tmp_path / "t.json"))
-    with pytest.raises(ModelError, match=r"^tokenizer\b.*empty"):
+    with pytest.raises(ModelError, match=r"^`tokenizer`.*empty"):
         open_tokenizer(str(tmp_path / "empty"))
-    with pytest.raises(UsageError, match=r"^tokenizer\b.*no/such/folder"):
+    with pytest.raises(UsageError, match=r"^`tokenizer`.*no/such/folder"):
         open_tokenizer(str(Path("no/such/folder")))

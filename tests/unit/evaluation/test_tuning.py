@@ -281,7 +281,7 @@ def test_augmented_examples_are_trained_on_and_not_counted(task, plan):
 
 
 def test_a_loss_that_is_not_finite_is_an_error_with_a_cure(task, plan):
-    with pytest.raises(TrainingError, match=r"step \d+ .*Set finetune\.rate below 1e\+30\."):
+    with pytest.raises(TrainingError, match=r"step \d+ .*Set `finetune\.rate` below 1e\+30\."):
         finetune(task, plan.with_overrides(["finetune.rate=1e30"]), 0)
 
 
@@ -291,7 +291,7 @@ def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
 
     monkeypatch.setattr(finetuning, "rate_at", fail)
     with pytest.raises(
-        TrainingError, match=r" 8 texts .*a smaller finetune\.batch or finetune\.length\."
+        TrainingError, match=r" 8 texts .*a smaller `finetune\.batch` or `finetune\.length`\."
     ):
         finetune(task, plan, 0)
 

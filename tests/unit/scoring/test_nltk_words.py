@@ -22,7 +22,7 @@ NEW = [*TARGET[1:], "I can't say no.", "i CAN'T say no.", "", "?!", "none of it"
 
 
 def test_another_name_is_refused():
-    with pytest.raises(UsageError, match=r"^<?method\.words"):
+    with pytest.raises(UsageError, match=r"^`method\.words"):
         registry.build("perplexity", {"words": "moses"})
 
 

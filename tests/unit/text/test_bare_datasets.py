@@ -80,7 +80,7 @@ def test_a_mistyped_folder_without_the_library(read, monkeypatch):
 
 @pytest.mark.parametrize("read_as", ["corpus", "task"])
 def test_no_hub_is_asked_offline(read, hub, offline, read_as):
-    with pytest.raises(InputError, match=rf"^{read_as}\b.*'data/corpus'.*no such file"):
+    with pytest.raises(InputError, match=rf"^`{read_as}`.*'data/corpus'.*no such file"):
         read("data/corpus") if read_as == "corpus" else read_task("data/corpus", TaskPlan(), seed=0)
     assert Hub.asked == []
 

@@ -190,7 +190,7 @@ def test_outputs_and_folders_in_a_store(find, memory):
 @pytest.mark.parametrize("role", ["target", "corpus"])
 def test_missing(find, tmp_path, role):
     for given in (f"{tmp_path}/none.jsonl", f"{tmp_path}/none", f"{tmp_path}/*.txt"):
-        with pytest.raises(InputError, match=rf"^{role} .*'{re.escape(given)}'"):
+        with pytest.raises(InputError, match=rf"^`{role}` .*'{re.escape(given)}'"):
             find(given, role=role)
 
 
@@ -378,7 +378,7 @@ def test_standard_input_is_found_from_elsewhere(monkeypatch, tmp_path):
 
 def test_standard_input_is_not_kept_in_a_store():
     spool = place("memory://bucket/run/.corpusfit", "--out")
-    with pytest.raises(UsageError, match=r"^out\b.*run'"):
+    with pytest.raises(UsageError, match=r"^`out`.*run'"):
         find_sources(["-"], ReadPlan(), spool=spool, role="corpus")
 
 

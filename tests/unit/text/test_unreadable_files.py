@@ -112,7 +112,7 @@ def test_json_is_read_where_each_line_is_a_row(write, tmp_path):
         ("a.jsonl.gz", b'{"text": "a"}', rejects.corrupt("gz", ""), r"is not a \.gz archive"),
         ("a.csv", b"text,id\na,1\n", "another", "otherwise"),
         ("a.csv", b"id;body\n1;a\n", "another", "otherwise"),  # the separator is found
-        ("a.csv", b"id;body|x\n1;a\n", "another", r"has ';' .*<read\.separator=;>$"),
+        ("a.csv", b"id;body|x\n1;a\n", "another", r"has ';' .*`read\.separator=;`$"),
         ("a.jsonl", b'["a"]\n["b"]\n', rejects.NOT_AN_OBJECT, "otherwise"),
         ("a.jsonl", b'{"a": [{}]}\n', rejects.missing_field("text", "a"), "otherwise"),
     ],
@@ -129,4 +129,4 @@ def test_a_separator_that_is_not_that_of_a_file_may_be_left_out(write, tmp_path)
     path = str(write("a.csv", "id,body\n1,a\n"))
     sources = find([path], plan, spool=tmp_path, role="corpus")
     said = cures.of_content(sources, plan, {"missing field 'text'": 1}, "otherwise")
-    assert re.search(r"a\.csv has ',' .*[Ll]eave out <read\.separator>", said)
+    assert re.search(r"a\.csv has ',' .*[Ll]eave out `read\.separator`", said)

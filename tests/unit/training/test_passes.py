@@ -263,9 +263,9 @@ def test_the_order_of_batches_is_not_the_order_of_lengths():
 
 
 def test_unusable_data_is_an_error():
-    with pytest.raises(EmptyInputError, match=r"Check data\.$"):
+    with pytest.raises(EmptyInputError, match=r"Check `data`\.$"):
         passes(chunks([0, 0]))
-    with pytest.raises(EmptyInputError, match=r"Check replay\.$"):
+    with pytest.raises(EmptyInputError, match=r"Check `replay`\.$"):
         passes(chunks([5]), chunks([0]), 0.1)
     with pytest.raises(InputError, match=r"weights\.alpha"):
         passes(chunks([5, 5], [0, 0]), draw=True)

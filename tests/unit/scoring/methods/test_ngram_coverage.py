@@ -82,10 +82,10 @@ def test_only_the_commonest_are_listed():
             True,
             ["one", "two words"],
             ["a b c d"],
-            r"method\.order.*text of target.*\b3\b.*\b2 texts",
+            r"method\.order.*text of `target`.*\b3\b.*\b2 texts",
         ),
-        (True, ["?!", ""], ["a b c d"], r"method\.order.*text of target.*\b3\b"),
-        (False, ["a b c d"], ["one"], r"method\.order.*text of corpus.*\b3\b.*\b1 texts"),
+        (True, ["?!", ""], ["a b c d"], r"method\.order.*text of `target`.*\b3\b"),
+        (False, ["a b c d"], ["one"], r"method\.order.*text of `corpus`.*\b3\b.*\b1 texts"),
     ],
 )
 def test_texts_shorter_than_an_ngram_are_refused(adaptive, target, background, says):
