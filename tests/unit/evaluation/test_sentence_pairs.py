@@ -107,5 +107,5 @@ def test_invalid_values(write):
         read_pairs(f"{folder}a")
     write("d.de", "\n")
     write("d.en", "x\n")
-    with pytest.raises(EmptyInputError, match=r"^`pairs=.*d has no pair"):
+    with pytest.raises(EmptyInputError, match=r"^`pairs=.*d` has no pair"):
         read_pairs(f"{folder}d")
