@@ -189,7 +189,7 @@ def test_choosing_again_goes_on_below_the_last_stage(run, inline):
     assert chosen.manifest["cascade"]["recall"]["estimate"] < 0.9
     fresh = run("fresh", cascade="dsir:0.3>moore_lewis", fraction=0.6)
     assert digests(chosen.path) == digests(fresh.path)
-    with pytest.raises(UsageError, match=r"weights.*top.*cascade"):
+    with pytest.raises(UsageError, match=r"choose.policy.*top.*cascade"):
         corpusfit.choose(first.path, weights="continuous", machine=inline)
 
 

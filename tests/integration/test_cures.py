@@ -22,7 +22,7 @@ TABLE = "id;text\n" + "".join(f"{i};{text}\n" for i, text in enumerate(TEXTS))
 LIST = json.dumps([{"text": text} for text in TEXTS], indent=1)
 DATA = json.dumps({"n": [1, {"n": [{}]}], "my data": json.loads(LIST)}, indent=1)
 COMMAND = re.compile(r"(?:gzip -dk|iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
-OPTION = re.compile(r"--(?:set \S+|text-field|target-field \w+)")
+OPTION = re.compile(r"--(?:set [^\s)]+|text-field|target-field \w+)")
 
 
 def parquet(path):

@@ -111,12 +111,12 @@ def test_the_command_line_shows_signatures(folder, tmp_path, cli):
     ("options", "named"),
     [
         ({"train_sizes": [5]}, "train_sizes"),
-        ({"adapter": "lora"}, "adapter"),
+        ({"adapter": "lora"}, "model.adapter"),
         ({"augment": "tfidf"}, "augment"),
     ],
 )
 def test_settings_of_a_training_are_refused(folder, tmp_path, inline, options, named):
-    with pytest.raises(UsageError, match=rf"^{named}.*translation"):
+    with pytest.raises(UsageError, match=rf"^`{named}.*translation"):
         evaluated(folder, tmp_path / "out", inline, model=folder / "good-0", **options)
 
 

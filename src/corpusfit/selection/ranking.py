@@ -257,12 +257,11 @@ def rank_methods(
     for name in bits or tried:
         # times are from the folds or else from the trials
         results, verdict = evaluation.folds.get(name, ()), tried.get(name)
-        fit_s, rate = (
-            spread([f.fit_s for f in results]),
-            spread([f.units / max(f.score_s, 1e-9) for f in results]),
-        )
         if verdict is not None and not results:
             fit_s, rate = verdict.fit_s, verdict.rate
+        else:
+            fit_s = spread([f.fit_s for f in results])
+            rate = spread([f.units / max(f.score_s, 1e-9) for f in results])
         known: dict[str, Any] = {}
         if name in bits:
             known |= {"bits": bits[name].bits, "behind": bits[name].behind}

@@ -84,7 +84,7 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
         if role in _FIELDS and first is not None and not held:
             raise EmptyInputError(
                 f"`{role}` has no usable text ({missing_field(field, first)}). Name its text "
-                f"field with <{_FIELDS[role]}>."
+                f"field with `{_FIELDS[role]}`."
             )
         folder = cache / "data" / digest.hexdigest()
         kept = [folder / file.name for file in sorted(Path(scratch).iterdir())]
