@@ -61,7 +61,7 @@ def _installed() -> dict[str, str]:
 @cache
 def commit() -> str:
     """Commit of the checkout that this code runs from; empty if it is installed."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
