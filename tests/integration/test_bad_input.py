@@ -171,6 +171,8 @@ def test_a_truncated_archive_keeps_what_came_before(random_run, tmp_path, suffix
     corpus.write_bytes(whole[: len(whole) * 3 // 4])
     lines = add_up(run := random_run(corpus, fraction=1.0))
     assert lines[-1]["reason"] == f"truncated .{suffix} archive"
+    (warning,) = run.manifest["warnings"]
+    assert f"cut.jsonl.{suffix}" in warning
     assert 500 < run.manifest["counts"]["documents"] < 3000
     taken = [s["text"] for s in run]
     assert taken == [json.loads(r)["text"] for r in rows[: len(taken)]]

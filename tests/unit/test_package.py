@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,14 @@ def test_the_links_of_the_published_readme_lead_to_files(monkeypatch):
         assert link.startswith("https://")
         if link.startswith(url):
             assert (ROOT / link.removeprefix(f"{url}/blob/main/")).exists()
+
+
+def test_every_file_beside_the_code_is_installed():
+    """Templates, assets and the static model are package data, wherever they move."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["corpusfit"]
+    package = ROOT / "src/corpusfit"
+    files = {file for file in package.rglob("*") if file.is_file() and file.suffix != ".py"}
+    data = {file for file in files if "__pycache__" not in file.parts}
+    assert len(data) > 10
+    assert data == {file for pattern in patterns for file in package.glob(pattern)}

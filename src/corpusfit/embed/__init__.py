@@ -1,4 +1,4 @@
-"""Stage 3, embed: units become embeddings."""
+"""Units become embeddings."""
 
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.load import has_network, load, prepare, reads_whole, wants_gpu

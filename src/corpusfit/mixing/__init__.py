@@ -1,4 +1,4 @@
-"""Stage 6, compose: a multilingual corpus from specific and general text."""
+"""A multilingual corpus from specific and general text."""
 
 from corpusfit.mixing.api import compose, estimate_composition
 

@@ -1,4 +1,4 @@
-"""Stage 9, report: one HTML page of results, made only from the files that runs wrote."""
+"""One HTML page of results, made only from the files that runs wrote."""
 
 from corpusfit.reporting.api import open, report
 

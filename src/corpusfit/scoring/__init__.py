@@ -1,1 +1,1 @@
-"""Stage 4, score: how similar each unit of the corpus is to the target."""
+"""How similar each unit of the corpus is to the target."""

@@ -115,8 +115,9 @@ class AnyMethod(ABC):
     """A method that scores the similarity of texts to the target; its fields are its settings.
 
     To add a method, add one file to `scoring/methods/`, named like the method, with one `Method`
-    and one `Scorer`, one `CorpusMethod`, or one `LabelMethod`, all frozen dataclasses. The command
-    line, the reference, the stored form and the contract tests find it there.
+    and one `Scorer`, one `CorpusMethod`, one `RoundMethod` (`scoring/rounds.py`), or one
+    `LabelMethod`, all frozen dataclasses. The command line, the reference, the stored form and the
+    contract tests find it there. One that ignores the target has the family `baseline`.
     """
 
     reads: ClassVar[Reads]

@@ -1,4 +1,4 @@
-"""The commands `select`, `score`, `choose` and `rank` as functions."""
+"""The steps of `select`, `score`, `choose` and `rank`, in order."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class KeyNear(PlainJob[Shard, int]):
     texts with the Jaccard similarity 0.8 share one with the probability 0.90, with 0.7 of 0.43,
     with 0.6 of 0.11, with 0.9 of 0.9998. A text with fewer than 4 different 5-grams has the first.
 
-    Reference: see `kernels/minhash.py`; Lee et al. (2022), Deduplicating Training Data Makes
+    Reference: see `kernels/overlap.py`; Lee et al. (2022), Deduplicating Training Data Makes
     Language Models Better.
     """
 

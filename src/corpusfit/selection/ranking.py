@@ -25,7 +25,7 @@ from corpusfit.text.context import Run
 
 SEEDS = 3
 BASELINE = "random"
-"""FoldBits beside every ranking."""
+"""Ranked beside every method."""
 _TRIAL = 0.4
 """Time of a trial, whose fit and scores are on a part of the sample, relative to a fold's."""
 _VERDICTS = ("agreement", "f1", "auroc", "ap")

@@ -32,7 +32,7 @@ from corpusfit.selection.examples import draw_examples, looked_at_path, write_ex
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import may_be_whole
-from corpusfit.text import cures, rows
+from corpusfit.text import cures, rejects, rows
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons, Tally
 
@@ -212,6 +212,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
     reasons, names = Reasons(), run.names
     losses = cures.Losses()
+    cut_off: dict[str, str] = {}  # files whose later rows cannot be read, with the reason
     scored = dict(table.parts(folder.scores))
     with writing(folder.path / "rejects.jsonl") as out:
         for shard, tally in tallies(folder):
@@ -227,6 +228,8 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             for row, byte, reason in tally.rejects:
                 source = names[tally.source + file_of(row)]
                 losses.add(source, 0, [reason])
+                if reason.startswith(rejects.BROKEN):
+                    cut_off[source] = reason
                 line = {"source": source, "row": in_file(row), "byte": byte}
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
             if tally.files == 1:
@@ -240,6 +243,13 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
         of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
         listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
         run.warn(f"{of_all}. {cure or listed}")
+    if cut_off:  # one reject each, but any number of rows is missing
+        listed = ", ".join(f"{name} ({reason})" for name, reason in [*cut_off.items()][:3])
+        more = f" and {len(cut_off) - 3:,} more" if len(cut_off) > 3 else ""
+        run.warn(
+            f"The rows after the damage are missing of {listed}{more}. Fetch the files again, then "
+            "run with another `out`."
+        )
     if may_be_whole(run.sources, run.plan.read, total["documents"]):
         run.progress.note(
             f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "

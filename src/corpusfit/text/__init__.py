@@ -1,4 +1,4 @@
-"""Stage 1, read: turn files, folders, URLs, datasets and standard input into shards of rows."""
+"""Turn files, folders, URLs, datasets and standard input into shards of rows."""
 
 from corpusfit.text.api import cache, prune_cache
 from corpusfit.text.fields import Pick

@@ -84,6 +84,10 @@ def uneven(plan: ReadPlan) -> str:
     return f"pair has a side of more than {plan.max_length_ratio:g} times the words of the other"
 
 
+BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
+"""How the reasons begin after which the later rows of a file are missing."""
+
+
 def truncated(compression: str) -> str:
     """The archive ends before its end mark."""
     return f"truncated .{compression} archive"

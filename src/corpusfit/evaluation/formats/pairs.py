@@ -12,10 +12,11 @@ from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
 from corpusfit.evaluation.formats.labelled import Labelled
-from corpusfit.evaluation.formats.rows import BROKEN, read_rows
+from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.pairs import punctuation
+from corpusfit.text.rejects import BROKEN
 
 _LABEL, _TRANSLATION = TaskPlan().label_field, "translation"
 

@@ -15,10 +15,7 @@ from corpusfit.evaluation.formats.labelled import Labelled
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text import cures
 from corpusfit.text.fields import Row
-from corpusfit.text.rejects import EMPTY_LINE, INVALID_UTF8, missing_field
-
-# Reasons (`text/rejects.py`) that concern all rows from there on.
-BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
+from corpusfit.text.rejects import BROKEN, EMPTY_LINE, INVALID_UTF8, missing_field
 
 
 @dataclass(frozen=True, eq=False)
