@@ -1,4 +1,4 @@
-"""Static embeddings: the mean of one vector per token, without a network."""
+"""Static embeddings: the mean of a text's token vectors, without a neural network."""
 
 from __future__ import annotations
 
@@ -31,29 +31,30 @@ PACKAGED = Path(__file__).parent / "static_model"
 
 _WEIGHTS = "model.safetensors"
 _NO_LIMIT = 2**62
-# tokens that model2vec reads of a text unless the model says otherwise
+# default `max_length` of model2vec
 _MAX_LENGTH = 512
 
 TokenIds = Callable[[Sequence[str]], tuple[NDArray[np.int32], NDArray[np.int64]]]
-"""From n texts to the token ids of all, int32, and begin and end of each text's, int64 [n, 2]."""
+"""Tokenizes n texts: all token ids, int32, and begin and end of each text's ids, int64 [n, 2]."""
 
 
 @dataclass(frozen=True, eq=False)
 class StaticEncoder(Encoder):
     """A table of token vectors and its tokenizer, from a model2vec model.
 
-    Sums run in float32, token by token, so a text's embedding has the same bits in any batch.
-    model2vec rounds to the table's type, so float16 tables agree with it only to float16.
+    Sums are accumulated in float32, token by token, so a text's embedding is bit-identical in any
+    batch. model2vec rounds to the table's type, so with a float16 table the two agree only to
+    float16 precision.
 
     Attributes:
-        table: float32 [tokens, dim], weights multiplied in.
-        token_ids: the tokenizer, which reads texts whole.
-        limit: most tokens of a text that are read.
+        table: float32 [tokens, dim], vectors multiplied by their token weights.
+        token_ids: tokenizes whole texts.
+        limit: maximum number of tokens per text; the rest is ignored.
         skip: id of the unknown token, excluded from the mean; -1 for none.
         normalise: scale embeddings to length 1.
-        characters: most characters of a text that are read.
-        words: the tokens of words seen before; None if the tokenizer does not cut texts into words
-            as BERT's does, so that it reads every text whole.
+        characters: maximum number of characters per text; the rest is ignored.
+        words: cache of each word's tokens; None if the tokenizer does not split texts into words as
+            BERT's does, so that only `token_ids` can be used.
 
     Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 for the
     weights.
@@ -72,42 +73,47 @@ class StaticEncoder(Encoder):
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; zeros if no token is known; see `Encoder.encode`."""
-        every = texts if isinstance(texts, pa.LargeStringArray) else text_array(texts)
-        out = np.empty((len(every), self.dim), dtype=np.float32)
-        for start, end in _blocks(buffers(every)[1]):
-            out[start:end] = self._encode(every[start:end])
+        array = texts if isinstance(texts, pa.LargeStringArray) else text_array(texts)
+        embeddings = np.empty((len(array), self.dim), dtype=np.float32)
+        for start, end in _blocks(buffers(array)[1]):
+            embeddings[start:end] = self._encode(array[start:end])
             if on_progress is not None:
                 on_progress(end - start)
-        return out
+        return embeddings
 
     def _encode(self, texts: Texts) -> Vectors:
         data, offsets = buffers(texts)
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
-            return self._by_tokenizer(texts.to_pylist())
-        words, firsts, marked = self.words.numbers(data, offsets, self.characters)
-        out = self._means(words, firsts, self.words.ids, self.words.spans)
-        if marked.any():
-            out[marked] = self._by_tokenizer(taken(texts, np.flatnonzero(marked)).to_pylist())
-        return out
+            return self._encode_whole(texts.to_pylist())
+        words, firsts, has_mark = self.words.numbers(data, offsets, self.characters)
+        embeddings = self._means(words, firsts, self.words.ids, self.words.spans)
+        # special tokens in a text are not words, so the tokenizer reads such texts whole
+        if has_mark.any():
+            marked = taken(texts, np.flatnonzero(has_mark)).to_pylist()
+            embeddings[has_mark] = self._encode_whole(marked)
+        return embeddings
 
-    def _by_tokenizer(self, texts: list[str]) -> Vectors:
-        """Embeddings of a few texts, each read whole by the tokenizer."""
+    def _encode_whole(self, texts: list[str]) -> Vectors:
+        """Embeddings of a few texts, without the cache of words."""
         n = len(texts)
-        words, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
+        # each text counts as one word
+        words = np.arange(n, dtype=np.int32)
+        firsts = np.arange(n + 1)
         return self._means(words, firsts, *self.token_ids([t[: self.characters] for t in texts]))
 
     def _means(self, *tokens: NDArray[Any]) -> Vectors:
-        """Embeddings of texts by their words' tokens; arguments as those of `means`."""
-        out: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
-        return out
+        """Embeddings of texts from their words and the words' tokens; arguments as in `means`."""
+        embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
+        return embeddings
 
 
 def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Begin and end of blocks of texts: of at most BLOCK bytes, or of one longer text."""
+    """Begin and end of blocks of texts, each of at most BLOCK bytes or one longer text."""
     start = 0
     while start < len(offsets) - 1:
         end = int(np.searchsorted(offsets, offsets[start] + BLOCK, "right")) - 1
-        yield start, (end := max(end, start + 1))
+        end = max(end, start + 1)
+        yield start, end
         start = end
 
 
@@ -125,9 +131,9 @@ def static_fingerprint(folder: Path) -> str:
 
 def load_static(folder: Path, name: str) -> StaticEncoder:
     """Load an encoder from a local model2vec folder."""
-    identity = static_fingerprint(folder)
+    fingerprint = static_fingerprint(folder)
     try:
-        return _load(folder, name, identity)
+        return _load(folder, name, fingerprint)
     except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of errors
@@ -138,43 +144,45 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
         ) from e
 
 
-def _load(folder: Path, name: str, identity: str) -> StaticEncoder:
+def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
     model = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
     settings = json.loads((model / "tokenizer.json").read_bytes())
     configs = [folder / "config.json", folder / "config_sentence_transformers.json"]
     config = json.loads(next((f.read_bytes() for f in configs if f.is_file()), b"{}"))
     tokens, unknown = _vocabulary(settings, folder)
     table = _table(model / _WEIGHTS)
-    ids = [i for _, i in tokens] + [unknown] * (unknown != -1)
+    ids = [i for _, i in tokens]
+    if unknown != -1:
+        ids.append(unknown)
     if not all(type(i) is int and 0 <= i < len(table) for i in ids):
         raise ModelError(
             f"`embed.embedder`: the model in {folder} has {len(tokens)} tokens and {len(table)} "
             "vectors, which must be numbered from 0. Name another model."
         )
-    known = WordPiece(settings) if WordPiece.reads(settings) else None
+    wordpiece = WordPiece(settings) if WordPiece.reads(settings) else None
     limit = config.get("max_length", _MAX_LENGTH)
     if limit is not None and (type(limit) is not int or limit < 0):
         raise ModelError(
             f"`embed.embedder`: max_length of the model in {folder} must be a whole number from 0; "
             f"got {limit!r}. Name another model."
         )
-    typical = int(np.median([len(token) for token, _ in tokens]))
+    median_length = int(np.median([len(token) for token, _ in tokens]))
     return StaticEncoder(
         name=name,
         dim=table.shape[1],
-        fingerprint=identity,
+        fingerprint=fingerprint,
         table=table,
-        token_ids=known.ids if known else _by_library(settings, folder),
+        token_ids=wordpiece.ids if wordpiece else _huggingface_tokenizer(settings, folder),
         limit=_NO_LIMIT if limit is None else min(limit, _NO_LIMIT),
         skip=unknown,
         normalise=bool(config.get("normalize", False)),
-        characters=_NO_LIMIT if limit is None else min(limit * typical, _NO_LIMIT),
-        words=WordTokens(known) if known else None,
+        characters=_NO_LIMIT if limit is None else min(limit * median_length, _NO_LIMIT),
+        words=WordTokens(wordpiece) if wordpiece else None,
     )
 
 
 def _table(path: Path) -> NDArray[np.float32]:
-    """Vector of each token id as float32 [tokens, dim], without quantisation and with weights."""
+    """Dequantised vector of each token id times its weight, float32 [tokens, dim]."""
     from safetensors.numpy import load_file
 
     tensors = load_file(path)
@@ -188,10 +196,10 @@ def _table(path: Path) -> NDArray[np.float32]:
 
 
 def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[list[tuple[str, int]], int]:
-    """A tokenizer's tokens with their ids, and the id of the unknown one, -1 for none."""
+    """A tokenizer's tokens with their ids, and the id of its unknown token (-1 if none)."""
     model = settings["model"]
     vocabulary = model["vocab"]
-    if isinstance(vocabulary, list):  # of Unigram, with their probabilities
+    if isinstance(vocabulary, list):  # Unigram: (token, log probability)
         vocabulary = {token: i for i, (token, _) in enumerate(vocabulary)}
     unknown = model.get("unk_id", vocabulary.get(model.get("unk_token")))
     if unknown is None and model["type"] == "WordPiece":
@@ -199,13 +207,13 @@ def _vocabulary(settings: Mapping[str, Any], folder: Path) -> tuple[list[tuple[s
             f"`embed.embedder`: the vocabulary of the model in {folder} lacks its unknown token "
             f"{model['unk_token']}. Add it to tokenizer.json, or name another model."
         )
-    # a token that is added twice, or also in the vocabulary, is listed with each of its ids
-    added = ((one["content"], one["id"]) for one in settings["added_tokens"])
+    # a token that is added twice, or also in the vocabulary, has several ids: list all of them
+    added = ((token["content"], token["id"]) for token in settings["added_tokens"])
     return [*dict.fromkeys([*vocabulary.items(), *added])], -1 if unknown is None else unknown
 
 
-def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
-    """The token ids of texts that the library reads whole."""
+def _huggingface_tokenizer(settings: Mapping[str, Any], folder: Path) -> TokenIds:
+    """A function that tokenizes whole texts with the library `tokenizers`."""
     with importing(f"The tokenizer of the model in {folder}", "models"):
         from tokenizers import Tokenizer
 
@@ -216,10 +224,11 @@ def _by_library(settings: Mapping[str, Any], folder: Path) -> TokenIds:
 
     def token_ids(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         with tokenizing():
-            coded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        rows = [one.ids for one in coded]
-        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
+            encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ids_per_text = [encoding.ids for encoding in encodings]
+        ends = np.cumsum([len(ids) for ids in ids_per_text], dtype=np.int64)
         spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
-        return np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=ends[-1]), spans
+        ids = np.fromiter(chain.from_iterable(ids_per_text), dtype=np.int32, count=ends[-1])
+        return ids, spans
 
     return token_ids

@@ -36,13 +36,13 @@ from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.tokenising import Tokenising, read_selected
 from corpusfit.training.tokens import cut_chunks, split_heldout
 
-FEATURES = Dsir()  # The n-grams are those of the method `dsir`
-PARTS = 16  # Parts of the sample of the corpus, for a jackknife estimate of its noise
-# Layers of texts, each about a sixth of the texts not in earlier layers; the last is the rest.
+FEATURES = Dsir()  # n-grams as in the method `dsir`
+PARTS = 16  # parts of the corpus sample, for a jackknife estimate of its noise
+# random layers of texts: each has about a sixth of the texts not in earlier ones, the last the rest
 LAYERS = 48
-_SURE = 2.0  # standard errors
-_OCTAVE = 4  # this many layers hold half of the texts not in earlier layers
-_THINNED = 2**43  # a stream of random numbers
+_NOISE_BAND = 2.0  # standard errors
+_LAYERS_PER_HALVING = 4  # this many layers hold half of the texts not in earlier layers
+_LAYER_STREAM = 2**43  # stream of random numbers that assigns texts to layers
 
 
 def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -61,39 +61,44 @@ def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[n
 
 
 def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """`count` of each layer of texts; a text's layer is random, by its position."""
-    # All layers from some layer on are together a random sample of texts, of nearly any size.
-    draws = uniform(place_keys(0, _THINNED, len(texts)))
-    of = np.minimum(-np.log2(draws) * _OCTAVE, LAYERS - 1).astype(np.int64)
-    each = np.ones(len(texts)) if weights is None else weights
-    places = [np.flatnonzero(of == layer) for layer in range(LAYERS)]
-    return np.stack([count(taken(texts, at), each[at]) for at in places])
+    """Count n-grams in each of `LAYERS` random layers of texts: float64 [LAYERS, buckets]."""
+    # A text's layer is drawn by its position. All layers from any one on are a random sample of the
+    # texts, so `_subsample` can sample n-grams of nearly any number of whole texts.
+    draws = uniform(place_keys(0, _LAYER_STREAM, len(texts)))
+    layer_of_text = np.minimum(-np.log2(draws) * _LAYERS_PER_HALVING, LAYERS - 1).astype(np.int64)
+    if weights is None:
+        weights = np.ones(len(texts))
+    members = [np.flatnonzero(layer_of_text == layer) for layer in range(LAYERS)]
+    return np.stack([count(taken(texts, indices), weights[indices]) for indices in members])
 
 
-def _thinned(counted: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Sample about `size` n-grams: all of the last layers, and some of the layer before them."""
-    # `counted` is float64 [parts, LAYERS, buckets], made by `layers`; the result [parts, buckets].
-    from_on = counted.sum(axis=(0, 2))[::-1].cumsum()[::-1]
-    enough = np.flatnonzero(from_on >= size)
-    first = int(enough[-1]) if len(enough) else 0
-    kept: NDArray[np.float64] = counted[:, first + 1 :].sum(axis=1)
+    # `counts` is float64 [parts, LAYERS, buckets], made by `layers`; the result [parts, buckets].
+    sizes_from_layer = counts.sum(axis=(0, 2))[::-1].cumsum()[::-1]
+    large_enough = np.flatnonzero(sizes_from_layer >= size)
+    split_layer = int(large_enough[-1]) if len(large_enough) else 0
+    whole_layers: NDArray[np.float64] = counts[:, split_layer + 1 :].sum(axis=1)
+
+    # counts are fractional if texts are weighted: round them at random, without bias
     rng = np.random.default_rng(0)
-    more = counted[:, first]
-    whole = np.floor(more + rng.random(more.shape)).astype(np.int64)  # weights are fractions
-    lacking = min(max(0, round(size - float(kept.sum()))), int(whole.sum()))
-    drawn = rng.multivariate_hypergeometric(whole.ravel(), lacking, method="marginals")
-    return kept + drawn.reshape(more.shape)
+    candidates = counts[:, split_layer]
+    rounded = np.floor(candidates + rng.random(candidates.shape)).astype(np.int64)
+    missing = min(max(0, round(size - float(whole_layers.sum()))), int(rounded.sum()))
+    drawn = rng.multivariate_hypergeometric(rounded.ravel(), missing, method="marginals")
+    return whole_layers + drawn.reshape(candidates.shape)
 
 
 def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
     """KL(target || text), in nats, of two bags of n-grams (Xie et al. 2023, section 4)."""
-    # The text's distribution is smoothed as in `dsir`, the target's is not. A shorter text lacks
-    # more n-grams by chance, so only texts of equal size can be compared (`reduction`).
+    # The text's distribution is smoothed as in `dsir`; the target's is not. A shorter text lacks
+    # more n-grams by chance, so only texts of equal size can be compared (see `reduction`).
     total = target.sum()
     if not total:
         return 0.0
     q = text / max(1.0, text.sum()) + FEATURES.smoothing
-    p, q = target / total, q / q.sum()
+    q /= q.sum()
+    p = target / total
     seen = p > 0
     return float(np.sum(p[seen] * np.log(p[seen] / q[seen])))
 
@@ -103,19 +108,19 @@ class TaskNgrams:
     """The distinct n-grams of the task's texts, and their counts."""
 
     times: NDArray[np.int64]  # int64 [n], occurrences of each
-    keys: NDArray[np.uint64]  # look-up table made by `kernels/grams.py`
+    keys: NDArray[np.uint64]  # with `places` a hash table, made by `kernels/grams.py`
     places: NDArray[np.int32]
 
     @classmethod
     def of(cls, texts: Texts) -> TaskNgrams:
         """The n-grams of some texts."""
-        different, times = np.unique(np.concatenate(_each(texts)), return_counts=True)
-        return cls(times, *grams.table_of(different))
+        distinct, counts = np.unique(np.concatenate(_ngrams_by_order(texts)), return_counts=True)
+        return cls(counts, *grams.table_of(distinct))
 
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
-        """Which of the n-grams occur in some texts, bool [n]."""
+        """Which of the n-grams occur in these texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
-        for ngrams in _each(texts):
+        for ngrams in _ngrams_by_order(texts):
             places = grams.find_each(self.keys, self.places, ngrams)
             seen[places[places >= 0]] = True
         return seen
@@ -125,8 +130,8 @@ class TaskNgrams:
         return float(self.times[seen].sum() / max(1, self.times.sum()))
 
 
-def _each(texts: Texts) -> list[NDArray[np.uint64]]:
-    """uint64 [m] ids of the n-grams, for each length."""
+def _ngrams_by_order(texts: Texts) -> list[NDArray[np.uint64]]:
+    """Ids of the n-grams of texts, uint64 [m], for each order from 1."""
     data, offsets = buffers(texts)
     orders = range(1, FEATURES.order + 1)
     return [grams.grams_of(data, offsets, characters.table(), order)[0] for order in orders]
@@ -134,7 +139,7 @@ def _each(texts: Texts) -> list[NDArray[np.uint64]]:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts over selected text."""
+    """N-gram counts of selected texts."""
 
     texts: int  # number of texts
     layers: NDArray[np.float64]  # float64 [LAYERS, buckets], made by `layers`
@@ -151,17 +156,17 @@ class Reduction:
 
     raw: float  # KL(task || corpus), in nats
     selected: float  # KL(task || selected text), in nats
-    size: int  # n-grams of corpus and selection that were compared with the task's
+    size: int  # number of n-grams sampled from each of corpus and selection
     falls: float  # KL reduction, `raw` - `selected`, in nats
-    noise: float  # standard error of `raw` (jackknife over parts of the sample of the corpus)
+    noise: float  # standard error of `raw` (jackknife over parts of the corpus sample)
     # share of the task's n-gram occurrences whose n-gram is in the selected text; it grows with the
     # size of the selection
     covered: float
 
     @property
     def apart(self) -> float:
-        """Largest difference between two samples of one text that is noise, in nats."""
-        return _SURE * 2**0.5 * self.noise
+        """Largest difference between two KL reductions that noise explains, in nats."""
+        return _NOISE_BAND * 2**0.5 * self.noise
 
     @property
     def sure(self) -> bool:
@@ -181,15 +186,15 @@ def reduction(
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), sections 3 and 4: over selections, r = 0.82 with the score after training.
     """
-    # Counts words, not meaning. KL depends on the amount of text and the length of texts, so
-    # samples of equal size are compared: whole texts first, then n-grams of these.
-    # a longer text has more n-grams by chance alone
-    parts = _thinned(sample, size)
-    n, whole = len(parts), np.sum(parts, axis=0)
-    raw, chosen = divergence(target, whole), divergence(target, _thinned(selected[None], size)[0])
-    without = [divergence(target, whole - part) for part in parts]
-    noise = float(np.std(without) * (n - 1) ** 0.5)  # the jackknife
-    return Reduction(raw, chosen, size, raw - chosen, noise, covered)
+    # KL compares words, not meaning. More text, or longer texts, contain more n-grams by chance
+    # alone, so samples of equal size are compared: whole texts, then n-grams of further texts.
+    parts = _subsample(sample, size)
+    whole = np.sum(parts, axis=0)
+    raw = divergence(target, whole)
+    kl_selected = divergence(target, _subsample(selected[None], size)[0])
+    leave_one_out = [divergence(target, whole - part) for part in parts]
+    jackknife_error = float(np.std(leave_one_out) * (len(parts) - 1) ** 0.5)
+    return Reduction(raw, kl_selected, size, raw - kl_selected, jackknife_error, covered)
 
 
 @dataclass(frozen=True)
@@ -219,19 +224,20 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), section 4; TADPOLE, section 3 and Figure 3.
     """
-    # No value of a predictor is known to imply a gain, so none is called high enough; only a KL
-    # reduction within the sample's noise is called none.
-    sentences = [_reduction(p) for p in prospects]
+    # No value of a predictor is known to imply a gain, so no value is called high enough; a KL
+    # reduction within the noise of the corpus sample is reported as none.
+    sentences = [_describe_reduction(p) for p in prospects]
     tasks: dict[str, list[GainPredictors]] = {}
     for p in prospects:
         tasks.setdefault(p.task, []).append(p)
     if len(tasks) > 1:
         sentences.append("Selections for different tasks are not compared with each other.")
-    for of_one in tasks.values():
-        measured = {tuple(p.losses.values()): p for p in reversed(of_one)}  # once per corpus
-        sentences += [_loss(p, model) for p in reversed(measured.values())]
-        order = sorted(of_one, key=lambda p: -p.kl.falls)
-        sentences += [_comparison(p, order[0]) for p in order[1:]]
+    for same_task in tasks.values():
+        # the losses depend on task and corpus alone: report them once per corpus
+        by_losses = {tuple(p.losses.values()): p for p in reversed(same_task)}
+        sentences += [_describe_loss(p, model) for p in reversed(by_losses.values())]
+        best, *others = sorted(same_task, key=lambda p: -p.kl.falls)
+        sentences += [_compare(p, best) for p in others]
     sentences.append(
         "These predictors do not show that adapting helps: they are word counts and losses before "
         "training. Over selections, KL reduction correlated with the score in DSIR (r = 0.82), and "
@@ -242,31 +248,32 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     return sentences
 
 
-def _reduction(p: GainPredictors) -> str:
+def _describe_reduction(p: GainPredictors) -> str:
     kl = p.kl
-    by = f"(± {kl.noise:.3f} from sampling the corpus; {kl.size:,} n-grams compared)"
+    precision = f"(± {kl.noise:.3f} from sampling the corpus; {kl.size:,} n-grams compared)"
     if not kl.sure:
         return (
             f"{p.data} ({p.method}): no KL reduction beyond noise: {kl.falls:+.3f} of "
-            f"{kl.raw:.3f} nats between the n-grams of task and corpus {by}."
+            f"{kl.raw:.3f} nats between the n-grams of task and corpus {precision}."
         )
     return (
         f"{p.data} ({p.method}): KL reduction of {kl.falls:.3f} of {kl.raw:.3f} nats between the "
-        f"n-grams of task and corpus, {kl.falls / kl.raw:.0%} (higher is nearer to the task) {by}."
+        f"n-grams of task and corpus, {kl.falls / kl.raw:.0%} (higher is nearer to the task) "
+        f"{precision}."
     )
 
 
-def _loss(p: GainPredictors, model: str) -> str:
+def _describe_loss(p: GainPredictors, model: str) -> str:
     if p.gap is None:
         return f"The task's texts no longer exist, so the loss of {model} on them is unknown."
-    more = "above" if p.gap > 0 else "below"
+    side = "above" if p.gap > 0 else "below"
     return (
         f"Loss of {model} per token: {p.losses['task']:.2f} nats on the task's text, "
-        f"{abs(p.gap):.2f} nats {more} the corpus ({p.losses['general']:.2f} nats)."
+        f"{abs(p.gap):.2f} nats {side} the corpus ({p.losses['general']:.2f} nats)."
     )
 
 
-def _comparison(p: GainPredictors, best: GainPredictors) -> str:
+def _compare(p: GainPredictors, best: GainPredictors) -> str:
     if not best.kl.sure:
         return f"{p.data} and {best.data}: no difference; neither reduces the KL beyond noise."
     if best.kl.falls - p.kl.falls <= best.kl.apart:
@@ -279,22 +286,22 @@ def _comparison(p: GainPredictors, best: GainPredictors) -> str:
 
 @dataclass(frozen=True)
 class CountSelected(Job[Path, Counts]):
-    """Count a `part-*.jsonl.zst`."""
+    """Count the n-grams of one `part-*.jsonl.zst` of a selection."""
 
     target: Sample  # the task's texts
-    field: str  # field with a segment's text
-    weighted: bool  # count segments by their weights, for a selection of all segments
+    field: str  # text field
+    weighted: bool  # weight segments, for a selection of all segments
 
     def start(self) -> Callable[[Path], Counts]:
-        """Count the task's n-grams; the work raises `InputError` for a damaged part."""
-        known = TaskNgrams.of(self.target.batch("text"))
+        """Index the task's n-grams; the work raises `InputError` for a damaged part."""
+        task_ngrams = TaskNgrams.of(self.target.batch("text"))
 
         def work(path: Path) -> Counts:
             name = f"{path.parent.name}/{path.name}"
             _, texts, weights = read_selected(path, name, self.field, "weight")
             batch = text_array(texts)
-            counted = layers(batch, weights.astype(np.float64) if self.weighted else None)
-            return Counts(len(texts), counted, known.seen_in(batch))
+            counts = layers(batch, weights.astype(np.float64) if self.weighted else None)
+            return Counts(len(texts), counts, task_ngrams.seen_in(batch))
 
         return work
 
@@ -304,7 +311,8 @@ class Forecast:
     """Predictors of the gain of adapting a model.
 
     Attributes:
-        objective, length: of the losses: training objective, and tokens in a sequence.
+        objective: training objective of the losses.
+        length: tokens per sequence of the losses.
         prospects: one per selection, in the order of the inputs.
         words: the result in sentences.
     """
@@ -317,11 +325,11 @@ class Forecast:
 
 
 def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
-    """Measure the predictors of the gain; it writes nothing but token ids to the cache.
+    """Measure the predictors of the gain; writes nothing but token ids to the cache.
 
     It compares the n-grams of the task, of a sample of the corpus and of the selected text, and
     measures the base model's loss on the first two, in seconds. The losses are those that `adapt`
-    reports before it trains, except that general text that will be trained on is not left out.
+    reports before it trains, except that they include general text that `adapt` would train on.
 
     Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
     """
@@ -337,39 +345,42 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
             if "://" not in name:
-                used = SelectionFolder(Path(name)).work
-                stack.enter_context(locked(used, "forecast", shared=True))
-        selections = [_selection(name, plan, context) for name in data]
-        # the losses, once for each task and corpus
-        losses, length = _loss_meter(plan, AdaptFolder(context.work), context)
+                work = SelectionFolder(Path(name)).work
+                stack.enter_context(locked(work, "forecast", shared=True))
+        selections = [_open_selection(name, plan, context) for name in data]
+
+        # measure the losses once per task and corpus
+        measure_losses, length = _loss_meter(plan, AdaptFolder(context.work), context)
         samples = _samples(selections)
-        measured = dict[tuple[str, str], dict[str, float]]()
+        losses: dict[tuple[str, str], dict[str, float]] = {}
         for selection in selections:
-            if selection.task_and_corpus not in measured:
+            if selection.task_and_corpus not in losses:
                 sample = samples[selection.corpus]
-                measured[selection.task_and_corpus] = losses(selection.inputs, sample)
-        # the n-grams of the task, of the corpus [PARTS, LAYERS, buckets], and of each selection
-        counted = []
+                losses[selection.task_and_corpus] = measure_losses(selection.inputs, sample)
+
+        # count the n-grams of the task, of the corpus [PARTS, LAYERS, buckets] and of the selection
+        counts = []
         for selection in selections:
             general = samples[selection.corpus].batch("text")
-            chosen, covered = _count_selection(selection, context)
+            selected, covered = _count_selection(selection, context)
             parts = [
                 layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
             ]
             target = count(selection.target.batch("text"))
-            counted.append((target, np.stack(parts), chosen, covered))
-    # samples of equal size are compared
-    size = min(int(c.sum()) for _, parts, chosen, _ in counted for c in (parts, chosen.layers))
+            counts.append((target, np.stack(parts), selected, covered))
+
+    # compare samples of equal size: of the smallest corpus sample or selection
+    size = min(int(c.sum()) for _, parts, selected, _ in counts for c in (parts, selected.layers))
     prospects = [
         GainPredictors(
             selection.name,
             selection.manifest["method"]["name"],
             selection.task,
-            chosen.texts,
-            reduction(target, parts, chosen.layers, covered, size),
-            measured[selection.task_and_corpus],
+            selected.texts,
+            reduction(target, parts, selected.layers, covered, size),
+            losses[selection.task_and_corpus],
         )
-        for selection, (target, parts, chosen, covered) in zip(selections, counted, strict=True)
+        for selection, (target, parts, selected, covered) in zip(selections, counts, strict=True)
     ]
     name = plan.model.name
     return Forecast(name, plan.objective.name, length, prospects, describe(prospects, name))
@@ -387,25 +398,26 @@ class _Selection:
 
     @property
     def task_and_corpus(self) -> tuple[str, str]:
-        """What decides the losses."""
+        """The base model's losses depend on these alone."""
         return self.task, self.corpus
 
 
-def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selection:
-    """A selection; raises `UsageError` for other data."""
+def _open_selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selection:
+    """Open a selection; raises `UsageError` for data of another kind."""
     inputs = find_training_inputs([name], (), (), plan.read, context)
     if inputs.folder is None or inputs.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
         raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
     fit = SelectionFolder(inputs.folder).fit
-    target, sample = Sample(fit, "target"), Sample(fit, "background")
+    target = Sample(fit, "target")
+    sample = Sample(fit, "background")
     corpus = digest(source_identity([Source(**s) for s in inputs.selection["corpus"]]))
     task = digest(target.read_texts())
     return _Selection(name, inputs, inputs.selection, target, sample, task, corpus)
 
 
 def _samples(selections: Sequence[_Selection]) -> dict[str, Sample]:
-    """By corpus, the first sample of it that a selection keeps; raises `InputError` without one."""
+    """The first stored sample of each corpus; raises `InputError` for a corpus without one."""
     samples: dict[str, Sample] = {}
     for selection in selections:
         if selection.sample.texts.exists():
@@ -420,23 +432,24 @@ def _samples(selections: Sequence[_Selection]) -> dict[str, Sample]:
 
 
 def _count_selection(selection: _Selection, context: RunContext) -> tuple[Counts, float]:
-    """The n-grams of the selected text, and the share of the task's that are in it."""
+    """N-gram counts of the selected text, and the share of the task's n-grams that it contains."""
     inputs = selection.inputs
     weighted = selection.manifest["plan"]["choose"]["policy"] == "continuous"
     job = CountSelected(selection.target, inputs.read.text_field, weighted)
-    known = TaskNgrams.of(selection.target.batch("text"))
-    total = Counts(0, np.zeros((LAYERS, FEATURES.buckets)), np.zeros(len(known.times), np.bool_))
+    task_ngrams = TaskNgrams.of(selection.target.batch("text"))
+    seen = np.zeros(len(task_ngrams.times), np.bool_)
+    total = Counts(0, np.zeros((LAYERS, FEATURES.buckets)), seen)
     with context.progress.showing("count n-grams", len(inputs.data), "segments"):
         for part in context.map(job, (Path(s.url) for s in inputs.data)):
             total = total.plus(part)
             context.progress.advance(0, part.texts)
-    return total, known.share(total.seen)
+    return total, task_ngrams.share(total.seen)
 
 
 def _loss_meter(
     plan: AdaptPlan, folder: AdaptFolder, context: RunContext
 ) -> tuple[Callable[[TrainingInputs, Sample], dict[str, float]], int]:
-    """What measures the base model's loss, as `adapt` does before it trains; a row's length."""
+    """A function that measures the base model's losses as `adapt` does; the sequence length."""
     hardware = resolve(plan.train, "train")
     opened = open_model(
         plan.model,
@@ -449,26 +462,26 @@ def _loss_meter(
     backend = backend_tokenizer(opened.tokenizer, opened.name)
     write_bytes(folder.tokenizer, backend.to_str().encode())
     end = opened.special.end if plan.objective.name == "causal" else None
-    kept = (context.cache if is_local(context.cache) else folder.work) / "tokens"
+    token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     length = length_of(plan, opened.longest, hardware.device)
     network = Network(Predictor(model), model, None, hardware.precision == "bf16")
     rows = max(1, hardware.batch_tokens // length)
-    tokenising = Tokenising(plan.read, folder.tokenizer, kept, end, context)
+    tokenising = Tokenising(plan.read, folder.tokenizer, token_cache, end, context)
 
     def losses(inputs: TrainingInputs, sample: Sample) -> dict[str, float]:
         """Mean loss per predicted token, in nats, on the task's text and on general text."""
         method = objective(plan.objective, opened.special)
         tokenised = {}
         if inputs.task:
-            of_task = replace(tokenising, read=inputs.task_read)
-            tokenised["task"] = of_task.corpus(TASK, inputs.task)
+            task_tokenising = replace(tokenising, read=inputs.task_read)
+            tokenised["task"] = task_tokenising.corpus(TASK, inputs.task)
         tokenised["general"] = tokenising.texts("general", sample.read_texts(), folder.general)
-        kinds = {}
+        heldout = {}
         for kind, (tokens, _) in tokenised.items():
             weights = np.ones(len(tokens), np.float32)
             chunks = cut_chunks(tokens.lengths, weights, length - method.overhead())
-            heldout = split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
-            kinds[kind] = tokens, heldout
-        return Heldout.of(kinds, method, rows=rows, seed=plan.seed).losses(method, network)
+            _, drawn = split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)
+            heldout[kind] = tokens, drawn
+        return Heldout.of(heldout, method, rows=rows, seed=plan.seed).losses(method, network)
 
     return losses, length

@@ -1,4 +1,4 @@
-"""Evaluate a model with one seed: fine-tuned, frozen with a classifier, or as it is."""
+"""Evaluate a model with one seed: fine-tuned, frozen with a classifier, or without training."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ from corpusfit.evaluation.task import Examples, Outcome, Task, load_examples, lo
 from corpusfit.training.memory import kept_memory
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
-_STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # inverse, of the L2 penalty; the best on dev is used
-_ITERATIONS = 1_000
+# inverse strengths C of the classifier's L2 penalty; the best on dev is used
+_C_VALUES = (0.1, 1.0, 10.0, 100.0, 1000.0)
+_MAX_ITERATIONS = 1_000
 
 
 @dataclass(frozen=True)
 class FineTuning:
     """One fine-tuning to run."""
 
-    task: Path  # as `store_task` wrote it
+    task: Path  # written by `store_task`
     plan: EvaluatePlan
-    size: int  # number of training examples, drawn by the plan's seed; 0 for all
+    size: int  # number of training examples, drawn with the plan's seed; 0 for all
     seed: int  # of the fine-tuning
-    extra: Path | None  # augmented examples, as `store_examples` wrote them
+    extra: Path | None  # augmented examples, written by `store_examples`
     out: Path
 
 
 @dataclass(frozen=True)
 class FineTune(PlainJob[FineTuning, Path]):
-    """Fine-tune a model, or let it answer as it is; returns the file of the outcome."""
+    """Fine-tune and evaluate a model, or only evaluate it; returns the file of the outcome."""
 
     encodes = True  # a network is trained
 
@@ -58,27 +59,28 @@ class FineTune(PlainJob[FineTuning, Path]):
         if piece.size:
             task = task.first(piece.size, piece.plan.seed)
         extra = None if piece.extra is None else load_examples(piece.extra)
-        learn = classify_frozen if piece.plan.model.frozen else finetune
-        learn(task, piece.plan, piece.seed, extra, on_share=report).write(piece.out)
+        evaluate = classify_frozen if piece.plan.model.frozen else finetune
+        evaluate(task, piece.plan, piece.seed, extra, on_share=report).write(piece.out)
         return piece.out
 
 
 def require_models(
     task: Task, plans: Iterable[EvaluatePlan], setting: str = "`model.name`"
 ) -> None:
-    """Open the models of some plans one after another, on the CPU, and let go of each."""
-    # Takes seconds for each model; a model with a fault would be found only when its turn comes,
-    # after the fine-tunings of the others.
+    """Check that the models of some plans can be opened, one at a time on the CPU."""
+    # Takes seconds per model. Otherwise a broken model would fail only after the models before it
+    # have been fine-tuned.
     task_type = load(task.kind)
-    for asked in {plan.model: plan for plan in plans}.values():
-        plan = asked.with_value("finetune.device", "cpu")
+    for plan in {plan.model: plan for plan in plans}.values():
+        cpu_plan = plan.with_value("finetune.device", "cpu")
         try:
             if not task_type.learns:
-                task_type.open_model(task, plan, plan.seed, answering_hardware(plan, task.kind))
+                hardware = answering_hardware(cpu_plan, task.kind)
+                task_type.open_model(task, cpu_plan, plan.seed, hardware)
             elif plan.model.frozen:
-                _open_encoder(plan)
+                _open_encoder(cpu_plan)
             else:
-                hardware = resolve(plan.finetune, "finetune")
+                hardware = resolve(cpu_plan.finetune, "finetune")
                 open_with_head(plan.model, task.kind, task.learnable, hardware, plan.seed)
         except CorpusfitError as e:
             e.args = (e.args[0].replace("`model.name`", setting), *e.args[1:])
@@ -86,21 +88,23 @@ def require_models(
 
 
 def answering_hardware(plan: EvaluatePlan, kind: str) -> Hardware:
-    """Device and precision of a model that answers as it is."""
+    """Device and precision of a model that is evaluated without training."""
     precision = getattr(plan, load(kind).group).precision
     hardware = resolve(dataclasses.replace(plan.finetune, precision=precision), "finetune")
     if precision == "auto" and hardware.device == "cpu":
-        return hardware._replace(precision="fp32")  # so that ties stay rare
+        return hardware._replace(precision="fp32")  # fewer answers tie
     return hardware
 
 
 def answer_task(
     task: Task, plan: EvaluatePlan, seed: int, *, on_share: Callable[[float], None] | None = None
 ) -> Outcome:
-    """Answer dev and test, and score the answers."""
-    began, processor = time.perf_counter(), time.process_time()
-    hardware, task_type = answering_hardware(plan, task.kind), load(task.kind)
-    answering = task_type.open_model(task, plan, seed, hardware)
+    """Evaluate a model on dev and test without training it."""
+    started = time.perf_counter()
+    cpu_started = time.process_time()
+    hardware = answering_hardware(plan, task.kind)
+    task_type = load(task.kind)
+    answer = task_type.open_model(task, plan, seed, hardware)
     splits = {"dev": task.dev, "test": task.test}
     if task_type.group == "decode":
         splits = {split: splits[split] for split in plan.decode.splits.split(",")}
@@ -109,20 +113,20 @@ def answer_task(
     count = _counter(total, on_share)
     predicted: dict[str, list[Any]] = {}
     scores: dict[str, dict[str, float]] = {}
-    sums: dict[str, list[Any]] = {}  # so that no test needs to count them again
+    sums: dict[str, list[Any]] = {}  # of each example, which significance tests resample
     truncated: dict[str, int] = {}
     with kept_memory():
         for split, examples in splits.items():
-            predicted[split], truncated[split] = answering(examples, count)
-            kept = object if task_type.parallel else None
-            tally = task_type.tally(task.labels, examples, np.asarray(predicted[split], kept))
+            predicted[split], truncated[split] = answer(examples, count)
+            dtype = object if task_type.parallel else None
+            tally = task_type.tally(task.labels, examples, np.asarray(predicted[split], dtype))
             sums[split] = tally.tolist()
-            every = {
+            values = {
                 name: float(task_type.score(name, tally.sum(0)))
                 for name in task_type.metrics_of(task.labels)
             }
-            scores[split] = {name: value for name, value in every.items() if math.isfinite(value)}
-    seconds = time.perf_counter() - began
+            scores[split] = {name: value for name, value in values.items() if math.isfinite(value)}
+    seconds = time.perf_counter() - started
     return Outcome(
         size=0,
         seed=seed,
@@ -133,14 +137,14 @@ def answer_task(
         tune={**dataclasses.asdict(getattr(plan, task_type.group)), **hardware._asdict()},
         truncated=truncated,
         seconds=round(seconds, 3),
-        cpu_seconds=round(time.process_time() - processor, 3),
+        cpu_seconds=round(time.process_time() - cpu_started, 3),
         examples_per_second=round(total / max(seconds, 1e-9), 3),
         sums=sums,
     )
 
 
 def _counter(total: int, on_share: Callable[[float], None] | None) -> Callable[[float], None]:
-    """A function that adds up examples and reports their share of all."""
+    """A callback that adds up finished examples and reports their share of the total."""
     done = 0.0
 
     def count(examples: float) -> None:
@@ -160,64 +164,74 @@ def classify_frozen(
     *,
     on_share: Callable[[float], None] | None = None,
 ) -> Outcome:
-    """Embed all texts with a model as it is, and classify them by logistic regression.
+    """Embed all texts with the frozen model, and classify them by logistic regression.
 
     Reference: Conneau and Kiela (2018), SentEval.
     """
-    began, processor = time.perf_counter(), time.process_time()
-    task_type = load(task.kind)
+    started = time.perf_counter()
+    cpu_started = time.process_time()
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 
+    task_type = load(task.kind)
     encoder, special, length = _open_encoder(plan)
-    opened = time.perf_counter()
+    encoding_started = time.perf_counter()
     train = task.train if extra is None else task.train.followed_by(extra)
     splits = {"train": train, "dev": task.dev, "test": task.test}
     total = sum(map(len, splits.values()))
     count = _counter(total, on_share)
     backend = backend_tokenizer(encoder.tokenizer, encoder.name)
-    vectors, truncated = {}, {}
+    vectors = {}
+    truncated = {}
     for split, examples in splits.items():
         encoded = encode(examples, task.kind, backend, special, length)
         vectors[split] = encoder.encode_ids([ids.tolist() for ids in encoded.ids], count)
         truncated[split] = int(encoded.truncated.sum())
-    embedded = time.perf_counter() - opened
-    metric, history = metric_of(plan.task, task.kind), list[dict[str, Any]]()
-    answers: list[dict[str, NDArray[np.int32]]] = []
+    encoding_seconds = time.perf_counter() - encoding_started
+    metric = metric_of(plan.task, task.kind)
+    history: list[dict[str, Any]] = []
+    predictions: list[dict[str, NDArray[np.int32]]] = []
     # embeddings of models differ in scale, so no single strength suits all
-    for strength in _STRENGTHS:
-        model = LogisticRegression(C=strength, max_iter=_ITERATIONS)
-        if len(np.unique(train.flat)) == 1:  # of a few training examples
-            model = DummyClassifier()
-        model.fit(vectors["train"], train.flat)
-        answers.append({s: model.predict(vectors[s]).astype(np.int32) for s in ("dev", "test")})
-        scores = task_type.measure(task.labels, task.dev, answers[-1]["dev"])
-        history.append({"c": strength, "dev": round(scores[metric], 6)})
-    best = max(range(len(history)), key=lambda i: history[i]["dev"])  # of equals the strongest
-    chosen = answers[best]
+    for c in _C_VALUES:
+        classifier = LogisticRegression(C=c, max_iter=_MAX_ITERATIONS)
+        if len(np.unique(train.flat)) == 1:  # a few training examples can share one label
+            classifier = DummyClassifier()
+        classifier.fit(vectors["train"], train.flat)
+        predictions.append(
+            {s: classifier.predict(vectors[s]).astype(np.int32) for s in ("dev", "test")}
+        )
+        scores = task_type.measure(task.labels, task.dev, predictions[-1]["dev"])
+        history.append({"c": c, "dev": round(scores[metric], 6)})
+    # of equal scores the first, with the strongest penalty
+    best = max(range(len(history)), key=lambda i: history[i]["dev"])
+    predicted = predictions[best]
     return Outcome(
         size=len(task.train),
         seed=seed,
-        scores={s: task_type.measure(task.labels, splits[s], a) for s, a in chosen.items()},
-        predicted={split: answered.tolist() for split, answered in chosen.items()},
+        scores={
+            split: task_type.measure(task.labels, splits[split], answers)
+            for split, answers in predicted.items()
+        },
+        predicted={split: answers.tolist() for split, answers in predicted.items()},
         history=history,
         best=best + 1,
         tune={"length": length, **resolve(plan.finetune, "finetune")._asdict()},
         truncated=truncated,
-        seconds=round(time.perf_counter() - began, 3),
-        cpu_seconds=round(time.process_time() - processor, 3),
-        examples_per_second=round(total / max(embedded, 1e-9), 3),
+        seconds=round(time.perf_counter() - started, 3),
+        cpu_seconds=round(time.process_time() - cpu_started, 3),
+        examples_per_second=round(total / max(encoding_seconds, 1e-9), 3),
     )
 
 
 def _open_encoder(plan: EvaluatePlan) -> tuple[TransformerEncoder, SpecialTokens, int]:
-    """The encoder of a plan, with the pooling of its folder; its special tokens; most of a text."""
-    name, hardware = plan.model.name, plan.finetune
+    """The encoder of a plan, its special tokens, and the maximum number of tokens of a text."""
+    name = plan.model.name
+    settings = plan.finetune
     folder = find(name, setting=MODEL_TO_EVALUATE)
     pooling = read_pooling(folder, "", MODEL_TO_EVALUATE)
-    embed = EmbedPlan(name, pooling.mode, precision=hardware.precision, device=hardware.device)
+    embed = EmbedPlan(name, pooling.mode, precision=settings.precision, device=settings.device)
     encoder = load_transformer(folder, embed, name)
-    rows = encoder.model.get_input_embeddings().weight.shape[0]
-    special = special_tokens_of(encoder.tokenizer, encoder.name, rows)
-    length = min(hardware.length or encoder.max_length, encoder.max_length)
+    vocabulary_size = encoder.model.get_input_embeddings().weight.shape[0]
+    special = special_tokens_of(encoder.tokenizer, encoder.name, vocabulary_size)
+    length = min(settings.length or encoder.max_length, encoder.max_length)
     return encoder, special, length

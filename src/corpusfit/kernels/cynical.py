@@ -1,10 +1,10 @@
-"""The counts and gains of cynical selection: what a text adds to what has been taken.
+"""Cynical selection: feature counts of texts, and their gains given the selection so far.
 
-What: `count` finds the words and pairs of words of the target in texts; `gains` computes how much
-each text lowers the target's cross-entropy under the counts of what has been taken so far.
-Why: a text is read once. A round of the selection then reads only its counts, a few bytes for each
-different word, and the logarithms of the usual counts, 1 to 4, are looked up.
-Trade-off: a word counts at most 65,535 times in one text.
+What: `count` counts the target's words and bigrams in texts; `gains` computes how much each text
+lowers the target's cross-entropy under the counts of the text selected so far.
+Why: a text is read once. Each round of the selection then reads only its counts, a few bytes per
+distinct word, and looks up the logarithms of small counts, 1 to 4.
+Trade-off: the count of a word in one text saturates at 65,535.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279),
 section 3.
 """
@@ -22,16 +22,16 @@ from corpusfit.kernels.backoff import LONGEST, empty_table, find, read_on
 from corpusfit.kernels.tokens import follow
 
 USUAL = 4
-"""Counts of a word in a text whose logarithms are looked up: 1 to this."""
+"""Largest count of a word in a text whose gain is precomputed."""
 
 WORDLESS = np.float32(np.finfo(np.float32).min)
-"""The gain of a text without a word."""
+"""The gain of a text without words."""
 
-_MOST = np.uint16(65_535)
+_MAX_COUNT = np.uint16(65_535)
 
 
 def number_features(identities: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash table from the identities of words and pairs, uint64 [f], to their positions.
+    """A hash table from the identities of words and bigrams, uint64 [f], to their positions.
 
     Returns:
         uint64 [slots, 2]: identity, position.
@@ -42,35 +42,34 @@ def number_features(identities: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def fits(table: NDArray[np.uint64], f: int) -> bool:
-    """Whether `find` ends in a table of features, and finds numbers below f."""
+    """Whether `find` terminates in a table of features, and all its numbers are below f."""
     return backoff.fits(table, 1) and bool((table[table[:, 0] != 0, 1] < f).all())
 
 
 @njit(cache=True, nogil=True)
 def _fill(table: NDArray[np.uint64], identities: NDArray[np.uint64]) -> None:
     for i in range(len(identities)):
-        at, _ = find(table, identities[i])
-        table[at, 0] = identities[i]
-        table[at, 1] = np.uint64(i)
+        slot, _ = find(table, identities[i])
+        table[slot, 0] = identities[i]
+        table[slot, 1] = np.uint64(i)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _add(
     table: NDArray[np.uint64],
     slot: Any,
-    held: NDArray[np.uint16],
+    text_counts: NDArray[np.uint16],
     features: NDArray[np.uint32],
-    first: int,
     n: int,
 ) -> int:
-    """Count one occurrence; `features[first:n]` are those that the text has so far."""
+    """Count one occurrence of a feature; append it to `features[:n]` if it is new in the text."""
     feature = np.int64(table[slot, 1])
-    before = held[feature]
-    if before == 0:
+    count_before = text_counts[feature]
+    if count_before == 0:
         features[n] = feature
         n += 1
-    if before < _MOST:
-        held[feature] = before + np.uint16(1)
+    if count_before < _MAX_COUNT:
+        text_counts[feature] = count_before + np.uint16(1)
     return n
 
 
@@ -83,7 +82,7 @@ def count(
     size: int,
     pairs: bool,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.int64], NDArray[np.int64]]:
-    """Count the target's words and pairs of words in texts.
+    """Count the target's words and bigrams in texts.
 
     Args:
         data: uint8 [b], UTF-8 bytes of all texts.
@@ -91,50 +90,56 @@ def count(
         characters: what `characters.table` returns.
         table: what `number_features` returns.
         size: number of features.
-        pairs: whether some of the features are pairs of words.
+        pairs: whether some of the features are bigrams.
 
     Returns:
-        uint32 [e], the features of all texts, each once a text, in order of occurrence; uint16 [e],
-        how often; int64 [m], where the features of each text end; int64 [m], words of each text.
+        uint32 [e], the distinct features of each text, in order of occurrence; uint16 [e], their
+        counts in it; int64 [m], where the features of each text end; int64 [m], words of each text.
     """
     m = len(offsets) - 1
-    room = offsets[m] - offsets[0] + 2 * m + 2
-    features = np.empty(room, np.uint32)
-    counts = np.empty(room, np.uint16)
-    last, words = np.empty(m, np.int64), np.zeros(m, np.int64)
-    held = np.zeros(size, np.uint16)
+    capacity = offsets[m] - offsets[0] + 2 * m + 2
+    features = np.empty(capacity, np.uint32)
+    counts = np.empty(capacity, np.uint16)
+    last = np.empty(m, np.int64)
+    words = np.zeros(m, np.int64)
+    text_counts = np.zeros(size, np.uint16)
+    # buffers of `read_on`: tokens of one stretch of text, with their byte offsets
     ids = np.empty(LONGEST, np.uint64)
-    starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
+    starts = np.empty(LONGEST, np.int64)
+    ends = np.empty(LONGEST, np.int64)
     n = 0
     for t in range(m):
         first = n
-        at, end = offsets[t], offsets[t + 1]
-        known, before = False, np.uint64(0)
-        while at < end:
-            found, at = read_on(data, at, end, characters, False, ids, starts, ends)
-            words[t] += found
-            for i in range(found):
-                slot, here = find(table, ids[i])
-                if here:
-                    n = _add(table, slot, held, features, first, n)
-                    if pairs and known:
-                        slot, both = find(table, follow(before, ids[i]))
-                        if both:
-                            n = _add(table, slot, held, features, first, n)
-                known, before = here, ids[i]
+        position = offsets[t]
+        end = offsets[t + 1]
+        previous_in_target = False
+        previous = np.uint64(0)
+        while position < end:
+            tokens, position = read_on(data, position, end, characters, False, ids, starts, ends)
+            words[t] += tokens
+            for i in range(tokens):
+                slot, in_target = find(table, ids[i])
+                if in_target:
+                    n = _add(table, slot, text_counts, features, n)
+                    if pairs and previous_in_target:
+                        slot, bigram_in_target = find(table, follow(previous, ids[i]))
+                        if bigram_in_target:
+                            n = _add(table, slot, text_counts, features, n)
+                previous_in_target = in_target
+                previous = ids[i]
         for e in range(first, n):
-            counts[e] = held[features[e]]
-            held[features[e]] = 0
+            counts[e] = text_counts[features[e]]
+            text_counts[features[e]] = 0
         last[t] = n
     return features[:n].copy(), counts[:n].copy(), last, words
 
 
 def usual_gains(weights: NDArray[np.float64], taken: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64 [f, USUAL]: weight times log((C + c) / C) for c = 1, 2, …; 0 for a C of 0.
+    """Precompute weight * log((C + c) / C) for c = 1 to USUAL: float64 [f, USUAL]; 0 where C is 0.
 
     Args:
         weights: float64 [f], the features' weights in the target.
-        taken: float64 [f], how often each was taken, C.
+        taken: float64 [f], C, the features' counts in the text selected so far.
     """
     c = np.arange(1.0, USUAL + 1)
     ratio = np.divide(
@@ -155,38 +160,40 @@ def gains(
     total: float,
     scale: float,
 ) -> NDArray[np.float32]:
-    """How much a word of each text lowers the target's cross-entropy, on average.
+    """How much each text lowers the target's cross-entropy, per word of the text.
 
     Args:
-        features: uint32 [e], as from `count`.
-        counts: uint16 [e], how often each is in its text.
+        features: uint32 [e], the distinct features of each text, from `count`.
+        counts: uint16 [e], the count of each in its text.
         last: int64 [m], where the features of each text end.
         words: int64 [m], words of each text.
         weights: float64 [f], the features' weights in the target.
-        taken: float64 [f], how often each was taken; above 0 for every feature of a text.
-        usual: what `usual_gains` returns for these.
-        total: words taken.
+        taken: float64 [f], the features' counts in the text selected so far; above 0 for every
+            feature of a text.
+        usual: what `usual_gains` returns for `weights` and `taken`.
+        total: words selected so far.
         scale: sum of the weights.
 
     Returns:
         float32 [m], in nats per word; `WORDLESS` for a text without words.
     """
-    found = np.empty(len(words), np.float32)
+    per_word = np.empty(len(words), np.float32)
     first = 0
     for t in range(len(words)):
         if words[t] == 0:
-            found[t] = WORDLESS
+            per_word[t] = WORDLESS
             continue
         gain = 0.0
         for e in range(first, last[t]):
-            feature, c = features[e], counts[e]
+            feature = features[e]
+            c = counts[e]
             if c <= USUAL:
                 gain += usual[feature, c - 1]
             else:
                 gain += weights[feature] * np.log1p(c / taken[feature])
         first = last[t]
-        found[t] = (gain - scale * np.log1p(words[t] / total)) / words[t]
-    return found
+        per_word[t] = (gain - scale * np.log1p(words[t] / total)) / words[t]
+    return per_word
 
 
 @njit(cache=True, nogil=True)

@@ -1,9 +1,10 @@
-"""Scores a corpus by a cascade: cheap methods score everything, expensive ones what is left."""
+"""Scores a corpus with a cascade: cheap methods score everything, expensive ones what is left."""
 
 from __future__ import annotations
 
 import bisect
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -52,11 +53,11 @@ from corpusfit.text.reading import (
 )
 
 _SURROGATE = "cascade surrogate"
-_APART = 0x5E63  # added to the seed, so that segments are drawn independently of units
+_SEGMENT_SEED = 0x5E63  # added to the seed, so that segments are drawn independently of units
 _PART = re.compile(r"part-(\d+)\.safetensors")
 
 ShardPart = tuple[Shard, NDArray[np.int64] | None]
-"""A shard, and the places of the segments to score; None for all of them."""
+"""A shard, and the positions of the segments to score; None for all of them."""
 
 
 def prepare_stages(run: Run) -> None:
@@ -73,7 +74,7 @@ def prepare_stages(run: Run) -> None:
 
 
 @dataclass(frozen=True)
-class _Ready:
+class _Setup:
     """What is decided before the first stage runs; `shares` are what earlier stages pass on."""
 
     method: MethodPlan
@@ -93,49 +94,50 @@ def score_cascade(run: Run, folder: SelectionFolder) -> MethodPlan:
     """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method."""
     # Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
     stages = stages_of(run.plan)
-    ready = _ready(run, folder, stages)
-    run.remark, run.reason = ready.remark, ready.reason
+    setup = _prepare(run, folder, stages)
+    run.remark = setup.remark
+    run.reason = setup.reason
     for stage in stages:
-        _run_stage(run, folder, stages, stage, ready)
+        _run_stage(run, folder, stages, stage, setup)
     _join(run, folder, stages)
-    _write_report(run, folder, stages, ready)
-    return ready.method
+    _write_report(run, folder, stages, setup)
+    return setup.method
 
 
-def _ready(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Ready:
-    """Draw, encode, fit and decide the shares, or read what a killed run left."""
+def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
+    """Draw and encode samples, fit the stages and set their shares; resumes an interrupted run."""
     path = folder.fit / "ready.json"
     if path.exists():
-        found = json.loads(path.read_bytes())
-        return _Ready(**{**found, "method": MethodPlan(**found["method"])})
+        stored = json.loads(path.read_bytes())
+        return _Setup(**{**stored, "method": MethodPlan(**stored["method"])})
     last = stages[-1]
     drawn, counts = _draw(run, folder, last)
     _encode(run, folder, stages)
     method, remark = _fit(run, folder, stages, drawn["fresh"])
-    # Segments that an earlier stage drops never reach the last one, so that the recall of its own
-    # selection shows only on a sample that it scores whole.
+    # The last stage never sees what earlier stages drop, so the recall can be estimated only on a
+    # sample of which it scores every segment.
     with run.stage("score the sample"):
         scorer = scorer_of(folder, last, method, last)
         units = run.one(ScoreSample(scorer.network), (scorer, Sample(folder.fit, "sampled")))
     scores = joined_scores(units, drawn["units"], summed=scorer.summed)
     shares = shares_of(run.plan, **counts)
-    ready = _Ready(method, shares, **counts, remark=remark, reason=run.reason)
-    for stage, share, passed in zip(stages, ready.shares, ready.passed, strict=False):
+    setup = _Setup(method, shares, **counts, remark=remark, reason=run.reason)
+    for stage, share, passed in zip(stages, setup.shares, setup.passed, strict=False):
         if not passed:
             raise bad_setting(
                 f"The share of {stage.name} in `cascade.stages`",
-                f"at least {1 / ready.segments:.2g}",
+                f"at least {1 / setup.segments:.2g}",
                 share,
-                f"The stage would pass on none of {ready.segments:,} segments.",
+                f"The stage would pass on none of {setup.segments:,} segments.",
             )
-    known = {name: drawn[name] for name in ("shard", "place")}
-    write_arrays(folder.fit / "last.safetensors", {**known, "scores": scores}, {})
-    write_bytes(path, json.dumps(asdict(ready)).encode())
-    return ready
+    location = {name: drawn[name] for name in ("shard", "place")}
+    write_arrays(folder.fit / "last.safetensors", {**location, "scores": scores}, {})
+    write_bytes(path, json.dumps(asdict(setup)).encode())
+    return setup
 
 
 def _sample_of(folder: SelectionFolder, stages: list[Stage], stage: Stage, name: str) -> Sample:
-    """`target` or `background` as a stage reads it: each embedder's vectors have a folder."""
+    """A sample as a stage reads it: its texts, with the vectors of the stage's embedder."""
     if stage.embed is None or stage.embed == stages[-1].embed:
         return Sample(folder.fit, name)
     first = next(s.number for s in stages if s.embed == stage.embed)
@@ -145,114 +147,135 @@ def _sample_of(folder: SelectionFolder, stages: list[Stage], stage: Stage, name:
 def _draw(
     run: Run, folder: SelectionFolder, last: Stage
 ) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
-    """Draw target, background and sample as texts; the sample, and the corpus's counts."""
-    fit, path = run.plan.fit, folder.fit / "sample.safetensors"
-    target, background = (Sample(folder.fit, name) for name in ("target", "background"))
+    """Draw and write target, background and sample; returns the sample, and the corpus's counts."""
+    path = folder.fit / "sample.safetensors"
+    target = Sample(folder.fit, "target")
+    background = Sample(folder.fit, "background")
     target_texts(run, target)
     if path.exists():
         return read_arrays(path)
     embeds = last.embed is not None
     if not embeds:
-        background_texts(run, background, fit.background)
+        background_texts(run, background, run.plan.fit.background)
         require_words(run, target, background)
     # A run of the last stage alone draws the same background: units with the smallest keys if it
     # embeds the corpus, else those that `background_texts` draws.
-    most = fit.background if embeds else 0
-    k = run.plan.cascade.sample
-    job = DrawSegments(run.plan.read, run.plan.cut, run.names, k, most, run.plan.seed)
+    background_size = run.plan.fit.background if embeds else 0
+    sample_size = run.plan.cascade.sample
+    job = DrawSegments(
+        run.plan.read, run.plan.cut, run.names, sample_size, background_size, run.plan.seed
+    )
     segments: list[Drawn[DrawnSegment]] = []
     units: list[Drawn[tuple[int, str]]] = []
-    bounds, counts, rejected = [ALL - 1, ALL - 1], {"segments": 0, "tokens": 0}, Reasons()
+    segment_bound = ALL - 1
+    unit_bound = ALL - 1
+    counts = {"segments": 0, "tokens": 0}
+    rejected = Reasons()
     with run.stage("sample", run.size):
-        for part in run.map(job, ((s, bounds[0], bounds[1]) for s in run.shards())):
-            rejected.add(part.tally.rejects)
-            counts["segments"] += part.tally.segments
-            counts["tokens"] += part.tokens
-            segments, bounds[0] = _least([*segments, part.segments], k, bounds[0])
-            units, bounds[1] = _least([*units, part.units], most, bounds[1])
+        # each shard is drawn with the bounds known by then
+        for shard in run.map(job, ((s, segment_bound, unit_bound) for s in run.shards())):
+            rejected.add(shard.tally.rejects)
+            counts["segments"] += shard.tally.segments
+            counts["tokens"] += shard.tokens
+            segments, segment_bound = _keep_smallest(
+                [*segments, shard.segments], sample_size, segment_bound
+            )
+            units, unit_bound = _keep_smallest([*units, shard.units], background_size, unit_bound)
     if not counts["segments"]:
         raise run.nothing_read(rejected)
-    segments, units = merge(segments, min(k, -(-counts["segments"] // 2))), merge(units, most)
-    flat = [(d.shard, s) for d in segments for s in d.texts]
-    Sample(folder.fit, "sampled").write_texts([t for _, s in flat for t in s.texts])
-    fresh = np.arange(0)
+    segments = merge(segments, min(sample_size, math.ceil(counts["segments"] / 2)))
+    sampled = [(d.shard, segment) for d in segments for segment in d.texts]
+    Sample(folder.fit, "sampled").write_texts([t for _, s in sampled for t in s.texts])
     if embeds:
+        units = merge(units, background_size)
         background.write_texts([text for d in units for _, text in d.texts])
-        fresh = _fresh(units, flat)
+        unsampled = _unsampled(units, sampled)
+    else:
+        unsampled = np.arange(len(background.read_texts()))
     drawn = {
-        "shard": np.array([shard for shard, _ in flat]),
-        "place": np.array([s.place for _, s in flat]),
-        "units": np.array([len(s.texts) for _, s in flat], np.int32),
-        "fresh": fresh if embeds else np.arange(len(background.read_texts())),
+        "shard": np.array([shard for shard, _ in sampled]),
+        "place": np.array([segment.place for _, segment in sampled]),
+        "units": np.array([len(segment.texts) for _, segment in sampled], np.int32),
+        "fresh": unsampled,
     }
     write_arrays(path, drawn, counts)
     return drawn, counts
 
 
-def _least(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
-    """The drawn items, merged to k once there are more than 2 k, and the resulting bound."""
+def _keep_smallest(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
+    """Merge the drawn items to k if there are more than 2 k; returns them and the new bound."""
     if sum(len(d.texts) for d in drawn) <= 2 * k:
         return drawn, bound
     drawn = merge(drawn, k)
     return drawn, int(max(d.keys.max() for d in drawn)) if drawn else bound
 
 
-def _fresh(
+def _unsampled(
     units: list[Drawn[tuple[int, str]]], segments: list[tuple[int, DrawnSegment]]
 ) -> NDArray[np.int64]:
-    """Places of the background's units outside sampled segments; all places if there are none."""
+    """Indices of the background's units outside sampled segments; all indices if there are none."""
     sampled: dict[int, set[int]] = {}
-    for shard, s in segments:
-        sampled.setdefault(shard, set()).update(range(s.first, s.first + len(s.texts)))
-    flat = [(d.shard, place) for d in units for place, _ in d.texts]
-    fresh = [i for i, (d, p) in enumerate(flat) if p not in sampled.get(d, ())]
-    return np.array(fresh or range(len(flat)), np.int64)
+    for shard, segment in segments:
+        end = segment.first + len(segment.texts)
+        sampled.setdefault(shard, set()).update(range(segment.first, end))
+    positions = [(d.shard, unit) for d in units for unit, _ in d.texts]
+    unsampled = [
+        i for i, (shard, unit) in enumerate(positions) if unit not in sampled.get(shard, ())
+    ]
+    return np.array(unsampled or range(len(positions)), np.int64)
 
 
 def _encode(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
-    """Encode the samples that a stage is fitted on, and the one that the last stage scores."""
+    """Encode the samples that each stage is fitted on, and the one that the last stage scores."""
     last = stages[-1]
     for stage in stages:
         if stage.embed is None:
             continue
-        fitted = any(s.method is not None for s in stages if s.embed == stage.embed)
-        names = [*(["target"] if fitted else []), "background"]
-        for name in [*names, *(["sampled"] if stage.embed == last.embed else [])]:
-            sample, plain = _sample_of(folder, stages, stage, name), Sample(folder.fit, name)
+        names = ["background"]
+        # a surrogate is fitted without the target
+        if any(s.method is not None for s in stages if s.embed == stage.embed):
+            names.insert(0, "target")
+        if stage.embed == last.embed:
+            names.append("sampled")
+        for name in names:
+            sample = _sample_of(folder, stages, stage, name)
+            original = Sample(folder.fit, name)
             if sample.vectors.exists():
                 continue
-            if sample != plain:
-                write_bytes(sample.texts, plain.texts.read_bytes())
+            if sample != original:
+                write_bytes(sample.texts, original.texts.read_bytes())
             add_vectors(run, sample, stage.embed)
 
 
 def _fit(
-    run: Run, folder: SelectionFolder, stages: list[Stage], fresh: NDArray[np.int64]
+    run: Run, folder: SelectionFolder, stages: list[Stage], unsampled: NDArray[np.int64]
 ) -> tuple[MethodPlan, str]:
     """Fit every stage, the last one first; returns the last one's method and remark."""
     last = stages[-1]
     method = last.method or run.plan.method
     if method.name == "auto":
-        samples = [_sample_of(folder, stages, last, name) for name in ("target", "background")]
-        picked = pick(run, folder, *samples, alone=True)
-        method, run.reason = picked.method, picked.reason
+        target = _sample_of(folder, stages, last, "target")
+        background = _sample_of(folder, stages, last, "background")
+        picked = pick(run, folder, target, background, alone=True)
+        method = picked.method
+        run.reason = picked.reason
     remarks = {}
     with run.stage("fit"):
         for stage in reversed(stages):
             scorer = scorer_of(folder, stage, method, last)
-            target, background = (
-                _sample_of(folder, stages, stage, name) for name in ("target", "background")
-            )
-            used = method if stage == last else stage.method
-            if used is not None:
-                network = not registry.build(used.name, used.options).exact
+            target = _sample_of(folder, stages, stage, "target")
+            background = _sample_of(folder, stages, stage, "background")
+            stage_method = method if stage == last else stage.method
+            if stage_method is not None:
+                network = not registry.build(stage_method.name, stage_method.options).exact
                 job = Fit(target, background, scorer.path, run.plan.seed, network)
-                remarks[stage.number] = run.one(job, used)
+                remarks[stage.number] = run.one(job, stage_method)
                 continue
             costly = _sample_of(folder, stages, last, "background")
-            imitated = scorer_of(folder, last, method, last)
-            # Not on units of the sample, as far as there are others: it estimates the recall.
-            run.one(FitSurrogate(imitated, costly, background, scorer.path, run.plan.seed), fresh)
+            last_scorer = scorer_of(folder, last, method, last)
+            surrogate = FitSurrogate(last_scorer, costly, background, scorer.path, run.plan.seed)
+            # The sample estimates the recall, so its units are not trained on if there are others.
+            run.one(surrogate, unsampled)
     return method, remarks[last.number]
 
 
@@ -261,54 +284,59 @@ def _stage_parts(folder: SelectionFolder, stage: Stage) -> StageParts:
 
 
 def _run_stage(
-    run: Run, folder: SelectionFolder, stages: list[Stage], stage: Stage, ready: _Ready
+    run: Run, folder: SelectionFolder, stages: list[Stage], stage: Stage, setup: _Setup
 ) -> None:
     """Score what the previous stage passed on; the first stage scores everything."""
-    own = _stage_parts(folder, stage)
-    done = set(own.finished())
+    parts = _stage_parts(folder, stage)
+    done = set(parts.finished())
     job = ScoreStage(
-        scorer_of(folder, stage, ready.method, stages[-1]),
+        scorer_of(folder, stage, setup.method, stages[-1]),
         run.plan.read,
         run.plan.cut,
         run.names,
         run.cache,
         folder.scores,
-        own.folder,
+        parts.folder,
     )
 
-    def everything() -> Iterator[ShardPart]:
+    def all_segments() -> Iterator[ShardPart]:
         return ((shard, None) for shard in run.shards() if shard.index not in done)
 
-    def passing() -> Iterator[ShardPart]:
-        before = _stage_parts(folder, stages[stage.number - 2])
+    def passed_segments() -> Iterator[ShardPart]:
+        previous = _stage_parts(folder, stages[stage.number - 2])
         threshold = find_threshold(
-            lambda: ((s, np.ones(len(s), np.int64)) for _, _, s in before.read_all()),
-            ready.passed[stage.number - 2],
+            lambda: ((s, np.ones(len(s), np.int64)) for _, _, s in previous.read_all()),
+            setup.passed[stage.number - 2],
         )
-        finished, selector = set(before.finished()), Selector(threshold)
+        finished = set(previous.finished())
+        selector = Selector(threshold)
         for shard in run.shards():
             if shard.index in finished:
-                places, scores = before.read(shard.index)
+                places, scores = previous.read(shard.index)
+                # even if the shard is done: the selector counts ties across shards
                 passed = selector.select(scores, np.ones(len(scores), np.int64))
                 if passed.any() and shard.index not in done:
                     yield shard, places[passed]
 
     with run.stage(f"{stage.number} {stage.name}", run.size):
-        for units in run.map(job, everything() if stage.number == 1 else passing()):
+        pieces = all_segments() if stage.number == 1 else passed_segments()
+        for units in run.map(job, pieces):
             run.machine.progress.advance(0, units)
 
 
 def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
     """Write every segment to `scores/`, ordered by the last stage it reached, then by score."""
 
-    def ends(stage: Stage) -> tuple[float, float]:
-        found = [(s.min(), s.max()) for _, _, s in _stage_parts(folder, stage).read_all() if len(s)]
-        return float(min(low for low, _ in found)), float(max(high for _, high in found))
+    def score_range(stage: Stage) -> tuple[float, float]:
+        parts = _stage_parts(folder, stage).read_all()
+        ranges = [(scores.min(), scores.max()) for _, _, scores in parts if len(scores)]
+        return float(min(low for low, _ in ranges)), float(max(high for _, high in ranges))
 
+    # from the last stage back, map each stage's scores below those of the next
     placings = [Placing()]
-    floor, _ = ends(stages[-1])
+    floor, _ = score_range(stages[-1])
     for stage in reversed(stages[:-1]):
-        lowest, highest = ends(stage)
+        lowest, highest = score_range(stage)
         placings.insert(0, Placing.below(floor, lowest, highest))
         floor = float(placings[0](np.array([lowest], np.float32))[0])
     parts = [_stage_parts(folder, stage) for stage in stages]
@@ -320,14 +348,14 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         pass
 
 
-def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], ready: _Ready) -> None:
-    """Write what the stages did, and which sampled segments they dropped."""
+def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], setup: _Setup) -> None:
+    """Write counts and times of the stages, and the sampled segments that they dropped."""
     rows = []
     for stage, received, passed, share in zip(
         stages,
-        [ready.segments, *ready.passed],
-        [*ready.passed, None],
-        [*ready.shares, None],
+        [setup.segments, *setup.passed],
+        [*setup.passed, None],
+        [*setup.shares, None],
         strict=True,
     ):
         units, seconds = _stage_parts(folder, stage).spent()
@@ -350,14 +378,16 @@ def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], ready:
     dropped = np.ones(len(sample["place"]), np.bool_)
     for shard in np.unique(sample["shard"]).tolist():
         if shard in finished:
-            at = sample["shard"] == shard
-            dropped[at] = ~np.isin(sample["place"][at], parts.read(shard)[0])
+            in_shard = sample["shard"] == shard
+            scored, _ = parts.read(shard)
+            dropped[in_shard] = ~np.isin(sample["place"][in_shard], scored)
     scores = np.sort(sample["scores"][dropped])[::-1]
-    ahead, through = np.zeros(len(scores), np.int64), 0
-    for _, _, of_part in parts.read_all():
-        through += len(of_part)
-        ahead += len(of_part) - np.searchsorted(np.sort(of_part), scores, side="left")
-    counts = {"through": through, "sample": len(dropped), "corpus": ready.segments}
+    ahead = np.zeros(len(scores), np.int64)
+    through = 0
+    for _, _, part_scores in parts.read_all():
+        through += len(part_scores)
+        ahead += len(part_scores) - np.searchsorted(np.sort(part_scores), scores, side="left")
+    counts = {"through": through, "sample": len(dropped), "corpus": setup.segments}
     arrays = {"scores": scores, "ahead": ahead}
     write_arrays(folder.fit / "lost.safetensors", arrays, {"counts": counts})
 
@@ -365,22 +395,22 @@ def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], ready:
 def cascade_of(
     folder: SelectionFolder, amount: ChoosePlan, taken: int | None = None
 ) -> dict[str, Any] | None:
-    """What the stages did, and the estimated recall of a selection, as plain values."""
+    """Counts and times of the stages, and the estimated recall of a selection, as JSON values."""
     path = folder.fit / "cascade.json"
     if not path.exists():
         return None
-    found: dict[str, Any] = json.loads(path.read_bytes())
+    report: dict[str, Any] = json.loads(path.read_bytes())
     if amount.balance:  # each cluster has its own threshold; the recall is for a common one
-        return {**found, "recall": None}
+        return {**report, "recall": None}
     if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
-        return {**found, "recall": None}
+        return {**report, "recall": None}
     arrays, header = read_arrays(folder.fit / "lost.safetensors")
     lost = DroppedSample(arrays["scores"], arrays["ahead"], **header["counts"])
     if taken is None:
         taken = max(1, round(amount.share * lost.corpus))
     if amount.threshold is not None:
         taken = min(taken, lost.through)
-    return {**found, "recall": estimate_recall(lost, taken, amount.threshold)}
+    return {**report, "recall": estimate_recall(lost, taken, amount.threshold)}
 
 
 def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, place: int) -> float:
@@ -391,47 +421,51 @@ def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, place: int) ->
 
 @dataclass(frozen=True)
 class DroppedSample:
-    """The dropped segments of a sample, and numbers of segments of the run."""
+    """The sampled segments that earlier stages dropped, and segment counts for comparison."""
 
-    # [k], falling: last-stage scores of the sampled segments that were dropped
+    # [k], descending: scores that the last stage gives the dropped segments
     scores: NDArray[np.float32]
-    # [k], number of segments that came through with such a score or a higher one
+    # [k], number of segments that reached the last stage and have at least this score
     ahead: NDArray[np.int64]
-    through: int  # segments of the corpus that came through
-    sample: int
-    corpus: int
+    through: int  # segments that reached the last stage
+    sample: int  # segments in the sample
+    corpus: int  # segments in the corpus
 
 
 def estimate_recall(
     lost: DroppedSample, taken: int, threshold: float | None = None
 ) -> dict[str, Any] | None:
-    """The share of the last stage's own selection of `taken` segments that reaches that stage."""
-    # Only dropped segments of the selection are informative, so a small selection needs a large
-    # sample.
+    """Estimate the recall: the share that reaches the last stage of what it alone would select."""
+    # `taken` is the number of selected segments. Only dropped segments that the last stage would
+    # select are informative, so a small selection needs a large sample.
     if not taken or not lost.sample:
         return None
 
-    def missing(k: int) -> float:  # in the corpus, by k sampled segments that were dropped
+    def missing(k: int) -> float:
+        """Segments dropped from the corpus, if k were dropped from the sample."""
         return k / lost.sample * lost.corpus
 
     if threshold is not None:
         k = int((lost.scores >= threshold).sum())
         estimate = taken / (taken + missing(k))
     else:
-        # The lowest score of that selection is unknown. As a score falls, both the segments that
-        # came through above it and the missing ones grow, until they add up to the selection. (The
-        # sample's own quantile errs much more where scores are sparse.)
-        until = np.append(lost.ahead, lost.through)  # segments through before the next loss, by k
-        enough = range(len(until) - 1)
-        k = bisect.bisect_left(enough, True, key=lambda k: bool(until[k] + missing(k) >= taken))
-        least = int(lost.ahead[k - 1]) if k else 0
-        estimate = float(np.clip(taken - missing(k), least, min(until[k], taken))) / taken
+        # The threshold of that selection is unknown. As it falls, more segments that reached the
+        # last stage pass it, and more that were dropped, until they add up to the selection. (The
+        # quantile of the sample has a much larger error where scores are sparse.)
+        # above[k]: segments that reached the last stage and rank above dropped segment k, if any
+        above = np.append(lost.ahead, lost.through)
+        ks = range(len(lost.ahead))
+        k = bisect.bisect_left(ks, True, key=lambda k: bool(above[k] + missing(k) >= taken))
+        lower = int(lost.ahead[k - 1]) if k else 0
+        upper = min(above[k], taken)
+        estimate = float(np.clip(taken - missing(k), lower, upper)) / taken
     return {"estimate": estimate, "lost": k, "sample": lost.sample}
 
 
 def recall_in_words(cascade: Mapping[str, Any]) -> str:
     """The recall in a cascade's manifest, as a sentence."""
-    last, recall = cascade["stages"][-1]["stage"], cascade["recall"]
+    last = cascade["stages"][-1]["stage"]
+    recall = cascade["recall"]
     if recall is None:
         return f"Recall of the selection of {last} alone: unknown (no sample)."
     return (
@@ -442,12 +476,12 @@ def recall_in_words(cascade: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class StageScorer:
-    """The scorer of a stage in a file, and what it reads."""
+    """A stage's scorer, stored in a file, and what it reads."""
 
     path: Path
     reads: Reads
     summed: bool  # a segment's score is the sum of its units' scores, not the mean
-    embed: EmbedPlan | None  # None if it reads text only
+    embed: EmbedPlan | None  # None if the scorer reads only text
     network: bool  # the scorer itself is a network
 
     def open(self) -> Scorer[Any]:
@@ -460,10 +494,10 @@ def scorer_of(
     folder: SelectionFolder, stage: Stage, method: MethodPlan, last: Stage
 ) -> StageScorer:
     """The scorer of a stage; a surrogate joins units to segments as the last stage does."""
-    used = method if stage == last or stage.method is None else stage.method
-    built = registry.build(used.name, used.options)
-    path = folder.fit / ("scorer" if stage == last else f"stage-{stage.number}")
-    path = path.with_suffix(".safetensors")
+    method_plan = method if stage == last or stage.method is None else stage.method
+    built = registry.build(method_plan.name, method_plan.options)
+    name = "scorer" if stage == last else f"stage-{stage.number}"
+    path = folder.fit / f"{name}.safetensors"
     if stage.method is None:
         return StageScorer(path, "embedding", built.log_weights, stage.embed, network=False)
     embed = None if built.reads == "text" else stage.embed
@@ -472,7 +506,7 @@ def scorer_of(
 
 @dataclass(frozen=True)
 class DrawnSegment:
-    """A segment of the sample: its place in the shard, that of its first unit, and its texts."""
+    """A sampled segment: its position in the shard, that of its first unit, and its texts."""
 
     place: int
     first: int
@@ -484,14 +518,14 @@ class DrawnShard:
     """The drawn segments and background units of one shard, and its counts."""
 
     segments: Drawn[DrawnSegment]
-    units: Drawn[tuple[int, str]]  # each with its place in the shard
+    units: Drawn[tuple[int, str]]  # each with its position in the shard
     tokens: int
     tally: Tally
 
 
 @dataclass(frozen=True)
 class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
-    """Draw the segments and the units of a shard with the smallest keys, up to two bounds.
+    """Draw the segments and the units of a shard with the smallest keys, each up to a bound.
 
     Reference: bottom-k sampling, see `kernels/chance.py`.
     """
@@ -504,38 +538,41 @@ class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
     seed: int
 
     def _work(self, piece: tuple[Shard, int, int]) -> DrawnShard:
-        shard, below, below_units = piece
+        shard, segment_bound, unit_bound = piece
         units, texts, tally = read_units(shard, self.read, self.cut, self.names)
         segments = join_units(units, self.cut.gamma)
         tally.segments = len(segments)
-        keys = place_keys(self.seed + _APART, shard.index, len(segments))
-        at = _smallest(keys, self.segments, below)
+        keys = place_keys(self.seed + _SEGMENT_SEED, shard.index, len(segments))
+        chosen = _smallest(keys, self.segments, segment_bound)
         drawn = [
-            DrawnSegment(int(i), first, strings(texts, np.arange(first, first + n)))
+            DrawnSegment(i, first, strings(texts, np.arange(first, first + n)))
             for i, first, n in zip(
-                at, segments.first_unit[at].tolist(), segments.units[at].tolist(), strict=True
+                chosen.tolist(),
+                segments.first_unit[chosen].tolist(),
+                segments.units[chosen].tolist(),
+                strict=True,
             )
         ]
         unit_keys = place_keys(self.seed, shard.index, len(units))
-        places = _smallest(unit_keys, self.units, below_units)
-        background = list(zip(places.tolist(), strings(texts, places), strict=True))
+        chosen_units = _smallest(unit_keys, self.units, unit_bound)
+        background = list(zip(chosen_units.tolist(), strings(texts, chosen_units), strict=True))
         return DrawnShard(
-            Drawn(shard.index, keys[at], drawn),
-            Drawn(shard.index, unit_keys[places], background),
+            Drawn(shard.index, keys[chosen], drawn),
+            Drawn(shard.index, unit_keys[chosen_units], background),
             int(segments.tokens.sum()),
             tally,
         )
 
 
 def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]:
-    """Places of the k smallest keys up to a bound, increasing."""
-    at = np.flatnonzero(keys <= np.uint64(bound))
-    return np.sort(at[np.argsort(keys[at], kind="stable")[:k]])
+    """Positions of the k smallest keys up to a bound, increasing."""
+    candidates = np.flatnonzero(keys <= np.uint64(bound))
+    return np.sort(candidates[np.argsort(keys[candidates], kind="stable")[:k]])
 
 
 @dataclass(frozen=True)
 class FitSurrogate(PlainJob[NDArray[np.int64], int]):
-    """Fit a surrogate of the last stage's scores on cheap vectors of the units at some places."""
+    """Fit a surrogate of the last stage's scores to a cheap embedder's vectors of some units."""
 
     last: StageScorer
     costly: Sample  # the units as `last` reads them
@@ -558,8 +595,8 @@ class FitSurrogate(PlainJob[NDArray[np.int64], int]):
 class ScoreSample(PlainJob[tuple[StageScorer, Sample], NDArray[np.float32]]):
     """Score a sample's units; float32 [n].
 
-    A last stage on embeddings scores float32 vectors here, and in a run on its own float16 vectors
-    of its store, so that scores differ slightly.
+    Embeddings are float32 here. A run without a cascade reads float16 embeddings from its store, so
+    its scores differ slightly.
     """
 
     network: bool
@@ -574,7 +611,7 @@ class ScoreSample(PlainJob[tuple[StageScorer, Sample], NDArray[np.float32]]):
 
 
 class StageParts:
-    """The scores of one stage in a folder: by shard, the places of segments and their scores."""
+    """The stored scores of one stage: by shard, positions of segments and their scores."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -595,22 +632,22 @@ class StageParts:
         tally: Tally,
         seconds: float,
     ) -> None:
-        """Write the scores [m] of the segments at places [m], and the tally."""
-        plain = {n: v for n, v in tally.as_dict().items() if n != "rejects"}
+        """Write the scores [m] of the segments at positions [m], and the tally."""
+        counts = {name: n for name, n in tally.as_dict().items() if name != "rejects"}
         arrays: dict[str, NDArray[Any]] = {
             "places": places,
             "scores": scores,
             "rejects": np.frombuffer(orjson.dumps(tally.rejects), np.uint8),
         }
-        write_arrays(self._part(shard), arrays, {"tally": plain, "seconds": seconds})
+        write_arrays(self._part(shard), arrays, {"tally": counts, "seconds": seconds})
 
     def read(self, shard: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Places and scores."""
+        """Positions of the segments, and their scores."""
         arrays, _ = read_arrays(self._part(shard), ["places", "scores"])
         return arrays["places"], arrays["scores"]
 
     def read_all(self) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-        """Shard, places and scores of every part, by shard."""
+        """Shard, positions and scores of every part, ordered by shard."""
         for shard in self.finished():
             yield shard, *self.read(shard)
 
@@ -620,19 +657,21 @@ class StageParts:
         return Tally(**header["tally"], rejects=orjson.loads(arrays["rejects"].tobytes()))
 
     def spent(self) -> tuple[int, float]:
-        """Number of scored units and seconds of the workers, over all parts."""
-        units, seconds = 0, 0.0
+        """Total number of scored units, and of seconds of the workers."""
+        units = 0
+        seconds = 0.0
         for shard in self.finished():
             _, header = read_arrays(self._part(shard), [])
-            units, seconds = units + header["tally"]["units"], seconds + header["seconds"]
+            units += header["tally"]["units"]
+            seconds += header["seconds"]
         return units, seconds
 
 
 @dataclass(frozen=True)
 class ScoreStage(Job[ShardPart, int]):
-    """Score the segments of a shard at some places, or all; returns the number of units.
+    """Score all segments of a shard, or those at some positions; returns the number of units.
 
-    Vectors are not stored, because another cascade would pass on other segments.
+    Embeddings are not stored, because another cascade would pass on other segments.
     """
 
     stage: StageScorer
@@ -640,7 +679,7 @@ class ScoreStage(Job[ShardPart, int]):
     cut: CutPlan
     names: tuple[str, ...]
     cache: Path
-    scores: Path  # where the first stage writes a shard's segments, and later ones find them
+    scores: Path  # the first stage writes a shard's segments here, later stages read them
     parts: Path
 
     @property
@@ -649,7 +688,8 @@ class ScoreStage(Job[ShardPart, int]):
         return self.stage.network or (embed is not None and wants_gpu(embed))
 
     def start(self) -> Callable[[ShardPart], int]:
-        scorer, embed = self.stage.open(), self.stage.embed
+        scorer = self.stage.open()
+        embed = self.stage.embed
         encoder = load(embed, self.cache) if embed is not None else None
         parts = StageParts(self.parts)
 
@@ -673,33 +713,39 @@ class ScoreStage(Job[ShardPart, int]):
     def _read(
         self, shard: Shard, places: NDArray[np.int64] | None
     ) -> tuple[Segments, Texts, Tally]:
-        """The segments at some places, or all; the texts of their units; their tally."""
+        """All segments, or those at some positions; the texts of their units; their tally."""
         if places is None:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             segments = join_units(units, self.cut.gamma)
             tally.segments = len(segments)
             return segments, texts, tally
-        part = table.part_path(self.scores, shard.index)
-        rows = table.read_rows(part, Tally.of(shard).sources(self.names))[places]
-        numbers = table.read_columns(part, "segment")[0][places]
-        found, tally = read_shard(shard, self.read, self.names, lambda seen, _: np.isin(seen, rows))
-        units, texts = cut_units(found, self.cut)
+        # read only the rows of these segments, and cut and join them as the first stage did
+        path = table.part_path(self.scores, shard.index)
+        rows = table.read_rows(path, Tally.of(shard).sources(self.names))[places]
+        numbers_in_row = table.read_columns(path, "segment")[0][places]
+        documents, tally = read_shard(
+            shard, self.read, self.names, lambda row_numbers, _: np.isin(row_numbers, rows)
+        )
+        units, texts = cut_units(documents, self.cut)
         segments = join_units(units, self.cut.gamma)
-        at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
-        if (at >= len(segments)).any() or (segments.row[at] != rows).any():
+
+        # of all segments of these rows, keep those at the positions
+        kept = np.searchsorted(segments.row, rows) + numbers_in_row.astype(np.int64)
+        if (kept >= len(segments)).any() or (segments.row[kept] != rows).any():
             raise changed_input(self.names[shard.source], "`overwrite`")
-        counts = segments.units[at]
-        before = np.cumsum(counts, dtype=np.int64) - counts
-        within = np.arange(int(counts.sum())) - np.repeat(before, counts)
-        wanted = np.repeat(segments.first_unit[at], counts) + within
-        tally.units, tally.segments = len(wanted), len(at)
-        picked = Segments(*(getattr(segments, f.name)[at] for f in fields(Segments)))
-        return picked, taken(texts, wanted), tally
+        counts = segments.units[kept]
+        offsets = np.cumsum(counts, dtype=np.int64) - counts
+        within_segment = np.arange(int(counts.sum())) - np.repeat(offsets, counts)
+        kept_units = np.repeat(segments.first_unit[kept], counts) + within_segment
+        tally.units = len(kept_units)
+        tally.segments = len(kept)
+        kept_segments = Segments(*(getattr(segments, f.name)[kept] for f in fields(Segments)))
+        return kept_segments, taken(texts, kept_units), tally
 
 
 @dataclass(frozen=True)
 class Placing:
-    """The map of a stage's scores into the joint column: at + by * score."""
+    """A linear map of a stage's scores into the joint score column: at + by * score."""
 
     at: float = 0.0
     by: float = 1.0
@@ -711,7 +757,8 @@ class Placing:
     @classmethod
     def below(cls, floor: float, lowest: float, highest: float) -> Placing:
         """The map that puts scores from lowest to highest below a floor."""
-        # As wide as the floor is far from 0: float32 can then distinguish millions of scores.
+        # The range is as wide as the distance of the floor from 0, so that float32 can distinguish
+        # millions of scores.
         width = max(1.0, abs(floor))
         by = width / (highest - lowest) if highest > lowest else 1.0
         return cls(floor - width / 4 - by * highest, by)
@@ -734,12 +781,13 @@ class JoinStages(Job[int, int]):
             tally = parts[0].tally(shard)
             score = np.empty(tally.segments, np.float32)
             stage = np.empty(tally.segments, np.int8)
-            for n, (part, shards, placing) in enumerate(
+            for number, (part, shards, placing) in enumerate(
                 zip(parts, finished, self.placings, strict=True), start=1
             ):
                 if shard in shards:
                     places, scores = part.read(shard)
-                    score[places], stage[places] = placing(scores), n
+                    score[places] = placing(scores)
+                    stage[places] = number
             table.rewrite(table.part_path(self.scores, shard), score=score, stage=stage)
             write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
             return tally.units

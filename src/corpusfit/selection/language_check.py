@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -16,10 +17,9 @@ from corpusfit.scoring.contract import LabelMethod
 from corpusfit.text.context import Run
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 
-_SOURCES, _TEXTS = 32, 8
-"""Number of sources in the sample, evenly spaced, and of first texts of each."""
-_USUAL = 0.1
-"""A language with this share of the target's sample or more is a language of the target."""
+_SOURCES = 32  # maximum number of sources in the sample, evenly spaced
+_TEXTS = 8  # texts from each of these; more if there are fewer sources
+_MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
 def reads_words(plan: Plan) -> bool:
@@ -27,8 +27,8 @@ def reads_words(plan: Plan) -> bool:
     name = plan.method.name
     if name == "auto":
         return True
-    kind = registry.load(name)
-    if name == "random" or issubclass(kind, LabelMethod):
+    method_class = registry.load(name)
+    if name == "random" or issubclass(method_class, LabelMethod):
         return False
     method = registry.build(name, plan.method.options)
     return method.reads != "embedding" and method.exact
@@ -42,50 +42,60 @@ def encoder_of(plan: Plan) -> str:
 
 
 def choose_side(run: Run) -> None:
-    """Write out the side of aligned pairs that is scored, in the plan."""
-    texts = sampled(run.sources, run.plan.read), sampled(run.target, run.plan.target_read)
-    read = with_side(run.plan.read, encoder_of(run.plan), run.progress.note, *texts)
+    """Decide which side of a parallel corpus is scored, and put it into the plan."""
+    corpus_sample = sampled(run.sources, run.plan.read)
+    target_sample = sampled(run.target, run.plan.target_read)
+    encoder = encoder_of(run.plan)
+    read = with_side(run.plan.read, encoder, run.progress.note, corpus_sample, target_sample)
     run.plan = run.asked = dataclasses.replace(run.plan, read=read)
 
 
 def warn_language_mismatch(run: Run) -> None:
-    """Warn if most of the corpus is in languages that the target lacks and the method needs."""
+    """Warn if most of the corpus is in other languages than the target and scores would suffer."""
     # Checks the first texts of some sources; skipped without the extra `languages`.
     # Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     encoder = encoder_of(run.plan)
-    words, english = reads_words(run.plan), is_english_only(encoder)
-    if not ((words or english) and can_identify()):
+    compares_words = reads_words(run.plan)
+    if not ((compares_words or is_english_only(encoder)) and can_identify()):
         return
     identify = identifier()
-    target, texts = (
-        Counter(filter(None, map(identify, _sample(sources, read))))
-        for sources, read in ((run.target, run.plan.target_read), (run.sources, run.plan.read))
+
+    def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
+        return Counter(filter(None, map(identify, _sample(sources, read))))
+
+    target_counts = count_languages(run.target, run.plan.target_read)
+    corpus_counts = count_languages(run.sources, run.plan.read)
+    minimum = _MIN_SHARE * target_counts.total()
+    target_languages = {code for code, n in target_counts.items() if n >= minimum}
+    other_counts = Counter(
+        {code: n for code, n in corpus_counts.items() if code not in target_languages}
     )
-    wanted = {code for code, n in target.items() if n >= _USUAL * target.total()}
-    others = Counter({code: n for code, n in texts.items() if code not in wanted})
-    if not wanted or 2 * others.total() <= texts.total():
+    if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
         warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
         return
-    why = "compares words" if words else f"uses the encoder {encoder}, trained on English only"
-    share = 100 * others.total() / texts.total()
+    if compares_words:
+        why = "compares words"
+    else:
+        why = f"uses the encoder {encoder}, trained on English only"
+    percent = 100 * other_counts.total() / corpus_counts.total()
     run.warn(
-        f"{share:.0f} % of a sample of the corpus is in other languages "
-        f"({', '.join(code for code, _ in others.most_common(3))}) than the target "
-        f"({', '.join(sorted(wanted))}), and {run.plan.method.name} {why}, so scores across "
-        "languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` and a "
-        "method that reads only embeddings, for instance `method.name=centroid_distance`."
+        f"{percent:.0f} % of a sample of the corpus is in other languages "
+        f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
+        f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
+        "across languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` "
+        "and a method that reads only embeddings, for instance `method.name=centroid_distance`."
     )
 
 
 def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
-    """The first texts of a few sources."""
-    step = max(1, -(-len(sources) // _SOURCES))
-    each = _TEXTS * max(1, _SOURCES // len(sources[::step]))
+    """The first texts of evenly spaced sources."""
+    step = max(1, math.ceil(len(sources) / _SOURCES))
+    texts_per_source = _TEXTS * max(1, _SOURCES // len(sources[::step]))
     for source in sources[::step]:
-        found = (
+        texts = (
             row.text
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
             if isinstance(row, Document)
         )
-        yield from islice(found, each)
+        yield from islice(texts, texts_per_source)

@@ -24,7 +24,7 @@ class Stage:
     number: int
     text: StageText
     method: MethodPlan | None  # None for a surrogate of the last stage
-    embed: EmbedPlan | None  # None if it reads text only
+    embed: EmbedPlan | None  # None if the stage reads only text
 
     @property
     def name(self) -> str:
@@ -33,13 +33,13 @@ class Stage:
 
 
 def resolve_stages(plan: Plan) -> Plan:
-    """The plan with the last stage's method and embedder as its own, all stages written in full."""
+    """The plan with the last stage's method and embedder, and every stage spelled out."""
     # Earlier stages use their method's default settings; only those of the last stage can be set.
     if not plan.cascade.stages:
         return plan
     *earlier, last = plan.cascade.stage_texts()
-    texts = [_with_embedder(text, plan) for text in earlier]
-    plan = _of_last_stage(last, plan)
+    earlier = [_with_embedder(text, plan) for text in earlier]
+    plan = _with_last_stage(last, plan)
     method = None if plan.method.name == "auto" else _method(plan.method)
     if method is not None and _is_method(last.name):
         embedder = plan.embed.embedder if _takes_embedder(method) else ""
@@ -52,8 +52,8 @@ def resolve_stages(plan: Plan) -> Plan:
         )
     else:
         last = StageText(plan.embed.embedder)
-    written = ">".join(map(str, [*texts, last]))
-    return dataclasses.replace(plan, cascade=dataclasses.replace(plan.cascade, stages=written))
+    stages = ">".join(map(str, [*earlier, last]))
+    return dataclasses.replace(plan, cascade=dataclasses.replace(plan.cascade, stages=stages))
 
 
 def stages_of(plan: Plan) -> list[Stage]:
@@ -74,27 +74,27 @@ def stages_of(plan: Plan) -> list[Stage]:
 
 
 def shares_of(plan: Plan, *, segments: float, tokens: float) -> list[float]:
-    """The shares that the stages before the last pass on of a corpus of that size.
+    """The share of the corpus that each stage but the last passes on.
 
-    Without written ones, they fall in equal ratios from the corpus to the share that is selected.
+    Shares that the plan leaves out fall geometrically from the whole corpus to the selected share.
     """
-    written = [text.share for text in plan.cascade.stage_texts()[:-1]]
-    known = [share for share in written if share is not None]
-    if known:
-        return known
+    earlier = plan.cascade.stage_texts()[:-1]
+    explicit = [text.share for text in earlier if text.share is not None]
+    if explicit:
+        return explicit
     selected = plan.choose.share
     if plan.choose.segments is not None:
         selected = plan.choose.segments / max(1.0, segments)
     elif plan.choose.tokens is not None:
         selected = plan.choose.tokens / max(1.0, tokens)
-    # at least one segment goes on, however small the selection is
+    # every stage passes on at least one segment
     selected = min(1.0, max(selected, 1 / max(1.0, segments)))
-    ratio = selected ** (1 / (len(written) + 1))
-    return [ratio**number for number in range(1, len(written) + 1)]
+    ratio = selected ** (1 / (len(earlier) + 1))
+    return [ratio**number for number in range(1, len(earlier) + 1)]
 
 
 def _with_embedder(text: StageText, plan: Plan) -> StageText:
-    """An earlier stage with its embedder written out."""
+    """An earlier stage with its embedder spelled out."""
     if text.name == "auto":
         raise bad_setting(
             "An earlier stage of `cascade.stages`",
@@ -103,7 +103,7 @@ def _with_embedder(text: StageText, plan: Plan) -> StageText:
             "Only the last stage can be auto.",
         )
     if not _is_method(text.name):
-        _require_alone(text)
+        _require_single_embedder(text)
     elif _takes_embedder(_method(MethodPlan(text.name))):
         return dataclasses.replace(text, embedder=text.embedder or plan.embed.embedder)
     else:
@@ -111,10 +111,10 @@ def _with_embedder(text: StageText, plan: Plan) -> StageText:
     return text
 
 
-def _of_last_stage(text: StageText, plan: Plan) -> Plan:
+def _with_last_stage(text: StageText, plan: Plan) -> Plan:
     """The plan with the last stage's method and embedder."""
     if text.name != "auto" and not _is_method(text.name):
-        _require_alone(text)
+        _require_single_embedder(text)
         if plan.method.name != "auto":
             _method(plan.method)
         embed = dataclasses.replace(plan.embed, embedder=text.name)
@@ -135,7 +135,7 @@ def _of_last_stage(text: StageText, plan: Plan) -> Plan:
 
 
 def _is_method(name: str) -> bool:
-    """Whether a stage's name is a method's; raises `UnknownMethodError` if no embedder's either."""
+    """Whether a stage names a method; raises `UnknownMethodError` if not an embedder either."""
     base, colon, _ = name.partition(":")
     if base in method_names():
         if colon and base != "pyod":
@@ -147,10 +147,10 @@ def _is_method(name: str) -> bool:
         return True
     if base in EMBEDDERS or name == "auto" or "/" in name or user_path(name).is_dir():
         return False
-    known = [*EMBEDDERS, *method_names()]
-    closest = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
+    allowed = [*EMBEDDERS, *method_names()]
+    closest = difflib.get_close_matches(base, allowed, n=1, cutoff=0.0)[0]
     raise UnknownMethodError(
-        f"A stage of `cascade.stages` must be one of {', '.join(known)}, a model folder or a hub "
+        f"A stage of `cascade.stages` must be one of {', '.join(allowed)}, a model folder or a hub "
         f"id OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean "
         f"{closest!r}? Write a hub id without an owner as METHOD@ID."
     )
@@ -168,11 +168,11 @@ def _method(plan: MethodPlan) -> Method[Any]:
 
 
 def _takes_embedder(method: Method[Any]) -> bool:
-    """Whether the method reads embeddings, or has a setting `embedder` of its own."""
+    """Whether the method reads embeddings, or has its own setting `embedder`."""
     return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
 
 
-def _require_alone(text: StageText) -> None:
+def _require_single_embedder(text: StageText) -> None:
     if text.embedder:
         raise bad_setting(
             "A stage of `cascade.stages`",

@@ -1,4 +1,4 @@
-"""What the steps of one command share: machine, started engine, work folder, plan, sources."""
+"""The run context of a command: its machine, started engine, work folder, plan and sources."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ ENGINES: dict[str, type[Engine]] = {
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 _COMPILING = (
-    "Kernels that run here for the first time are compiled, once, which takes a while. "
-    "To compile those of `select` in advance: `corpusfit doctor --warm`."
+    "Compiling kernels, once on this machine; this takes a while. To compile those of `select` in "
+    "advance, run `corpusfit doctor --warm`."
 )
 P = TypeVar("P")
 R = TypeVar("R")
 
 
 def default_cache() -> Path:
-    """Folder of embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
+    """Folder for embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
         return place(folder, "CORPUSFIT_CACHE")
@@ -60,7 +60,7 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a command runs and how it shows progress; nothing here changes a result.
+    """Where a command runs and how it shows progress; none of it changes a result.
 
     Attributes:
         engine: `local`, `inline` (this process, for small inputs) or `ray`.
@@ -81,9 +81,9 @@ class Machine:
         return ENGINES[self.engine](self.workers)
 
     def for_training(self, device: str) -> Machine:
-        """The machine for several trainings: one at a time on a local GPU."""
-        alone = self.engine == "local" and device == "cuda"
-        return dataclasses.replace(self, workers=1) if alone else self
+        """The machine for several training runs: on a local GPU, one at a time."""
+        one_at_a_time = self.engine == "local" and device == "cuda"
+        return dataclasses.replace(self, workers=1) if one_at_a_time else self
 
     def cache_folder(self) -> Path:
         """The cache folder."""
@@ -94,9 +94,9 @@ class Machine:
         """A command on this machine, with its engine started."""
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
-        say = functools.cache(lambda: self.progress.note(_COMPILING))
-        with self.start() as engine, noticed_by(say), contextlib.ExitStack() as stack:
-            engine.on_compile = say
+        note_once = functools.cache(lambda: self.progress.note(_COMPILING))
+        with self.start() as engine, noticed_by(note_once), contextlib.ExitStack() as stack:
+            engine.on_compile = note_once
             if work is None:
                 work = stack.enter_context(self.scratch())
                 engine.require_shared(work, "`cache`")
@@ -104,7 +104,7 @@ class Machine:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A temporary folder that every worker sees, removed after the command."""
+        """A temporary folder that every worker can read, removed after the command."""
         if self.engine != "ray":
             with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
                 yield Path(folder)
@@ -116,24 +116,24 @@ class Machine:
             remove(shared)
 
 
-def machine_of(machine: Machine | None, options: Any, **otherwise: Any) -> Machine:
-    """The machine of a call in Python: its `machine`, or its `engine`, `workers` and `cache`.
+def machine_of(machine: Machine | None, options: Any, **defaults: Any) -> Machine:
+    """The machine of an API call: its `machine`, or one with its `engine`, `workers` and `cache`.
 
-    A machine that shows no progress logs it, and shows bars in a notebook.
+    The default progress, which shows nothing, is replaced by logging, or bars in a notebook.
     """
-    asked = {name: options[name] for name in MACHINE if options.get(name) is not None}
-    if machine is not None and asked:
-        name, value = next(iter(asked.items()))
-        cure = f"Put it into the machine: corpusfit.Machine({name}={value!r})."
+    explicit = {name: options[name] for name in MACHINE if options.get(name) is not None}
+    if machine is not None and explicit:
+        name, value = next(iter(explicit.items()))
+        cure = f"Set it on the machine: corpusfit.Machine({name}={value!r})."
         raise bad_setting(f"`{name}`", "left out with `machine`", value, cure)
-    machine = machine or Machine(**{**otherwise, **asked})
+    machine = machine or Machine(**{**defaults, **explicit})
     if type(machine.progress) is not Progress:
         return machine
     return dataclasses.replace(machine, progress=new_progress())
 
 
 HERE = Machine()
-"""This machine, with every default."""
+"""This machine, with default settings."""
 
 
 @dataclass
@@ -142,8 +142,8 @@ class RunContext:
 
     machine: Machine
     engine: Engine
-    work: Path  # a folder that the workers see
-    # notes on files of its inputs that are not read
+    work: Path  # a folder that every worker can read
+    # notes on input files that are skipped
     passed_over: list[str] = field(default_factory=list, repr=False, compare=False, kw_only=True)
     _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -158,7 +158,7 @@ class RunContext:
         return self.machine.cache_folder()
 
     def at(self, work: Path) -> RunContext:
-        """The same with another folder."""
+        """A copy of this context with another work folder."""
         return RunContext(self.machine, self.engine, work, passed_over=self.passed_over)
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
@@ -173,24 +173,25 @@ class RunContext:
     def shards_of(
         self, sources: Sequence[Source], read: ReadPlan, cut: CutSources = corpus.shards
     ) -> Iterator[Shard]:
-        """The shards of some sources; their stored bytes are the weights of pieces for `map`."""
-        before: Counter[int] = Counter()
+        """Cut sources into shards; `map` weights its progress by the stored bytes of each."""
+        positions: Counter[int] = Counter()
         for shard in cut(sources, read):
-            self._weights.append(shard.position - before[shard.source])
-            before[shard.source] = shard.position
+            self._weights.append(shard.position - positions[shard.source])
+            positions[shard.source] = shard.position
             yield shard
 
     def map(self, job: Job[P, R], pieces: Iterable[P]) -> Iterator[R]:
-        """Run a job on every piece; advances the stage by what is done.
+        """Run a job on every piece, and advance the progress of the stage.
 
-        A piece weighs the stored bytes of its shard if it is drawn with one from `shards_of`, else
-        1. Shards that no piece is made of are skipped.
+        A piece made from a shard of `shards_of` counts by the shard's stored bytes, any other as 1.
+        Shards without a piece count as skipped.
         """
         meter = Meter(self.progress, self._weights)
         return self.engine.map(job, meter.weighed(pieces), meter)
 
     def here(self, pieces: Iterable[P]) -> Iterator[P]:
-        """As `map`, for pieces that are done in this process, each when the next one is drawn."""
+        """Yield pieces for work in this process, with progress as in `map`."""
+        # a piece is done when the next one is requested
         meter = Meter(self.progress, self._weights)
         for number, piece in enumerate(meter.weighed(pieces)):
             meter(number, 0.0)
@@ -198,27 +199,27 @@ class RunContext:
             meter(number, 1.0)
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
-        """The sources of an earlier run in `out`, found again."""
-        now, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
+        """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
+        current, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
                 "score again with `corpusfit select` and another `out`."
             )
-        known = OutFolder(out).identity()
-        if any(known.get(name) != value for name, value in corpus.layout(now, read).items()):
+        stored = OutFolder(out).identity()
+        if any(stored.get(name) != value for name, value in corpus.layout(current, read).items()):
             raise ChangedInputError(
-                f"An earlier version scored {out}, with a shard for each small file. Score again "
-                "with `corpusfit select` and another `out`."
+                f"{out} was scored by an earlier version of corpusfit, which made a shard of every "
+                "small file. Score again with `corpusfit select` and another `out`."
             )
-        return now
+        return current
 
 
 @dataclass
 class Run(RunContext):
-    """A running command on a corpus that is scored."""
+    """A running command that scores a corpus."""
 
-    plan: Plan  # in use
+    plan: Plan  # as resolved so far
     target: list[Source]
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
@@ -226,13 +227,13 @@ class Run(RunContext):
     shard_count: int = 0
     encoder: str | None = None
     encoders: dict[str, str] = field(default_factory=dict)
-    remark: str = ""  # finding of the fit for the user
-    reason: str = ""  # why `auto` uses its method
+    remark: str = ""  # what the fitted method reports to the user
+    reason: str = ""  # why `auto` chose its method
     embedder_reason: str = ""
     files: dict[str, str] = field(default_factory=dict)
-    clusters: str = ""  # fingerprint of the clusters that the selection is balanced by
+    clusters: str = ""  # fingerprint of the clusters that balance the selection
     role: str = "corpus"  # option that names the sources
-    asked: Plan = field(init=False)  # the plan that the command began with
+    asked: Plan = field(init=False)  # the plan that the manifest states
 
     @classmethod
     def of(
@@ -267,15 +268,15 @@ class Run(RunContext):
         return sum(s.size for s in self.sources)
 
     def __post_init__(self) -> None:
-        """Note the plan, and when the inputs were last written."""
+        """Note the plan and the state of the input files."""
         self.asked = self.plan
-        self._written = [_written(source) for source in (*self.target, *self.sources)]
+        self._file_states = [_file_state(source) for source in (*self.target, *self.sources)]
 
     def require_unchanged(self) -> None:
         """Check that no input changed since the command began."""
         sources = (*self.target, *self.sources)
-        for source, before in zip(sources, self._written, strict=True):
-            if _written(source) != before and corpus.content(source) != source.fingerprint:
+        for source, state in zip(sources, self._file_states, strict=True):
+            if _file_state(source) != state and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "`overwrite`")
 
     def warn(self, message: str) -> None:
@@ -285,7 +286,7 @@ class Run(RunContext):
             self.machine.progress.warn(message)
 
     def choose_embedder(self, plan: Plan, reason: str, outlook: str) -> None:
-        """Go on with a plan that names its embedder; say why, if there is an outlook."""
+        """Use a plan with its embedder resolved; note the reason if `outlook` gives an estimate."""
         self.plan = self.asked = plan
         self.embedder_reason = reason
         if outlook:
@@ -297,8 +298,8 @@ class Run(RunContext):
         started = time.perf_counter()
         with self.progress.showing(name, total):
             yield
-        took = time.perf_counter() - started
-        self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
+        elapsed = time.perf_counter() - started
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + elapsed, 3)
 
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
@@ -314,41 +315,43 @@ class Run(RunContext):
 
     def one(self, job: Job[P, R], piece: P) -> R:
         """Run a job once, in a worker."""
-        return next(iter(list(self.engine.map(job, [piece]))))
+        (result,) = self.engine.map(job, [piece])
+        return result
 
     def shards(self) -> Iterator[Shard]:
-        """The corpus's shards, small sources together, weighed as by `shards_of`."""
+        """The corpus's shards, with small sources packed together; progress as in `shards_of`."""
         for shard in self.shards_of(self.sources, self.plan.read, corpus.packed):
             self.shard_count = shard.index + 1
             yield shard
 
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
-        read, fit = self.plan.read, self.plan.fit
-        field = "Name the text field with `read.text_field`"
+        read = self.plan.read
+        fit = self.plan.fit
+        field_cure = "Name the text field with `read.text_field`"
         if self.target and not fit.target_field:
-            field += f", and the target's with `fit.target_field={read.text_field}`"
-        otherwise = cures.of_reasons(rejected.counts, field, self.role)
-        cure = cures.of_content(self.sources, read, rejected.counts, otherwise)
+            field_cure += f", and the target's with `fit.target_field={read.text_field}`"
+        default_cure = cures.of_reasons(rejected.counts, field_cure, self.role)
+        cure = cures.of_content(self.sources, read, rejected.counts, default_cure)
         return EmptyInputError(f"`{self.role}` has no usable row ({rejected}). {cure}")
 
 
 def peak() -> float:
-    """Peak resident memory of this process in MB; 0 on Windows, which has no such count."""
+    """Peak resident memory of this process in MB; 0 on Windows, which does not report it."""
     if sys.platform == "win32":
         return 0.0
     import resource  # not on Windows
 
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size / (1e6 if sys.platform == "darwin" else 976.6)  # bytes there, KiB on Linux
+    return size / (1e6 if sys.platform == "darwin" else 976.6)  # macOS: bytes; Linux: KiB
 
 
-def _written(source: Source) -> int:
+def _file_state(source: Source) -> int:
     """A hash of the sizes and modification times of local files; 0 if unknown."""
     state = 0
     try:
         for file in corpus.files_of(source):
-            stat = os.stat(file)  # noqa: PTH116 (of many files)
+            stat = os.stat(file)  # noqa: PTH116 (faster for many files)
             state = hash((state, stat.st_size, stat.st_mtime_ns))
     except OSError:
         return 0
@@ -361,25 +364,27 @@ def command_words(
     options: Mapping[str, str | int],
     overrides: Sequence[str],
 ) -> list[str]:
-    """The words of a command line that repeats a run, without `--out`."""
-    words = ["corpusfit", command]
-    for option, values in inputs.items():
-        for value in values:
-            words += [f"--{option}", value]
-    for option, single in options.items():
-        words += [f"--{option}", str(single)] if single != "" else []
+    """The arguments of a command line that repeats a run, without `--out`."""
+    arguments = ["corpusfit", command]
+    for option, paths in inputs.items():
+        for path in paths:
+            arguments += [f"--{option}", path]
+    for option, value in options.items():
+        if value != "":
+            arguments += [f"--{option}", str(value)]
     for setting in overrides:
-        words += ["--set", setting]
-    return words
+        arguments += ["--set", setting]
+    return arguments
 
 
 def absolute(inputs: Sequence[str]) -> list[str]:
     """Inputs with absolute paths, so that they mean the same in another working folder."""
-    return [each if each in ("", "-") else corpus.located(each, Path.cwd()) for each in inputs]
+    cwd = Path.cwd()
+    return [name if name in ("", "-") else corpus.located(name, cwd) for name in inputs]
 
 
 def named_model(name: str) -> str:
     """A model's folder, or a pattern of folders, as an absolute path; a hub id as it is."""
     path = user_path(name)
-    known = "{seed}" in name or path.exists()  # a pattern stands for folders
-    return str(path.absolute()) if name and known else name
+    is_path = "{seed}" in name or path.exists()  # a pattern stands for folders
+    return str(path.absolute()) if name and is_path else name

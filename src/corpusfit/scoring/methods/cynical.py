@@ -1,21 +1,21 @@
-"""`cynical`: the texts that lower most the target's cross-entropy under what has been taken so far.
+"""`cynical`: the texts that most lower the target's cross-entropy under what is selected so far.
 
-What: the corpus is taken in rounds. In each round a text's gain is how much the cross-entropy of
-the target would fall under a unigram model of everything taken before, per word of the text:
+What: the corpus is selected in rounds. In each round a text's gain is how much it would lower the
+cross-entropy of the target under a unigram model of everything selected before, per word:
 
     (sum over words v of p(v) log((C(v) + c(v)) / C(v))  -  log((W + n) / W)) / n
 
-where p(v) is the word's share of the target, C(v) its count in what was taken, W the words taken,
-c(v) its count in the text and n the text's words; the same sum over pairs of words is added with a
-weight of 0.1. The best texts are taken until the round's budget, and all others are scored again.
-The order of taking is the score.
-Why: a method that scores each text alone takes ever more of what is most typical of the target.
-This one takes what the target still lacks, so that the words taken have the target's proportions.
+where p(v) is the word's share of the target, C(v) its count in the text selected so far, W the
+number of words selected so far, c(v) its count in the text and n the number of the text's words;
+the same sum over bigrams is added with a weight of 0.1. The best texts are selected up to the
+round's budget, and all others are scored again. The score is the order of selection.
+Why: a method that scores each text alone selects ever more of what is most typical of the target.
+This one selects what is still missing, so that the selected words match the target's proportions.
 Trade-off: it compares words, not meaning. A score depends on the whole corpus; the stored scorer
-says where a new text would have come. Axelrod takes one text at a time; here the texts of a round
-are scored together, which takes 20 passes over the counts instead of one for every text.
+ranks a new text where it would have been selected. Axelrod selects one text at a time; here the
+texts of a round are scored together: 20 passes over the counts instead of one per selected text.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279). The
-pairs, the rounds and the start with the corpus's own counts are this project's; docs/auto.md.
+bigrams, the rounds and the start from the corpus's own counts are this project's; see docs/auto.md.
 """
 
 from __future__ import annotations
@@ -36,19 +36,17 @@ from corpusfit.kernels.tokens import BEGIN, END
 from corpusfit.scoring.contract import Family
 from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
 
-_FIRST = 0.001
-"""Share of the corpus that the first round takes."""
+_FIRST_SHARE = 0.001  # of the corpus, selected in the first round
 
 
 @dataclass(frozen=True)
 class Cynical(RoundMethod):
-    """Order in which texts lower the target's cross-entropy most (cynical selection).
+    """Order in which texts most lower the target's cross-entropy (cynical selection).
 
     Attributes:
-        pairs: Weight of pairs of words, against 1 for single words (default: 0.1).
-        rounds: Number of rounds; each takes the same multiple of the words before (default: 20).
-        start: Words that count as taken at the start, with the corpus's own distribution, as a
-            share of the corpus (default: 0.01).
+        pairs: Weight of bigrams, relative to 1 for single words (default: 0.1).
+        rounds: Number of rounds; their budgets grow geometrically (default: 20).
+        start: Initial counts, as a fraction of the corpus's own counts (default: 0.01).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -68,23 +66,29 @@ class Cynical(RoundMethod):
             raise bad_setting("`method.start`", "in (0, 1]", self.start)
 
     def learn(self, target: Texts) -> Features:
-        """The words and pairs of words of the target, with their shares."""
-        words, names = number_words(*buffers(target), characters(), False)
-        identities = names[words]
-        inner = (identities != BEGIN) & (identities != END)
-        both = inner[:-1] & inner[1:]
-        pairs = keys_of(np.stack((identities[:-1][both], identities[1:][both]), axis=1))
-        kinds = [(identities[inner], 1.0), (pairs, self.pairs)]
-        found = [np.unique(kind, return_counts=True) for kind, weight in kinds if weight]
-        shares = [w * n / max(1, n.sum()) for (_, n), (_, w) in zip(found, kinds, strict=False)]
-        numbered = number_features(np.concatenate([kind for kind, _ in found]))
-        return Features(numbered, np.concatenate(shares), self.pairs > 0)
+        """The words and bigrams of the target, weighted by their shares."""
+        numbers, vocabulary = number_words(*buffers(target), characters(), False)
+        tokens = vocabulary[numbers]
+        is_word = (tokens != BEGIN) & (tokens != END)
+        is_bigram = is_word[:-1] & is_word[1:]
+        bigrams = keys_of(np.stack((tokens[:-1][is_bigram], tokens[1:][is_bigram]), axis=1))
+        weighted = [(tokens[is_word], 1.0)]
+        if self.pairs:
+            weighted.append((bigrams, self.pairs))
+        features = []
+        weights = []
+        for occurrences, weight in weighted:
+            distinct, counts = np.unique(occurrences, return_counts=True)
+            features.append(distinct)
+            weights.append(weight * counts / max(1, counts.sum()))
+        table = number_features(np.concatenate(features))
+        return Features(table, np.concatenate(weights), self.pairs > 0)
 
     def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
         """The corpus's counts times `start`."""
         return Taken(sums.astype(np.float64) * self.start, max(1, words) * self.start)
 
     def budgets(self, words: int) -> list[int]:
-        """From a thousandth of the corpus to all of it, in equal ratios."""
-        shares = np.geomspace(_FIRST, 1.0, self.rounds) if self.rounds > 1 else np.ones(1)
+        """Budgets from a thousandth of the corpus to all of it, growing geometrically."""
+        shares = np.geomspace(_FIRST_SHARE, 1.0, self.rounds) if self.rounds > 1 else np.ones(1)
         return [round(words * share) for share in shares.tolist()]
