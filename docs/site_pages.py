@@ -136,7 +136,7 @@ def python() -> str:
         lines += ["", f"## {title}"]
         for name in groups[title]:
             found = getattr(corpusfit, name)
-            lines += ["", f"::: {found.__module__}.{name}"]  # `corpusfit.select` is a package too
+            lines += ["", f"::: {found.__module__}.{name}"]
             lines += [] if title == "Results" else ["    options: {members: false}"]
             lines += _keywords(found)
     return "\n".join(lines) + "\n"
