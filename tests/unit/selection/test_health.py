@@ -44,7 +44,6 @@ def test_this_machine(tmp_path):
     found = corpusfit.doctor(machine=Machine(workers=3, cache=tmp_path))
     assert found.cores == 3
     assert found.cache_size == 0
-    assert found.encoders == ()
     assert found.compiled is None
     assert found.versions["corpusfit"]
 
