@@ -132,7 +132,7 @@ def nearest(
         cosines = _of_unit_length(queries[start : start + rows]) @ columns
         at = cosines.argmax(1)
         best = np.take_along_axis(cosines, at[:, None], 1)[:, 0]
-        # the second-best tells a tie, which retrieves nothing
+        # a tie with the second best retrieves nothing
         np.put_along_axis(cosines, at[:, None], -np.inf, 1)
         place[start : start + rows] = at
         lead[start : start + rows] = best - cosines.max(1)

@@ -102,7 +102,7 @@ def held_out(
     # Folds are random, of whole documents; of units if there are fewer documents than folds. A text
     # is not evaluated on if another fold has the same words, if a unit of the sample has the same
     # words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the
-    # sample, as then it cannot tell selections apart. Case and punctuation do not count.
+    # sample, as then it cannot distinguish selections. Case and punctuation do not count.
     n = len(target)
     documents = np.arange(n) if documents is None else documents
     if len(np.unique(documents)) < FOLDS:
@@ -204,7 +204,7 @@ def compare(
     best_of: Collection[str] = (),
 ) -> list[Bits]:
     """Compare methods by a paired bootstrap over target documents."""
-    # The percentile interval tells how the verdict depends on the target texts; the corpus sample
+    # The percentile interval shows how the verdict depends on the target texts; the corpus sample
     # is taken as fixed.
     methods = sorted(sums)
     tokens, bits = _by_document(held, [sums[method] for method in methods])

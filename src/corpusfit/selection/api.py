@@ -47,6 +47,18 @@ def build_plan(
     return built
 
 
+def _named(
+    target: Inputs, corpus: Inputs, built: Plan, machine: Machine
+) -> tuple[list[str], list[str]]:
+    """The names of target and corpus; what is in memory is written to the cache first."""
+    from corpusfit.text.in_memory import inputs
+
+    return (
+        inputs(target, "target", machine, built.target_read.text_field),
+        inputs(corpus, "corpus", machine, built.read.text_field),
+    )
+
+
 @offers(SELECT)
 def select(
     target: Inputs,
@@ -82,13 +94,11 @@ def select(
     from corpusfit.core.artifacts import place
     from corpusfit.selection import commands
     from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
     return commands.select(
         built,
-        inputs(target, "target", machine, built.target_read.text_field),
-        inputs(corpus, "corpus", machine, built.read.text_field),
+        *_named(target, corpus, built, machine),
         place(out, "`out`"),
         machine=machine,
         overwrite=overwrite,
@@ -112,13 +122,11 @@ def score(
     from corpusfit.core.artifacts import place
     from corpusfit.selection import commands
     from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
     return commands.score(
         built,
-        inputs(target, "target", machine, built.target_read.text_field),
-        inputs(corpus, "corpus", machine, built.read.text_field),
+        *_named(target, corpus, built, machine),
         place(out, "`out`"),
         machine=machine,
         overwrite=overwrite,
@@ -144,13 +152,11 @@ def estimate(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run
     from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
     return dry_run.estimate(
         built,
-        inputs(target, "target", machine, built.target_read.text_field),
-        inputs(corpus, "corpus", machine, built.read.text_field),
+        *_named(target, corpus, built, machine),
         machine=machine,
     )
 
@@ -296,13 +302,11 @@ def rank(
     built = build_plan(RANK, built, (), {})
     from corpusfit.selection import commands
     from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
     return commands.rank(
         built,
-        inputs(target, "target", machine, built.target_read.text_field),
-        inputs(corpus, "corpus", machine, built.read.text_field),
+        *_named(target, corpus, built, machine),
         methods=methods,
         seeds=seeds,
         machine=machine,

@@ -30,7 +30,7 @@ class Found(NamedTuple):
     format: str
     compression: str
     translation: str = ""
-    real: str = ""  # its path behind all links, which tells whether two names are one file
+    real: str = ""  # its path behind all links, which decides whether two names are one file
 
 
 def expanded(input_name: str, setting: str, skipped: list[str]) -> list[Found]:
