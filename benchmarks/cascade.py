@@ -26,7 +26,7 @@ import numpy as np
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.plan import Plan
-from corpusfit.selection.stages import resolve_stages
+from corpusfit.selection.resolving import resolve_stages
 from harness import RESULTS, machine
 
 

@@ -84,8 +84,8 @@ def test_it_is_ranked_by_held_out_bits_alone(task, pile, inline):
 
 def test_methods_on_words_are_ranked_without_encoder(task, pile, inline, monkeypatch):
     """A core install has none."""
-    from corpusfit.selection import embedder_by_size
+    from corpusfit.selection import resolving
 
-    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "static")
+    monkeypatch.setattr(resolving, "default_embedder", lambda: "static")
     found = corpusfit.rank(target=task, corpus=pile, methods=["dsir", "tfidf"], machine=inline)
     assert {v.method for v in found} == {"dsir", "tfidf", "random"}

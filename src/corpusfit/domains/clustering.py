@@ -90,7 +90,8 @@ def clusters(
         run = Run.of(context, plan.reading(), [], sources)
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
-            run.encoder = run.one(PrepareEncoder(run.cache), plan.embed)
+            encoder = run.one(PrepareEncoder(run.cache), plan.embed)
+        run = dataclasses.replace(run, encoder=encoder)
         settings = {**plan.as_dict(), "read": plan.read.stated()}
         del settings["read"]["strict"]
         identity = {

@@ -16,7 +16,7 @@ from corpusfit.experiments.config import Recipe
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod, LabelMethod
-from corpusfit.selection.stages import resolve_stages, stages_of
+from corpusfit.selection.resolving import resolve_stages, stages_of
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 

@@ -29,8 +29,7 @@ from corpusfit.experiments.grid import task_plan
 from corpusfit.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.mixing.plan import CompositionPlan
 from corpusfit.mixing.plan import read_recipe as read_composition
-from corpusfit.selection.embedder_by_size import by_size
-from corpusfit.selection.language_check import encoder_of
+from corpusfit.selection.resolving import by_size, encoder_of
 from corpusfit.text.context import Machine
 from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
 from corpusfit.training.plan import TASK, TRANSLATION

@@ -35,7 +35,7 @@ from corpusfit.mixing.amounts import Pool, quantiles
 from corpusfit.mixing.clean import Sentences, clean, without_markup
 from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.scoring import table
-from corpusfit.selection.commands import score
+from corpusfit.selection.commands import select
 from corpusfit.text import cures, rows
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
@@ -385,7 +385,15 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
         seed=context.recipe.seed,
     )
     began = time.perf_counter()
-    score(plan, source.target, source.path, folder, machine=context.running.machine, overwrite=True)
+    select(
+        plan,
+        source.target,
+        source.path,
+        folder,
+        machine=context.running.machine,
+        overwrite=True,
+        selecting=False,
+    )
     # Parts of the scores hold small files together; in both, files and rows are in order.
     names = [file.name for file in context.sources[number]]
     parts = [folder / "scores" / name for name in sorted(listed(folder / "scores"))]

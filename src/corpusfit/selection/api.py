@@ -124,12 +124,13 @@ def score(
     from corpusfit.text.context import machine_of
 
     machine = machine_of(machine, options)
-    return commands.score(
+    return commands.select(
         built,
         *_named(target, corpus, built, machine),
         place(out, "`out`"),
         machine=machine,
         overwrite=overwrite,
+        selecting=False,
     )
 
 

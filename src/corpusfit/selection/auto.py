@@ -6,24 +6,23 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest, versions
-from corpusfit.core.plan import AUTO, DEFAULT_FRACTION, ChoosePlan, MethodPlan
+from corpusfit.core.plan import DEFAULT_FRACTION, MethodPlan
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import LabelMethod, Method
+from corpusfit.scoring.contract import Method
 from corpusfit.scoring.heldout_bits import compare
 from corpusfit.selection.embedding import require_vectors
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.ranking import BASELINE, EvaluateBits, evaluate, rank_methods
+from corpusfit.selection.resolving import check_fraction
 from corpusfit.selection.samples import read_background
 from corpusfit.text.context import Run
 
@@ -36,8 +35,7 @@ FALLBACK = ("cynical", "moore_lewis")
 """What `auto` takes without a verdict: the first that it may use (`alone`: not `cynical`)."""
 
 
-@dataclass(frozen=True)
-class Pick:
+class Pick(NamedTuple):
     """What `auto` uses, and why in a sentence."""
 
     method: MethodPlan
@@ -140,20 +138,6 @@ def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict
         write_bytes(path, json.dumps(_decided(run, folder, used)).encode())
     found: dict[str, Any] = json.loads(path.read_bytes())
     return found
-
-
-def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
-    """Check that the amount can be decided for a method."""
-    if amount.fraction != AUTO or used.name == "auto":
-        return
-    method = registry.load(used.name)
-    if issubclass(method, LabelMethod) or not method.exact:
-        raise bad_setting(
-            "`choose.fraction`",
-            f"a number with {used.name}",
-            AUTO,
-            "auto is for methods that score texts and train no network.",
-        )
 
 
 def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:

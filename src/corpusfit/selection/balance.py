@@ -42,23 +42,24 @@ class Balance:
         return read_shares(assigned_path(self.folder, part))
 
 
-def prepare_balance(run: Run) -> None:
-    """Note the fingerprint of the clusters that the run's plan names."""
-    if run.plan.choose.balance:
-        manifest, data = _read_clusters(run.plan.choose)
-        run.engine.require_shared(run.cache, "`cache`")
-        with undamaged(Path(run.plan.choose.clusters)):
-            embed, known = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
-        with run.stage("prepare encoder"):
-            encoder = run.one(PrepareEncoder(run.cache), embed)
-        if encoder != known:
-            raise bad_setting(
-                "`choose.clusters`",
-                "clusters found with the present model of their embedder",
-                run.plan.choose.clusters,
-                "The model changed since. Run `corpusfit clusters` again with another `out`.",
-            )
-        run.clusters = _fingerprint(manifest, data)
+def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
+    """The fingerprint of the clusters that a plan names; empty without a balance."""
+    if not plan.balance:
+        return ""
+    manifest, data = _read_clusters(plan)
+    run.engine.require_shared(run.cache, "`cache`")
+    with undamaged(Path(plan.clusters)):
+        embed, known = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
+    with run.stage("prepare encoder"):
+        encoder = run.one(PrepareEncoder(run.cache), embed)
+    if encoder != known:
+        raise bad_setting(
+            "`choose.clusters`",
+            "clusters found with the present model of their embedder",
+            plan.clusters,
+            "The model changed since. Run `corpusfit clusters` again with another `out`.",
+        )
+    return _fingerprint(manifest, data)
 
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:

@@ -36,11 +36,11 @@ from corpusfit.scoring.surrogate import Surrogate, fit_surrogate
 from corpusfit.selection.auto import pick
 from corpusfit.selection.choosing import Selector, find_threshold
 from corpusfit.selection.embedding import add_vectors
-from corpusfit.selection.fit import Fit, PrepareEncoder, Sample
+from corpusfit.selection.fit import Fit, Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
+from corpusfit.selection.resolving import Stage, shares_of, stages_of
 from corpusfit.selection.samples import ALL, Drawn, background_texts, merge, strings, target_texts
-from corpusfit.selection.scoring import require_words
-from corpusfit.selection.stages import Stage, shares_of, stages_of
+from corpusfit.selection.scoring import Scored, require_words
 from corpusfit.text.context import Run
 from corpusfit.text.reading import (
     Reasons,
@@ -60,19 +60,6 @@ ShardPart = tuple[Shard, NDArray[np.int64] | None]
 """A shard, and the positions of the segments to score; None for all of them."""
 
 
-def prepare_stages(run: Run) -> None:
-    """Load the earlier stages' encoders and note their fingerprints."""
-    if not run.plan.cascade.stages:
-        return
-    embeds = {s.embed.embedder: s.embed for s in stages_of(run.plan)[:-1] if s.embed is not None}
-    if not embeds:
-        return
-    run.engine.require_shared(run.cache, "`cache`")
-    with run.stage("prepare encoder"):
-        for name, embed in embeds.items():
-            run.encoders[name] = run.one(PrepareEncoder(run.cache), embed)
-
-
 @dataclass(frozen=True)
 class _Setup:
     """What is decided before the first stage runs; `shares` are what earlier stages pass on."""
@@ -90,18 +77,16 @@ class _Setup:
         return [round(share * self.segments) for share in self.shares]
 
 
-def score_cascade(run: Run, folder: SelectionFolder) -> MethodPlan:
+def score_cascade(run: Run, folder: SelectionFolder) -> Scored:
     """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method."""
     # Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
     stages = stages_of(run.plan)
     setup = _prepare(run, folder, stages)
-    run.remark = setup.remark
-    run.reason = setup.reason
     for stage in stages:
         _run_stage(run, folder, stages, stage, setup)
     _join(run, folder, stages)
-    _write_report(run, folder, stages, setup)
-    return setup.method
+    _write_report(folder, stages, setup)
+    return Scored(setup.method, setup.reason, setup.remark)
 
 
 def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
@@ -113,15 +98,15 @@ def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
     last = stages[-1]
     drawn, counts = _draw(run, folder, last)
     _encode(run, folder, stages)
-    method, remark = _fit(run, folder, stages, drawn["fresh"])
+    used = _fit(run, folder, stages, drawn["fresh"])
     # The last stage never sees what earlier stages drop, so the recall can be estimated only on a
     # sample of which it scores every segment.
     with run.stage("score the sample"):
-        scorer = scorer_of(folder, last, method, last)
+        scorer = scorer_of(folder, last, used.method, last)
         units = run.one(ScoreSample(scorer.network), (scorer, Sample(folder.fit, "sampled")))
     scores = joined_scores(units, drawn["units"], summed=scorer.summed)
     shares = shares_of(run.plan, **counts)
-    setup = _Setup(method, shares, **counts, remark=remark, reason=run.reason)
+    setup = _Setup(used.method, shares, **counts, remark=used.remark, reason=used.reason)
     for stage, share, passed in zip(stages, setup.shares, setup.passed, strict=False):
         if not passed:
             raise bad_setting(
@@ -249,16 +234,14 @@ def _encode(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
 
 def _fit(
     run: Run, folder: SelectionFolder, stages: list[Stage], unsampled: NDArray[np.int64]
-) -> tuple[MethodPlan, str]:
-    """Fit every stage, the last one first; returns the last one's method and remark."""
+) -> Scored:
+    """Fit every stage, the last one first; returns the last one's method."""
     last = stages[-1]
-    method = last.method or run.plan.method
+    method, reason = last.method or run.plan.method, ""
     if method.name == "auto":
         target = _sample_of(folder, stages, last, "target")
         background = _sample_of(folder, stages, last, "background")
-        picked = pick(run, folder, target, background, alone=True)
-        method = picked.method
-        run.reason = picked.reason
+        method, reason = pick(run, folder, target, background, alone=True)
     remarks = {}
     with run.stage("fit"):
         for stage in reversed(stages):
@@ -276,7 +259,7 @@ def _fit(
             surrogate = FitSurrogate(last_scorer, costly, background, scorer.path, run.plan.seed)
             # The sample estimates the recall, so its units are not trained on if there are others.
             run.one(surrogate, unsampled)
-    return method, remarks[last.number]
+    return Scored(method, reason, remarks[last.number])
 
 
 def _stage_parts(folder: SelectionFolder, stage: Stage) -> StageParts:
@@ -348,7 +331,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         pass
 
 
-def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], setup: _Setup) -> None:
+def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -> None:
     """Write counts and times of the stages, and the sampled segments that they dropped."""
     rows = []
     for stage, received, passed, share in zip(

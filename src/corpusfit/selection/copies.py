@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import listed, read_arrays, write_arrays
 from corpusfit.core.engine import Job, PlainJob
-from corpusfit.core.errors import bad_setting, changed_input
+from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard, Texts, buffers, text_array
 from corpusfit.kernels import characters
@@ -166,12 +166,6 @@ class Copies:
         if index not in self.parts:
             return np.zeros(len(segment), np.bool_)
         return np.asarray(self.parts[index][np.cumsum(segment == 0) - 1])
-
-
-def check_dedup(run: Run) -> None:
-    """Check that near-duplicates are asked of texts, not of aligned pairs."""
-    if run.plan.choose.dedup == "near" and corpus.is_parallel(run.sources):
-        raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
 
 
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:

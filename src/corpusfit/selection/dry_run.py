@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,16 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpusfit.core.plan import EmbedPlan, Plan
-from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.rounds import RoundMethod
-from corpusfit.selection.commands import whole_lines
-from corpusfit.selection.embedder_by_size import by_size
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.language_check import choose_side
+from corpusfit.selection.resolving import checked, resolve, shares_of
 from corpusfit.selection.samples import target_texts
-from corpusfit.selection.stages import resolve_stages, shares_of, stages_of
 from corpusfit.text.context import Machine, Run, peak
 from corpusfit.text.reading import Reasons, join_units, read_units
 
@@ -36,7 +33,7 @@ def estimate(
     """Measure the beginning of the corpus and project."""
     # The estimate is wrong for a corpus whose files differ much. Nothing is written but a distilled
     # model, which the run needs anyway.
-    plan = whole_lines(plan.check(), corpus_inputs)
+    plan = checked(plan, corpus_inputs)
     with (
         TemporaryDirectory(prefix="corpusfit-") as scratch,
         machine.running(Path(scratch)) as context,
@@ -44,21 +41,15 @@ def estimate(
         targets = context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
         workers = context.engine.workers
-        plan, *why = by_size(plan, sources, workers=workers, cascade=True)
-        plan = resolve_stages(plan)
         run = Run.of(context, plan, targets, sources)
-        run.choose_embedder(plan, *why)
-        choose_side(run)
-        plan = run.plan
+        resolved = resolve(run, cascade=True)
+        plan, method = resolved.plan, resolved.method
+        run = dataclasses.replace(run, plan=plan)
         target_texts(run, Sample(context.work, "target"))
         units, segments, tokens, texts, characters, read_bytes, reading = _measure(run)
         stored = sum(s.size for s in sources)
         times = max(1.0, stored / max(1, read_bytes))
         seconds, width, networks = 2 * reading * times, 0, False
-        method = None
-        if plan.method.name != "auto":
-            used = registry.with_embedder(plan.method, plan.embed.embedder)
-            method = registry.build(used.name, used.options)
         in_rounds = isinstance(method, RoundMethod)
         whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: _UNITS * workers]
@@ -66,7 +57,7 @@ def estimate(
         if plan.cascade.stages:
             shares = shares_of(plan, segments=segments * times, tokens=tokens * times)
             sampled = plan.fit.background + plan.cascade.sample * units / segments
-            stages = stages_of(plan)
+            stages = resolved.stages
             seconds *= (2 + len(stages)) / 2 / workers
             for stage, share in zip(stages, [1.0, *shares], strict=True):
                 if stage.embed is not None:

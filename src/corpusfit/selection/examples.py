@@ -27,7 +27,7 @@ from corpusfit.selection.choosing import Parts, ScoredPart
 from corpusfit.selection.explaining import effects_of
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.stages import stages_of
+from corpusfit.selection.resolving import stages_of
 from corpusfit.text.context import Run
 from corpusfit.text.reading import cut_units
 

@@ -21,7 +21,7 @@ from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
 from corpusfit.core.escaping import harmless
 from corpusfit.core.manifest import locked, undamaged
-from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
+from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import (
     FILE_BITS,
     Documents,
@@ -39,7 +39,7 @@ from corpusfit.scoring.contract import Effect, Scorer
 from corpusfit.selection.cascade import dropped_at
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder, tallies
-from corpusfit.selection.stages import stages_of
+from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.reading import cut_units, read_units
 
@@ -132,7 +132,8 @@ def explain(
     folder = SelectionFolder(out)
     with locked(folder.work, "explain", shared=True), undamaged(out):
         manifest = folder.require_scored()
-        plan, used = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
+        resolved = Resolved.stored(manifest)
+        plan, used = resolved.plan, resolved.used
         _check(row, text, top, used.name)
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")
@@ -142,7 +143,7 @@ def explain(
                 units: list[str] = cut_units(document, plan.cut)[1].to_pylist()
                 known: dict[str, Any] = dict.fromkeys(_OF_SEGMENT)
             else:
-                units, known = _segment(run, folder, str(row))
+                units, known = _segment(run, folder, resolved, str(row))
             fingerprint = manifest["encoder"]
             if fingerprint and run.one(PrepareEncoder(run.cache), plan.embed) != fingerprint:
                 raise ModelError(
@@ -194,7 +195,9 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise bad_setting("`top`", "1 or more", top)
 
 
-def _segment(run: Run, folder: SelectionFolder, place: str) -> tuple[list[str], dict[str, Any]]:
+def _segment(
+    run: Run, folder: SelectionFolder, resolved: Resolved, place: str
+) -> tuple[list[str], dict[str, Any]]:
     """The units of a segment, and what is known of it."""
     number, row, segment = _parsed(place, run.names)
     shard, nth, places = _shard_of(run, folder, number, row)
@@ -218,7 +221,7 @@ def _segment(run: Run, folder: SelectionFolder, place: str) -> tuple[list[str], 
         "score": float(score),
         "dropped": None,
     }
-    stages = stages_of(run.plan) if run.plan.cascade.stages else []
+    stages = resolved.stages
     if int(stage) < len(stages):
         dropped = stages[int(stage) - 1]
         score = dropped_at(folder, dropped, shard, at)

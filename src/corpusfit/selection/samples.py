@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.engine import PlainJob
-from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import Documents, Shard, Source, Texts, taken, text_array
 from corpusfit.embed.store import VectorStore
@@ -105,13 +105,6 @@ def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
     files = sum(source.format == "txt" for source in sources)
     small = files < texts < _PARAGRAPHS * files
     return read.txt == "blocks" and small and FEW <= files == len(sources)
-
-
-def check_shares(names: tuple[str, ...], plan: Plan) -> None:
-    """Check that the shares are for the target's names."""
-    shares = plan.fit.share_of()
-    if shares and set(shares) != set(names):
-        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
 def repeats_by_share(

@@ -14,7 +14,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import listed, remove, restore, write_bytes
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
+from corpusfit.core.plan import AUTO, CutPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import bottom_k
@@ -24,10 +24,10 @@ from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.auto import pick
 from corpusfit.selection.copies import keys_of, write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus, require_vectors
-from corpusfit.selection.fit import CommonWords, Fit, PrepareEncoder, ReadsWhole, Sample
+from corpusfit.selection.fit import CommonWords, Fit, Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
-from corpusfit.selection.language_check import reads_words
+from corpusfit.selection.resolving import reads_words
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
     SampleVectors,
@@ -46,8 +46,17 @@ from corpusfit.text.reading import (
 )
 
 
-def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
-    """Write `scores/` for the whole corpus; returns the method in use."""
+@dataclass(frozen=True)
+class Scored:
+    """The method that scored a corpus."""
+
+    method: MethodPlan
+    reason: str = ""  # why `auto` chose it
+    remark: str = ""  # what the fitted method reports to the user
+
+
+def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
+    """Write `scores/` for the whole corpus."""
     plan = run.plan
 
     def common(used: MethodPlan) -> tuple[int, bool, tuple[str, ...], Path, Path]:
@@ -55,26 +64,27 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
         summed = registry.build(used.name, used.options).log_weights
         return plan.cut.gamma, summed, run.names, folder.scores, folder.scored
 
-    if plan.method.name != "auto" and issubclass(registry.load(plan.method.name), LabelMethod):
+    if plan.method.name != AUTO and issubclass(registry.load(plan.method.name), LabelMethod):
         target_texts(run, Sample(folder.fit, "target"))
         labels = ScoreLabels(*common(plan.method), plan.method, plan.read, plan.cut)
         _score_labels(run, folder, labels)
-        return plan.method
-    used, store = fit_method(run, folder)
+        return Scored(plan.method)
+    scored, store = fit_method(run, folder)
+    used = scored.method
     method = registry.build(used.name, used.options)
     if isinstance(method, RoundMethod):
-        return used
+        return scored
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
         read = (tuple(run.sources), plan.read, plan.cut, store)
         with run.stage("score"):
             run.one(ScoreWhole(*common(used), *read, *samples, plan.seed), used)
-        return used
+        return scored
     scorer, done = folder.fit / "scorer.safetensors", listed(folder.scored)
     if method.reads == "embedding" and store is not None:
         stored = sorted(VectorStore(store).finished())
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
-        scored = run.over("score", ScoreVectors(*common(used), scorer, store), missing)
+        tallies_of_shards = run.over("score", ScoreVectors(*common(used), scorer, store), missing)
     else:
         hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
         job = ScoreTexts(
@@ -86,33 +96,36 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
             network=not method.exact,
             keys=folder.keys if hashed else None,
         )
-        scored = run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done)
-    for tally in scored:
+        tallies_of_shards = run.over_shards(
+            "score", job, lambda i: mark_path(folder.scored, i).name in done
+        )
+    for tally in tallies_of_shards:
         run.machine.progress.advance(0, tally.units)
-    return used
+    return scored
 
 
-def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | None]:
-    """Draw target and background, let `auto` decide, and fit the method."""
+def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
+    """Draw target and background, let `auto` decide, and fit the method; also the vector store."""
     # A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
     # not fitted.
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
     used = run.plan.method
-    if used.name == "auto" or run.encoder is None:
+    automatic = used.name == AUTO
+    reason = remark = ""
+    if automatic or run.encoder is None:
         if not background.texts.exists():  # else a killed run has drawn it
             background_texts(run, background, run.plan.fit.background)
         if reads_words(run.plan):
-            named = None if used.name == "auto" else registry.build(used.name, used.options)
+            named = None if automatic else registry.build(used.name, used.options)
             require_words(run, target, background, signs=getattr(named, "signs", False))
-    if used.name == "auto":
-        picked = pick(run, folder, target, background)
-        used, run.reason = picked.method, picked.reason
+    if automatic:
+        used, reason = pick(run, folder, target, background)
     method = registry.build(used.name, used.options)
     store = None
     if method.encodes:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        if run.plan.method.name == "auto":
+        if automatic:
             require_vectors(run, target, background)
         else:
             add_vectors(run, target)
@@ -129,26 +142,8 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[MethodPlan, Path | No
         with run.stage("fit"):
             scorer = folder.fit / "scorer.safetensors"
             job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
-            run.remark = run.one(job, used)
-    return used, store
-
-
-def prepare_encoder(run: Run) -> None:
-    """Load the encoder if the method needs one, and note its fingerprint."""
-    # The fingerprint is part of the run's identity: a model can change under its name, and `auto`
-    # can choose another precision on another machine.
-    name = run.plan.method.name
-    if name == "auto" or registry.build(name, run.plan.method.options).encodes:
-        run.engine.require_shared(run.cache, "`cache`")
-        with run.stage("prepare encoder"):
-            run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
-            own = run.plan.embed.embedder not in ("minilm", "static")
-            if own and run.one(ReadsWhole(run.cache), run.plan.embed):
-                run.warn(
-                    f"The tokenizer of {run.plan.embed.embedder} does not cut texts at words as "
-                    "BERT's does, so it reads every text whole: embedding takes up to ten times as "
-                    "long as with other static models."
-                )
+            remark = run.one(job, used)
+    return Scored(used, reason, remark), store
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:

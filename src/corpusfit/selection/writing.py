@@ -169,6 +169,24 @@ def reaching(folder: SelectionFolder, chosen: Chosen) -> int:
     return count
 
 
+def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
+    """Warn of an amount that all of some segments do not fill, or that none of them fits."""
+    asked = run.plan.choose
+    segments -= (chosen.copies or {"segments": 0})["segments"]
+    more_than_all = (asked.segments or 0) > segments or (asked.tokens or 0) > chosen.tokens
+    if chosen.segments == segments and more_than_all:
+        run.warn(f"The amount is larger than the corpus: all {segments:,} segments.")
+    if not chosen.segments:
+        more = "lower `choose.threshold`"
+        if asked.threshold is None:
+            given = (n for n in ("segments", "tokens") if getattr(asked, n) is not None)
+            more = f"higher `choose.{next(given, 'fraction')}`"
+        run.warn(
+            "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
+            f"{more}."
+        )
+
+
 def write_selected(
     run: Run, folder: SelectionFolder, chosen: Chosen, copies: Copies, method: MethodPlan
 ) -> None:

@@ -217,23 +217,21 @@ class RunContext:
 
 @dataclass
 class Run(RunContext):
-    """A running command that scores a corpus."""
+    """A running command that scores a corpus; what a step finds, it returns."""
 
-    plan: Plan  # as resolved so far
+    plan: Plan
     target: list[Source]
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     shard_count: int = 0
-    encoder: str | None = None
-    encoders: dict[str, str] = field(default_factory=dict)
-    remark: str = ""  # what the fitted method reports to the user
-    reason: str = ""  # why `auto` chose its method
-    embedder_reason: str = ""
-    files: dict[str, str] = field(default_factory=dict)
-    clusters: str = ""  # fingerprint of the clusters that balance the selection
     role: str = "corpus"  # option that names the sources
-    asked: Plan = field(init=False)  # the plan that the manifest states
+    # fingerprints of what decides the scores beside plan and sources
+    encoder: str | None = None
+    encoders: dict[str, str] = field(default_factory=dict)  # those of a cascade's earlier stages
+    files: dict[str, str] = field(default_factory=dict)  # those that methods read
+    clusters: str = ""  # that balance the selection
+    file_states: tuple[int, ...] = ()  # when the command began
 
     @classmethod
     def of(
@@ -242,8 +240,7 @@ class Run(RunContext):
         plan: Plan,
         target: list[Source],
         sources: list[Source],
-        *,
-        role: str = "corpus",
+        **known: Any,
     ) -> Run:
         """A run of a plan on some sources."""
         return cls(
@@ -254,7 +251,7 @@ class Run(RunContext):
             target,
             sources,
             warnings=list(dict.fromkeys(context.passed_over)),
-            role=role,
+            **known,
         )
 
     @property
@@ -268,14 +265,14 @@ class Run(RunContext):
         return sum(s.size for s in self.sources)
 
     def __post_init__(self) -> None:
-        """Note the plan and the state of the input files."""
-        self.asked = self.plan
-        self._file_states = [_file_state(source) for source in (*self.target, *self.sources)]
+        """Note the state of the input files, once for a command."""
+        if not self.file_states:
+            self.file_states = tuple(map(_file_state, (*self.target, *self.sources)))
 
     def require_unchanged(self) -> None:
         """Check that no input changed since the command began."""
         sources = (*self.target, *self.sources)
-        for source, state in zip(sources, self._file_states, strict=True):
+        for source, state in zip(sources, self.file_states, strict=True):
             if _file_state(source) != state and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "`overwrite`")
 
@@ -284,13 +281,6 @@ class Run(RunContext):
         if message not in self.warnings:
             self.warnings.append(message)
             self.machine.progress.warn(message)
-
-    def choose_embedder(self, plan: Plan, reason: str, outlook: str) -> None:
-        """Use a plan with its embedder resolved; note the reason if `outlook` gives an estimate."""
-        self.plan = self.asked = plan
-        self.embedder_reason = reason
-        if outlook:
-            self.progress.note(f"{reason} {outlook}")
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:

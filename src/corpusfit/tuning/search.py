@@ -18,7 +18,7 @@ from corpusfit.embed.hardware import resolve
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Method
 from corpusfit.selection.auto import contenders
-from corpusfit.selection.commands import choose, rank_by_bits, score
+from corpusfit.selection.commands import choose, rank_by_bits, select
 from corpusfit.selection.folder import copy_scores
 from corpusfit.text.context import Machine
 from corpusfit.training.adapting import adapt
@@ -122,7 +122,15 @@ class Search:
             if not (out / "manifest.json").exists():
                 self.machine.progress.note(note)
             plan = self.plan.selection(method)
-            score(plan, [self.fit], self.corpus, out, machine=self.machine, overwrite=True)
+            select(
+                plan,
+                [self.fit],
+                self.corpus,
+                out,
+                machine=self.machine,
+                overwrite=True,
+                selecting=False,
+            )
             elapsed = time.perf_counter() - self.began
             if elapsed > (self.plan.search.seconds or math.inf):
                 scoring = elapsed / number * len(methods)

@@ -6,9 +6,8 @@ import pytest
 
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Source
-from corpusfit.selection import embedder_by_size
-from corpusfit.selection.embedder_by_size import by_size
-from corpusfit.selection.stages import resolve_stages, stages_of
+from corpusfit.selection import resolving
+from corpusfit.selection.resolving import by_size, resolve_stages, stages_of
 
 
 def corpus(*megabytes, compression="", form="jsonl"):
@@ -22,10 +21,10 @@ def corpus(*megabytes, compression="", form="jsonl"):
 def device(monkeypatch):
     """The device that torch would find."""
     found = ["cpu"]
-    monkeypatch.setattr(embedder_by_size, "may_have_cuda", lambda: True)
-    monkeypatch.setattr(embedder_by_size, "cpu_has_bf16", lambda: False)
-    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "minilm")
-    monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
+    monkeypatch.setattr(resolving, "may_have_cuda", lambda: True)
+    monkeypatch.setattr(resolving, "cpu_has_bf16", lambda: False)
+    monkeypatch.setattr(resolving, "default_embedder", lambda: "minilm")
+    monkeypatch.setattr(resolving, "resolve_device", lambda *_: found[0])
     return found
 
 
@@ -140,7 +139,7 @@ def test_the_line_names_the_other_embedder_and_words_alone():
 
 @pytest.mark.parametrize("size", [1, 1_000])
 def test_without_minilm_static_encodes_everything_and_the_extra_is_named(size, monkeypatch):
-    monkeypatch.setattr(embedder_by_size, "default_embedder", lambda: "static")
+    monkeypatch.setattr(resolving, "default_embedder", lambda: "static")
     assert decided(corpus(size), "method.name=dsir") == ("minilm", "")  # which is never loaded
     for settings in ([], ["method.name=knn", "choose.fraction=0.02"]):
         asked = Plan().with_overrides(settings).check()

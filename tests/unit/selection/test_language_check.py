@@ -85,7 +85,7 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
     ],
 )
 def test_what_a_method_goes_by(method, embedder, words, english):
-    from corpusfit.selection.language_check import encoder_of, reads_words
+    from corpusfit.selection.resolving import encoder_of, reads_words
     from corpusfit.text.pairs import is_english_only
 
     plan = Plan.from_dict({"method": {"name": method}, "embed": {"embedder": embedder}})

@@ -10,7 +10,8 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import FitPlan, Plan
 from corpusfit.selection.fit import Sample
-from corpusfit.selection.samples import check_shares, repeats_by_share
+from corpusfit.selection.resolving import check_shares
+from corpusfit.selection.samples import repeats_by_share
 
 
 def repeats(sources, shares, names=("a", "b"), most=1000):

@@ -6,7 +6,7 @@ import pytest
 
 from corpusfit.core.errors import UnknownMethodError, UsageError
 from corpusfit.core.plan import Plan, StageText
-from corpusfit.selection.stages import resolve_stages, shares_of, stages_of
+from corpusfit.selection.resolving import resolve_stages, shares_of, stages_of
 
 
 def plan(stages, *more):

