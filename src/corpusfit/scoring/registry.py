@@ -23,15 +23,7 @@ from corpusfit.scoring.names import modules, require
 
 
 def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
-    """The class of a method; only its own module is imported.
-
-    Args:
-        name: the method's name.
-        setting: what named the method, for the message.
-
-    Raises:
-        UnknownMethodError: no method has that name; the message suggests a similar one.
-    """
+    """The class of a method; only its own module is imported."""
     base = name.split(":", 1)[0]
     if base == "auto":
         raise bad_setting(setting, "the name of one method here", name, "Or leave it out.")
@@ -51,17 +43,7 @@ def _method_of(module: ModuleType) -> type[AnyMethod]:
 
 
 def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
-    """Build a method with its settings.
-
-    Args:
-        name: a method's name, or `pyod:DETECTOR`, whose second half sets the field `detector`.
-        options: settings by field name; others keep their defaults. A list becomes the tuple of a
-            default; what may replace None is the method's to check.
-
-    Raises:
-        UnknownMethodError: no such method.
-        UsageError: no such setting, or a value it does not allow.
-    """
+    """Build a method with its settings."""
     cls = load(name)
     settings = dict(options)
     fields = {f.name: f for f in dataclasses.fields(cls)}
@@ -87,13 +69,7 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
 
 
 def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
-    """Build a method whose extra is installed.
-
-    Raises:
-        MissingDependencyError: the extra is not installed.
-        UnknownMethodError: as for `build`.
-        UsageError: as for `build`.
-    """
+    """Build a method whose extra is installed."""
     method = build(name, options)
     if method.needs:
         otherwise = "See which methods need none: corpusfit methods"
@@ -113,11 +89,7 @@ def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:
 
 
 def unit_method(name: str, options: Mapping[str, Any]) -> Method[Any]:
-    """Build a method that is fitted and then scores each unit alone.
-
-    Raises:
-        UsageError: the method is of another kind; or as `build`.
-    """
+    """Build a method that is fitted and then scores each unit alone."""
     method = build(name, options)
     if not isinstance(method, Method):
         raise bad_setting("`method.name`", "a method that scores each unit alone here", name)
@@ -125,11 +97,7 @@ def unit_method(name: str, options: Mapping[str, Any]) -> Method[Any]:
 
 
 def corpus_method(name: str, options: Mapping[str, Any]) -> CorpusMethod:
-    """Build a method that scores the corpus as a whole.
-
-    Raises:
-        UsageError: the method is of another kind; or as `build`.
-    """
+    """Build a method that scores the corpus as a whole."""
     method = build(name, options)
     if not isinstance(method, CorpusMethod):
         raise bad_setting("`method.name`", "a method that scores the corpus as a whole here", name)
@@ -137,11 +105,7 @@ def corpus_method(name: str, options: Mapping[str, Any]) -> CorpusMethod:
 
 
 def label_method(name: str, options: Mapping[str, Any]) -> LabelMethod:
-    """Build a method that scores rows by their labels.
-
-    Raises:
-        UsageError: the method is of another kind; or as `build`.
-    """
+    """Build a method that scores rows by their labels."""
     method = build(name, options)
     if not isinstance(method, LabelMethod):
         raise bad_setting("`method.name`", "a method that scores rows by their labels here", name)

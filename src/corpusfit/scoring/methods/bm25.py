@@ -145,11 +145,7 @@ class Bm25(Method[Texts]):
             raise bad_setting("`method.queries`", "at least 1", self.queries)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> Bm25Scorer:
-        """Index the queries, and estimate the tail of each one's scores in the background.
-
-        Raises:
-            InputError: no target text has a word.
-        """
+        """Index the queries, and estimate the tail of each one's scores in the background."""
         words, counts, ends = self._queries(target, seed)
         every, terms = np.unique(words, return_inverse=True)
         keys, places = table_of(every)

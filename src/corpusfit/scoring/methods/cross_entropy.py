@@ -56,11 +56,7 @@ class CrossEntropy(Method[Texts]):
         return (self.arpa_general,) if self.arpa_general else ()
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
-        """Train on the background, or read the model; target and seed are not used.
-
-        Raises:
-            ModelError: the ARPA file cannot be used.
-        """
+        """Train on the background, or read the model; target and seed are not used."""
         if self.arpa_general:
             return PredictableScorer(*read_arpa(self.arpa_general), self.signs)
         (table,) = train([in_words(background, self.words)], self.order, signs=self.signs)

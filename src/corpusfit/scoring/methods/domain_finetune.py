@@ -123,12 +123,7 @@ class DomainFinetune(Method[Texts]):
         return transformer_files(self.embedder)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> DomainFinetuneScorer:
-        """Draw negatives from the background and train, with one random seed.
-
-        Raises:
-            UsageError: the embedder is static or not an embedder, or the rate is too high.
-            ModelError: the model cannot be used.
-        """
+        """Draw negatives from the background and train, with one random seed."""
         folder = transformer(self.embedder)
         places = np.arange(len(background))
         if self.preranked:

@@ -121,11 +121,7 @@ class MooreLewis(Method[Texts]):
         return (self.arpa_in, self.arpa_general) if self.arpa_in else ()
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> MooreLewisScorer:
-        """Train on the target and on a sample of the background of its size, drawn at random.
-
-        Raises:
-            ModelError: an ARPA file cannot be used.
-        """
+        """Train on the target and on a sample of the background of its size, drawn at random."""
         if self.arpa_in:
             near, far = read_arpa(self.arpa_in), read_arpa(self.arpa_general)
             return MooreLewisScorer(near[0], far[0], near[1], far[1], self.signs, self.per_token)

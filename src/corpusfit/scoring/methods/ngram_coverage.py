@@ -98,11 +98,7 @@ class NgramCoverage(Method[Texts]):
         check_listing(self.order, self.top)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
-        """Count the n-grams of target or background; ties go by identity, the seed is not used.
-
-        Raises:
-            InputError: all texts there are shorter than an n-gram.
-        """
+        """Count the n-grams of target or background; ties go by identity, the seed is not used."""
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
         listed = most_frequent(in_words(texts, self.words), role, self.order, self.top)
         index = (listed.keys, listed.places, listed.counts / listed.total)

@@ -56,11 +56,7 @@ class NgramCoverageUnseen(CorpusMethod):
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Score every unit by its position in the greedy order; the seed is not used.
-
-        Raises:
-            InputError: all texts with n-grams to list are shorter than an n-gram.
-        """
+        """Score every unit by its position in the greedy order; the seed is not used."""
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
         listed = most_frequent(texts, role, self.order, self.top)
         shards, found, counts, lengths = self._read(corpus, listed)

@@ -54,11 +54,7 @@ class Perplexity(Method[Texts]):
         return (self.arpa_in,) if self.arpa_in else ()
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
-        """Train on the target, or read the model; background and seed are not used.
-
-        Raises:
-            ModelError: the ARPA file cannot be used.
-        """
+        """Train on the target, or read the model; background and seed are not used."""
         if self.arpa_in:
             return PredictableScorer(*read_arpa(self.arpa_in), self.signs)
         (table,) = train([in_words(target, self.words)], self.order, signs=self.signs)

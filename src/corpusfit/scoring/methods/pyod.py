@@ -171,12 +171,7 @@ class Pyod(Method[Vectors]):
             raise bad_setting("`method.parameters`", "a JSON object", self.parameters)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PyodScorer:
-        """Fit on the target, and test on up to 64 texts whether scores depend on the batch.
-
-        Raises:
-            UsageError: the detector does not know a setting.
-            InputError: the detector cannot be fitted on these target texts.
-        """
+        """Fit on the target, and test on up to 64 texts whether scores depend on the batch."""
         x = plain_rows(target)
         probe = PyodScorer(x, self.detector, self.parameters, seed, alone=False, lowest=-np.inf)
         known = -np.asarray(probe._fitted.decision_scores_, np.float64)

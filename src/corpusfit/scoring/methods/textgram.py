@@ -76,11 +76,7 @@ class TextGram(CorpusMethod):
     def score_corpus(
         self, corpus: Corpus, target: Paired, background: Paired, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Rank every unit of the corpus; background and seed are not used.
-
-        Raises:
-            InputError: all target units are shorter than an n-gram.
-        """
+        """Rank every unit of the corpus; background and seed are not used."""
         typical = target.vectors[self._typical(target.texts)]
         yield from self._graph().ranked(corpus, typical)
 

@@ -147,11 +147,7 @@ class Tfidf(Method[Texts]):
             raise bad_setting("`method.idf`", " or ".join(_IDF), self.idf)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> TfidfScorer:
-        """Count the words of both, and weight the target's; the seed is not used.
-
-        Raises:
-            InputError: no target text has a word.
-        """
+        """Count the words of both, and weight the target's; the seed is not used."""
         words, counts, ends = _bags(target)
         if not len(words):
             raise InputError(
