@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save
 
-from corpusfit.embed.distill import distilled_folder
 from corpusfit.embed.folders import minilm_folder
-from corpusfit.embed.static import PACKAGED
+from corpusfit.embed.static import PACKAGED, distilled_folder
 
 
 def main() -> None:

@@ -197,8 +197,8 @@ def side(name: str, case: Case, pipe: Connection) -> None:
 
 def speed(case: Case, peer: str, name: str) -> None:
     """Both sides in turn; tokens of a step are those of the mean batch."""
-    from corpusfit.training.passes import PairPasses
-    from corpusfit.training.tokens import whole_pairs
+    from corpusfit.training.batches import PairPasses
+    from corpusfit.training.data import whole_pairs
 
     features = encoded(case)
     sides = np.array([[len(f["input_ids"]), len(f["labels"])] for f in features])
@@ -206,7 +206,7 @@ def speed(case: Case, peer: str, name: str) -> None:
     passes = PairPasses(
         chunks, None, 0.0, length=TOKENS, overhead=0, draw=False, pack=False, batch=1, seed=0
     )
-    per_pair, rows = sides.sum() / len(sides), passes.count(0)
+    per_pair, rows = sides.sum() / len(sides), len(passes.rows(0))
     case = dataclasses.replace(case, batch=round(len(sides) / rows))
     mine, theirs = Side(side, "ours", case), Side(side, peer, case)
     result = paired(

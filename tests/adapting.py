@@ -11,18 +11,22 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.embed.folders import Pooling
-from corpusfit.training.batches import ChunkTokens
-from corpusfit.training.checkpoints import Checkpoints
-from corpusfit.training.heldout import Heldout, HeldoutBleu
+from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
+from corpusfit.training.data import cut_chunks, whole_pairs
+from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.passes import PairPasses, Passes
 from corpusfit.training.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
 from corpusfit.training.prediction import Predictor
-from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.tokens import PairTokens, Part, Tokens, cut_chunks, whole_pairs, write_part
-from corpusfit.training.trainer import TrainerCallback, Training, start_accelerator
-from corpusfit.training.translators import special_tokens_of_translator
+from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of_translator
+from corpusfit.training.tokenising import PairTokens, Part, Tokens, write_part
+from corpusfit.training.trainer import (
+    Heldout,
+    HeldoutBleu,
+    TrainerCallback,
+    Training,
+    start_accelerator,
+)
 
 VOCABULARY, LENGTH = 40, 32
 _ORDINARY = np.arange(VOCABULARY) >= 5

@@ -11,7 +11,7 @@ from journeys import scores
 import corpusfit
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Paired, read_as, text_array
-from corpusfit.embed.load import load
+from corpusfit.embed import load
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.names import names as method_names

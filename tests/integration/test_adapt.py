@@ -340,15 +340,6 @@ def test_a_damaged_checkpoint_is_told_of(adapt, inline, tmp_path):
     assert "weights.safetensors" in warning
 
 
-def test_a_loss_that_is_no_number(adapt):
-    """The step, the texts and the rate are named; nothing that looks like a model is left."""
-    with pytest.raises(TrainingError, match=r"step \d") as error:
-        adapt(rate=1e30, settings=["train.warmup=0"])
-    assert "data.jsonl, row " in str(error.value)
-    assert "`train.rate" in str(error.value)
-    assert "1e+30" in str(error.value)
-
-
 def test_out_of_memory_and_on_with_the_advice(adapt, monkeypatch, tmp_path):
     def starved(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 b")
@@ -358,12 +349,6 @@ def test_out_of_memory_and_on_with_the_advice(adapt, monkeypatch, tmp_path):
         with pytest.raises(TrainingError, match=r"train\.micro_tokens=64\b"):
             adapt()
     assert adapt(settings=["train.micro_tokens=64"]).manifest["training"]["micro_tokens"] == 64
-
-
-def test_text_shorter_than_a_sequence(adapt, jsonl):
-    run = adapt(data=jsonl("short.jsonl", ["kinase", "binds", "a cell", "b", "c", "d e"]))
-    assert run.manifest["chunks"] == 5
-    assert run.manifest["heldout"] == {"data": 1}
 
 
 @pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
@@ -530,11 +515,6 @@ def test_a_target_with_another_field_is_read_as_the_selection_read_it(adapt, tmp
     assert run.manifest["losses"]["before"]["task"] > 1
     with pytest.raises(EmptyInputError, match=r"`task` .*text.field"):
         adapt("other", data=out, task=tmp_path / "t.jsonl")
-
-
-def test_a_selection_is_the_only_data(adapt, selections, data):
-    with pytest.raises(UsageError, match=r"`data"):
-        adapt(data=[selections / "top", data])
 
 
 def test_nothing_that_is_read_lies_where_the_model_goes(adapt, tmp_path, tiny_lm):

@@ -12,7 +12,7 @@ import corpusfit
 from corpusfit.core.engine.progress import WarningCollector
 from corpusfit.core.errors import ChangedInputError, UsageError
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed.load import load
+from corpusfit.embed import load
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]

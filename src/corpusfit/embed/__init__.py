@@ -1,6 +1,94 @@
-"""Units become embeddings."""
+"""Units become embeddings: an encoder is prepared once and loaded in each worker."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from corpusfit.core.artifacts import user_path
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.embed.contract import Encoder
-from corpusfit.embed.load import has_network, load, prepare, reads_whole, wants_gpu
+from corpusfit.embed.folders import (
+    default_embedder,
+    find,
+    is_static,
+    minilm_folder,
+    model_files,
+    transformer_folder,
+)
+from corpusfit.embed.static import PACKAGED, distilled_folder, load_static, static_fingerprint
+from corpusfit.embed.transformer import fingerprint, load_transformer
 
 __all__ = ["Encoder", "has_network", "load", "prepare", "reads_whole", "wants_gpu"]
+
+
+def prepare(plan: EmbedPlan, cache: Path) -> str:
+    """Make the planned encoder ready to load, once, before the first worker starts."""
+    plan.check()
+    folder, static = _folder(plan.embedder, cache, refresh=True)
+    return static_fingerprint(folder) if static else fingerprint(folder, plan)
+
+
+def load(plan: EmbedPlan, cache: Path) -> Encoder:
+    """Load the planned encoder; steps that `prepare` has not done are done now."""
+    folder, static = _folder(plan.embedder, cache, refresh=False)
+    if static:
+        return load_static(folder, plan.embedder)
+    return load_transformer(folder, plan, plan.embedder)
+
+
+def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
+    """Whether a static encoder's tokenizer reads every text whole, some ten times slower."""
+    # so it is where a text's tokens may not be those of its words
+    folder, static = _folder(plan.embedder, cache, refresh=False)
+    return static and load_static(folder, plan.embedder).words is None
+
+
+def wants_gpu(plan: EmbedPlan) -> bool:
+    """Whether the planned encoder uses a GPU if there is one; static embedders do not."""
+    return plan.device != "cpu" and has_network(plan.embedder)
+
+
+def has_network(embedder: str) -> bool:
+    """Whether an embedder is a transformer, not static, by its name or folder (unopened)."""
+    named = user_path(embedder)
+    static = embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
+    return not static
+
+
+def transformer(embedder: str) -> Path:
+    """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
+    static = embedder.partition(":")[0] == "static"
+    folder = Path() if static else _named(embedder, refresh=False)
+    if static or is_static(folder):
+        raise bad_setting(
+            "`method.embedder`",
+            "a transformer: minilm, a model folder or a Hugging Face hub id",
+            embedder,
+            "A static embedder has no network to fine-tune; use `method.embedder=minilm`.",
+        )
+    return transformer_folder(folder)
+
+
+def transformer_files(embedder: str) -> tuple[str, ...]:
+    """Files of a transformer's fingerprint; none for `minilm`, whose bytes are fixed."""
+    if embedder == "minilm":
+        return ()
+    return tuple(str(path) for path in model_files(transformer(embedder)))
+
+
+def _named(embedder: str, *, refresh: bool) -> Path:
+    return minilm_folder() if embedder in ("minilm", AUTO) else find(embedder, refresh=refresh)
+
+
+def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
+    """Folder of the model to load, and whether the model is static."""
+    embedder = default_embedder() if embedder == AUTO else embedder
+    if embedder == "static":
+        return PACKAGED, True
+    word, _, model = embedder.partition(":")
+    if word != "static":
+        folder = _named(embedder, refresh=refresh)
+        return folder, is_static(folder)
+    source = _named(model, refresh=refresh)
+    return (source if is_static(source) else distilled_folder(source, cache)), True

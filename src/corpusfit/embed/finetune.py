@@ -16,7 +16,7 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import Hardware, resolve, seeded
+from corpusfit.embed.hardware import resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
@@ -44,37 +44,25 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """A fine-tuned encoder and its head, as arrays and text, so that any process can open it.
+    """A fine-tuned encoder and its head, as arrays and text, so that any process can open it."""
 
-    Attributes:
-        weights: uint8 [b], the model's parameters in float32, as the bytes of a safetensors file.
-        config: the model's configuration, JSON.
-        tokenizer: its tokenizer, JSON of the library tokenizers.
-        head: float32 [d + 1], a weight for each dimension and the bias.
-        length: most tokens of a text that are read, special tokens included.
-    """
-
-    weights: NDArray[np.uint8]
-    config: str
-    tokenizer: str
-    head: NDArray[np.float32]
-    length: int
+    weights: NDArray[np.uint8]  # float32 parameters, as the bytes of a safetensors file
+    config: str  # the model's configuration, JSON
+    tokenizer: str  # JSON of the library tokenizers
+    head: NDArray[np.float32]  # [d + 1], a weight for each dimension and the bias
+    length: int  # most tokens of a text that are read, special tokens included
 
 
 def finetune(
     folder: Path, inside: Sequence[str], outside: Sequence[str], weight: float, tuning: Tuning
 ) -> Tuned:
-    """Train a transformer to classify texts as in-domain or not, by cross-entropy with Adam.
-
-    A linear head reads the encoder's pooled states. Batches are packed by tokens as in encoding,
-    and gradients are accumulated over as many batches as a step needs. Master weights are float32;
-    products run in bf16 where the hardware supports it, so a logit can change by up to half a
-    percent of their spread with the batch. The head starts like torch's linear layer: starting at
-    zero ranked as well, but made the threshold at 0 worse (F1 0.68 and 0.77 against 0.83 and 0.89).
-    Results repeat exactly on a CPU with one thread; CUDA adds in no fixed order.
-
-    Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
-    """
+    """Train a transformer to classify texts as in-domain or not, by cross-entropy with Adam."""
+    # A linear head reads the encoder's pooled states. Gradients are accumulated over as many
+    # batches as a step needs. Master weights are float32; products run in bf16 where the hardware
+    # supports it, so a logit can change by up to half a percent of their spread with the batch.
+    # The head starts like torch's linear layer: starting at zero ranked as well, but made the
+    # threshold at 0 worse (F1 0.68 and 0.77 against 0.83 and 0.89).
+    # Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
     hardware = resolve(EmbedPlan())
     import torch
 
@@ -86,31 +74,21 @@ def finetune(
         ids = encoder.tokens([*inside, *outside])
         examples = Examples(ids, labels.astype(np.float32), weights.astype(np.float32))
         head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
-        _train(encoder, head, examples, tuning, hardware)
+        parameters = [*encoder.model.parameters(), *head.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
+        rng, n = np.random.default_rng(tuning.seed), len(ids)
+        budget, bf16 = BATCH_TOKENS[hardware.device], hardware.precision == "bf16"
+        encoder.model.train()
+        for _ in range(tuning.epochs):
+            for step in np.array_split(rng.permutation(n), -(-n // tuning.batch)):
+                optimizer.zero_grad()
+                accumulate(encoder, head, examples, step, budget, bf16=bf16)
+                optimizer.step()
+        encoder.model.eval()
+        if not all(bool(torch.isfinite(p).all()) for p in parameters):
+            allowed, cure = "small enough that weights stay finite", "Use the default rate."
+            raise bad_setting("`method.rate`", allowed, tuning.rate, cure)
     return _kept(encoder, head)
-
-
-def _train(
-    encoder: TransformerEncoder, head: Any, examples: Examples, tuning: Tuning, hardware: Hardware
-) -> None:
-    """Train encoder and head in place."""
-    import torch
-
-    parameters = [*encoder.model.parameters(), *head.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
-    rng = np.random.default_rng(tuning.seed)
-    n = len(examples.ids)
-    budget, bf16 = BATCH_TOKENS[hardware.device], hardware.precision == "bf16"
-    encoder.model.train()
-    for _ in range(tuning.epochs):
-        for step in np.array_split(rng.permutation(n), -(-n // tuning.batch)):
-            optimizer.zero_grad()
-            accumulate(encoder, head, examples, step, budget, bf16=bf16)
-            optimizer.step()
-    encoder.model.eval()
-    if not all(bool(torch.isfinite(p).all()) for p in parameters):
-        allowed, cure = "small enough that weights stay finite", "Use the default rate."
-        raise bad_setting("`method.rate`", allowed, tuning.rate, cure)
 
 
 def accumulate(
@@ -202,10 +180,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
 
 
 def write_folder(tuned: Tuned, folder: Path) -> None:
-    """Write the encoder as a folder that `AutoModel.from_pretrained` and `--embedder` read.
-
-    The head goes into `head.safetensors` beside it: `weight` [d] and `bias` [1].
-    """
+    """Write the encoder as a folder that `AutoModel.from_pretrained` and `--embedder` read."""
     from safetensors.numpy import save
 
     if json.loads(tuned.config).get("is_encoder_decoder"):

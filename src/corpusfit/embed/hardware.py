@@ -36,11 +36,9 @@ class Hardware(NamedTuple):
 
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
-    """Resolve a plan's device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch size.
-
-    `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
-    CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16).
-    """
+    """Resolve a plan's device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch size."""
+    # `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
+    # CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16).
     device = resolve_device(wanted.device, group)
     if wanted.precision != "auto":
         precision = wanted.precision

@@ -1,8 +1,10 @@
-"""Static embeddings: the mean of a text's token vectors, without a neural network."""
+"""Static embeddings: the mean of a text's token vectors; and their distillation."""
 
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,16 +14,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from corpusfit.core.artifacts import is_local, user_cache, write_bytes
 from corpusfit.core.errors import (
     CorpusfitError,
     ModelError,
+    StorageError,
     importing,
     raise_machine_fault,
     tokenizing,
 )
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Texts, Vectors, buffers, taken, text_array
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
+from corpusfit.embed.folders import file_digests, transformer_folder
+from corpusfit.embed.transformer import load_transformer
 from corpusfit.embed.wordpiece import BLOCK, WordPiece, WordTokens
 from corpusfit.kernels.pieces import means
 
@@ -40,35 +48,22 @@ TokenIds = Callable[[Sequence[str]], tuple[NDArray[np.int32], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class StaticEncoder(Encoder):
-    """A table of token vectors and its tokenizer, from a model2vec model.
+    """A table of token vectors and its tokenizer, from a model2vec model."""
 
-    Sums are accumulated in float32, token by token, so a text's embedding is bit-identical in any
-    batch. model2vec rounds to the table's type, so with a float16 table the two agree only to
-    float16 precision.
-
-    Attributes:
-        table: float32 [tokens, dim], vectors multiplied by their token weights.
-        token_ids: tokenizes whole texts.
-        limit: maximum number of tokens per text; the rest is ignored.
-        skip: id of the unknown token, excluded from the mean; -1 for none.
-        normalise: scale embeddings to length 1.
-        characters: maximum number of characters per text; the rest is ignored.
-        words: cache of each word's tokens; None if the tokenizer does not split texts into words as
-            BERT's does, so that only `token_ids` can be used.
-
-    Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 for the
-    weights.
-    """
-
+    # Sums are accumulated in float32, token by token, so a text's embedding is bit-identical in
+    # any batch. model2vec rounds to the table's type, so with a float16 table the two agree only
+    # to float16 precision.
+    # Reference: model2vec; Arora et al. 2017 for the weights.
     name: str
     dim: int
     fingerprint: str
-    table: NDArray[np.float32]
-    token_ids: TokenIds
-    limit: int
-    skip: int
-    normalise: bool
-    characters: int
+    table: NDArray[np.float32]  # [tokens, dim], vectors multiplied by their token weights
+    token_ids: TokenIds  # tokenizes whole texts
+    limit: int  # most tokens of a text; the rest is ignored
+    skip: int  # id of the unknown token, excluded from the mean; -1 for none
+    normalise: bool  # scale embeddings to length 1
+    characters: int  # most characters of a text; the rest is ignored
+    # each word's tokens; None if the tokenizer does not split texts into words as BERT's does
     words: WordTokens | None
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
@@ -86,7 +81,8 @@ class StaticEncoder(Encoder):
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
             return self._encode_whole(texts.to_pylist())
         words, firsts, has_mark = self.words.numbers(data, offsets, self.characters)
-        embeddings = self._means(words, firsts, self.words.ids, self.words.spans)
+        tokens = words, firsts, self.words.ids, self.words.spans
+        embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
         # special tokens in a text are not words, so the tokenizer reads such texts whole
         if has_mark.any():
             marked = taken(texts, np.flatnonzero(has_mark)).to_pylist()
@@ -97,14 +93,10 @@ class StaticEncoder(Encoder):
         """Embeddings of a few texts, without the cache of words."""
         n = len(texts)
         # each text counts as one word
-        words = np.arange(n, dtype=np.int32)
-        firsts = np.arange(n + 1)
-        return self._means(words, firsts, *self.token_ids([t[: self.characters] for t in texts]))
-
-    def _means(self, *tokens: NDArray[Any]) -> Vectors:
-        """Embeddings of texts from their words and the words' tokens; arguments as in `means`."""
-        embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
-        return embeddings
+        words = np.arange(n, dtype=np.int32), np.arange(n + 1)
+        tokens = self.token_ids([t[: self.characters] for t in texts])
+        out: Vectors = means(self.table, *words, *tokens, self.limit, self.skip, self.normalise)
+        return out
 
 
 def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -232,3 +224,106 @@ def _huggingface_tokenizer(settings: Mapping[str, Any], folder: Path) -> TokenId
         return ids, spans
 
     return token_ids
+
+
+DIMENSIONS = 256
+SIF = 1e-4  # the a of Arora et al., as in model2vec
+RECIPE = "distil 1"
+_THREADS = 2  # LAPACK's last bits depend on the number of threads, so it is the same everywhere
+_FILES = ("model.safetensors", "tokenizer.json", "config.json")  # in the order they are written
+UNUSED = re.compile(r"\[unused\d+\]")
+
+
+def distilled_folder(source: Path, cache: Path) -> Path:
+    """The static model of a transformer folder, distilled if it is not in the cache."""
+    # The recipe is model2vec's: each token of the vocabulary alone through the model, the mean of
+    # its states, PCA to 256 dimensions, and weights that fall with the token's frequency (Zipf by
+    # rank, then SIF). model2vec's own needs another package and the hub. Last bits can differ
+    # between kinds of machines, so a static encoder's fingerprint is taken from the resulting
+    # bytes.
+    # Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
+    files = file_digests(transformer_folder(source))
+    key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
+    cached = cache / f"static-{key[:32]}"
+    local = cached
+    if not is_local(cache):  # a model in a store is copied to this machine
+        local = user_cache() / f"{cached.name}-{digest({'of': str(cached)})}"
+    if local.is_dir():
+        return local
+    if local != cached and not (cached / _FILES[-1]).exists():
+        _distil(source, cached)
+    try:
+        # a temporary folder, renamed when it is whole
+        local.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=local.parent, prefix=".distilling-") as temporary:
+            whole = Path(temporary) / "model"
+            if local == cached:
+                _distil(source, whole)
+            else:
+                for name in _FILES:
+                    write_bytes(whole / name, (cached / name).read_bytes())
+            try:
+                whole.rename(local)
+            except OSError:
+                if not local.is_dir():  # an existing folder stays, because its content is the same
+                    raise
+    except OSError as e:
+        raise StorageError(
+            f"Cannot write the static model to {local.parent}: {e.strerror or e}. Free disk space "
+            "or allow writing, then run the same command again."
+        ) from e
+    return local
+
+
+def _distil(source: Path, folder: Path) -> None:
+    """Write the three files that model2vec reads."""
+    from safetensors.numpy import save
+
+    encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
+    tokenizer = encoder.tokenizer
+    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    if [i for _, i in tokens] != list(range(len(tokens))):
+        raise ModelError(
+            f"`embed.embedder`: the tokenizer of {encoder.name} skips token ids, so the "
+            "model cannot be distilled. Name it without static:, or name another model."
+        )
+    special = set(tokenizer.all_special_ids)
+    used = np.array([i for t, i in tokens if i not in special and not UNUSED.fullmatch(t)])
+    # each token alone between the special tokens that the tokenizer adds around a text
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")["input_ids"]
+    starts = range(len(whole) - len(bare) + 1)
+    at = next((i for i in starts if whole[i : i + len(bare)] == bare), None)
+    before, after = ([], []) if at is None else (whole[:at], whole[at + len(bare) :])
+    vectors = encoder.encode_ids([[*before, int(i), *after] for i in used])
+    reduced = principal_components(vectors, DIMENSIONS)
+    # special and unused tokens keep zeros
+    table = np.zeros((len(tokens), reduced.shape[1]), dtype=np.float32)
+    table[used] = reduced * sif_weights(len(used))[:, None]
+    config = (
+        '{"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": true, '
+        f'"hidden_dim": {table.shape[1]}, "max_length": 512}}\n'
+    )
+    text = tokenizer.backend_tokenizer.to_str().encode()
+    contents = (save({"embeddings": table}), text, config.encode())
+    for name, data in zip(_FILES, contents, strict=True):
+        write_bytes(folder / name, data)
+
+
+def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+    """Project vectors onto their leading principal components, centred."""
+    centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    with threadpool_limits(_THREADS, user_api="blas"):
+        _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+        kept = axes[:, ::-1][:, : min(most, *vectors.shape)]
+        turned: NDArray[np.float32] = centred @ kept.astype(np.float32)
+    largest = np.abs(turned).argmax(axis=0)
+    turned *= np.where(turned[largest, np.arange(turned.shape[1])] < 0, -1, 1)
+    return turned
+
+
+def sif_weights(n: int) -> NDArray[np.float32]:
+    """SIF weights of n tokens in order of frequency, estimated by Zipf's law; float32 [n]."""
+    share = 1 / np.arange(2, n + 2)
+    weights: NDArray[np.float32] = (SIF / (SIF + share / share.sum())).astype(np.float32)
+    return weights

@@ -28,12 +28,10 @@ _ARRAYS = ("row", "start", "end", "pieces", "vectors", "rejects")
 
 
 class VectorStore:
-    """The units and embeddings of a corpus in a folder, one file per shard.
+    """The units and embeddings of a corpus in a folder, one file per shard."""
 
-    Embeddings are stored as float16: the rounding (about 5e-4 relative) is far below the
-    differences that rank texts.
-    """
-
+    # Embeddings are stored as float16: the rounding (about 5e-4 relative) is far below the
+    # differences that rank texts.
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 

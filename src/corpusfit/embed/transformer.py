@@ -31,33 +31,21 @@ CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are trunc
 
 @dataclass(frozen=True, eq=False)
 class TransformerEncoder(Encoder):
-    """A loaded transformer and the pooling of its states into one embedding.
+    """A loaded transformer and the pooling of its states into one embedding."""
 
-    An embedding is the mean of the last hidden state over a text's tokens, or its `cls` state. The
-    model can be an encoder, a decoder (GPT-2) or the encoder half of an encoder-decoder (T5), in
-    eager PyTorch with its library code. In bf16 the last bits of an embedding depend on the texts
-    in its batch; repeating a call gives the same bits.
-
-    Attributes:
-        model: the torch module, in evaluation mode, on its device.
-        tokenizer: its Hugging Face tokenizer.
-        pooling: `mean` or `cls`.
-        max_length: most tokens of a text, special tokens included; the rest is truncated.
-        batch_tokens: most tokens of a batch, rows times longest row.
-        unit_length: scale embeddings to length 1.
-
-    Reference: TADPOLE, section 3.1; Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.
-    """
-
+    # The model can be an encoder, a decoder (GPT-2) or the encoder half of an encoder-decoder (T5),
+    # in eager PyTorch with its library code. In bf16 the last bits of an embedding depend on the
+    # texts in its batch; repeating a call gives the same bits.
+    # Reference: TADPOLE, section 3.1; Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.
     name: str
     dim: int
     fingerprint: str
-    model: Any
+    model: Any  # torch module in evaluation mode, on its device
     tokenizer: Any
-    pooling: str
-    max_length: int
-    batch_tokens: int
-    unit_length: bool
+    pooling: str  # `mean` of the last hidden states of a text's tokens, or `cls`
+    max_length: int  # most tokens of a text, special tokens included; the rest is truncated
+    batch_tokens: int  # most tokens of a batch, rows times longest row
+    unit_length: bool  # scale embeddings to length 1
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; see `Encoder.encode`."""
@@ -124,27 +112,18 @@ class TransformerEncoder(Encoder):
             kept = states.masked_fill(~mask[:, :, None], 0)
             pooled = kept.sum(1, dtype=torch.float32) / real[:, None]
         else:
-            pooled = self._cls(states, tokens, real)
+            # a decoder's first state has read nothing; its last state has read the whole text
+            cls = self.tokenizer.cls_token_id
+            begins = cls is not None and bool((tokens[:, 0] == cls).all())
+            at = torch.zeros_like(real) if begins else real - 1
+            pooled = states[torch.arange(len(states), device=device), at]
         return torch.nn.functional.normalize(pooled.float(), dim=1) if self.unit_length else pooled
-
-    def _cls(self, states: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-        """The first state if the tokenizer starts with a cls token, else the last real state."""
-        # a decoder's first state has read nothing; its last state has read the whole text
-        import torch
-
-        cls = self.tokenizer.cls_token_id
-        if cls is not None and bool((tokens[:, 0] == cls).all()):
-            return states[:, 0]
-        return states[torch.arange(len(states), device=states.device), real - 1]
 
 
 def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
-    """Split texts into batches of similar length; the longest come first, ties in the given order.
-
-    The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
-    budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
-    The caller puts results back in order.
-    """
+    """Batches of texts of similar length, the longest first, ties in the given order."""
+    # The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
+    # budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
     order = np.argsort(-lengths, kind="stable")
     at = 0
     while at < len(order):
@@ -170,7 +149,28 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
 def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
     """Load an encoder from a local model folder."""
     hardware = resolve(plan, batch_tokens=plan.batch_tokens)
-    model, tokenizer = load_model(folder, hardware.precision)
+    try:
+        import torch
+        from transformers import AutoModel
+    except ImportError as e:
+        raise MissingDependencyError("A transformer as `embed.embedder`", "models") from e
+    path = transformer_folder(folder)
+    dtype = torch.bfloat16 if hardware.precision == "bf16" else torch.float32
+    what = f"`embed.embedder`: the model in {folder}"
+    with loading(what):
+        tokenizer = load_tokenizer(path, what)
+        model = AutoModel.from_pretrained(str(path), use_safetensors=True, dtype=dtype, **LOCAL)
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    model.config.use_cache = False
+    model = model.eval()
+    if hardware.precision == "bf16":
+        # code that mixes types cannot compute in that of the weights
+        try:
+            with torch.inference_mode():
+                model(input_ids=torch.zeros((2, 2), dtype=torch.long), attention_mask=None)
+        except RuntimeError:
+            model = model.float()
     return TransformerEncoder(
         name=name,
         dim=int(model.config.hidden_size),
@@ -182,25 +182,6 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
     )
-
-
-def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
-    """Load a transformer and its tokenizer from safetensors; the model's own code never runs."""
-    try:
-        import torch
-        from transformers import AutoModel
-    except ImportError as e:
-        raise MissingDependencyError("A transformer as `embed.embedder`", "models") from e
-    place = str(transformer_folder(folder))
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    with loading(f"`embed.embedder`: the model in {folder}"):
-        tokenizer = load_tokenizer(Path(place), f"`embed.embedder`: the model in {folder}")
-        model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
-    model.config.use_cache = False
-    model = model.eval()
-    return model if precision == "fp32" or _computes(model) else model.float(), tokenizer
 
 
 def load_tokenizer(folder: Path, what: str) -> Any:
@@ -216,18 +197,6 @@ def load_tokenizer(folder: Path, what: str) -> Any:
             "Name a folder with the model and its tokenizer."
         )
     return tokenizer
-
-
-def _computes(model: Any) -> bool:
-    """Whether a model computes in the type of its weights; code that mixes types cannot."""
-    import torch
-
-    try:
-        with torch.inference_mode():
-            model(input_ids=torch.zeros((2, 2), dtype=torch.long), attention_mask=None)
-    except RuntimeError:
-        return False
-    return True
 
 
 def position_limit(model: Any) -> int:

@@ -48,17 +48,10 @@ Change = Callable[[str], str]
 
 
 class WordPiece:
-    """BERT's tokenizer; its tokens of a text are those of its words.
-
-    Attributes:
-        pieces: its vocabulary.
-        marks: texts that are tokens wherever they stand, such as `[SEP]`.
-
-    Args:
-        settings: what tokenizer.json holds, of which `reads` is true.
-    """
+    """BERT's tokenizer, of a tokenizer.json that it `reads`."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        # texts that are tokens wherever they stand, such as `[SEP]`
         self.marks = [one["content"] for one in settings["added_tokens"]]
         longest_first = sorted(self.marks, key=len, reverse=True)
         self._mark = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
@@ -198,15 +191,11 @@ def _pieces(settings: Mapping[str, Any]) -> Pieces:
 
 
 class WordTokens:
-    """A table of the words that a tokenizer has read, with their token ids.
+    """A table of the words that a tokenizer has read, with their token ids."""
 
-    The table is emptied when it is full; which words it holds changes no id.
-
-    Attributes:
-        tokenizer: reads words that are not ASCII.
-        spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
-        ids: int32, the tokens of all words.
-    """
+    # The table is emptied when it is full; which words it holds changes no id.
+    spans: NDArray[np.int64]  # [words, 2], begin and end of each word's tokens in `ids`
+    ids: NDArray[np.int32]  # the tokens of all words
 
     def __init__(self, tokenizer: WordPiece) -> None:
         self.tokenizer = tokenizer

@@ -29,9 +29,8 @@ from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples, Outcome, Task
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
-from corpusfit.training.memory import kept_memory, naming_memory_errors
 from corpusfit.training.plan import TrainPlan
-from corpusfit.training.schedule import Updates, rate_at
+from corpusfit.training.schedule import Updates, kept_memory, naming_memory_errors, rate_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,8 +24,8 @@ from corpusfit.scoring.methods.dsir import Dsir
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, RunContext
+from corpusfit.training.data import cut_chunks, split_heldout
 from corpusfit.training.folder import AdaptFolder
-from corpusfit.training.heldout import Heldout
 from corpusfit.training.inputs import TrainingInputs, find_training_inputs
 from corpusfit.training.models import open_model
 from corpusfit.training.objectives import Network, objective
@@ -34,7 +34,7 @@ from corpusfit.training.prediction import Predictor
 from corpusfit.training.presets import length_of
 from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.tokenising import Tokenising, read_selected
-from corpusfit.training.tokens import cut_chunks, split_heldout
+from corpusfit.training.trainer import Heldout
 
 FEATURES = Dsir()  # n-grams as in the method `dsir`
 PARTS = 16  # parts of the corpus sample, for a jackknife estimate of its noise
@@ -298,7 +298,7 @@ class CountSelected(Job[Path, Counts]):
 
         def work(path: Path) -> Counts:
             name = f"{path.parent.name}/{path.name}"
-            _, texts, weights = read_selected(path, name, self.field, "weight")
+            _, (texts,), weights = read_selected(path, name, (self.field,), "weight")
             batch = text_array(texts)
             counts = layers(batch, weights.astype(np.float64) if self.weighted else None)
             return Counts(len(texts), counts, task_ngrams.seen_in(batch))

@@ -30,10 +30,10 @@ from corpusfit.embed.transformer import (
 from corpusfit.evaluation.network import with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
-from corpusfit.training.memory import naming_memory_errors
 from corpusfit.training.models import MODEL, missing_weights, reads_ahead
 from corpusfit.training.objectives import Network
 from corpusfit.training.prediction import Predictor, cross_entropies
+from corpusfit.training.schedule import naming_memory_errors
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
 _SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")

@@ -32,8 +32,12 @@ from corpusfit.training.objectives import Network
 from corpusfit.training.packing import LEAK, find_packing
 from corpusfit.training.plan import AdapterPlan
 from corpusfit.training.prediction import evaluation_mode, relative_difference
-from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
-from corpusfit.training.translators import require_translating
+from corpusfit.training.special_tokens import (
+    SpecialTokens,
+    backend_tokenizer,
+    require_translating,
+    special_tokens_of,
+)
 
 if TYPE_CHECKING:
     import torch

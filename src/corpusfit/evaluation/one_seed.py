@@ -25,7 +25,7 @@ from corpusfit.evaluation.network import MODEL_TO_EVALUATE, open_with_head
 from corpusfit.evaluation.plan import EvaluatePlan, metric_of
 from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples, Outcome, Task, load_examples, load_task
-from corpusfit.training.memory import kept_memory
+from corpusfit.training.schedule import kept_memory
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
 # inverse strengths C of the classifier's L2 penalty; the best on dev is used

@@ -14,7 +14,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Source
-from corpusfit.embed.load import prepare
+from corpusfit.embed import prepare
 from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import metric_of
 from corpusfit.evaluation.reading import read_task

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Collection
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, loading, quiet
-from corpusfit.training.checkpoints import save_weights
+from corpusfit.training.folder import save_weights
 from corpusfit.training.models import fingerprint, save_model
 from corpusfit.training.plan import AdapterPlan
 
@@ -31,8 +32,17 @@ MARK = "pfeiffer"
 """Name of the bottleneck inside the norm or matrix that it is attached to."""
 
 _PEFT_NAME = "default"  # peft's name for an unnamed adapter
-_TOKENS = 4  # of the texts on which a layer's calls are observed
 _SPREAD = 0.02  # standard deviation of a new bottleneck's weights
+
+# the norm after the feed-forward block, by its name in a layer: BERT and its kin, DistilBERT,
+# ALBERT, Gemma 2 and OLMo 2
+_NORMS = (
+    *("output.LayerNorm", "output_layer_norm"),
+    *("full_layer_layer_norm", "post_feedforward_layernorm"),
+)
+# the last matrix of the block where no norm follows: GPT-2, Llama and its kin, ModernBERT,
+# GPT-NeoX and BLOOM, Phi
+_LAST_MATRICES = ("mlp.c_proj", "mlp.down_proj", "mlp.Wo", "mlp.dense_4h_to_h", "mlp.fc2")
 
 
 class Base(NamedTuple):
@@ -78,8 +88,21 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
     # Merged, LoRA is added to the model's matrices. A Pfeiffer adapter cannot be (it has a ReLU),
     # so the folder holds the base model beside the adapter's files, and transformers alone opens
     # the base model without the adapter.
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
     if plan.kind == "lora" and plan.save == "merged":
-        save_model(model, tokenizer, folder, merged_state(model))
+        from peft.tuners.lora import LoraLayer
+
+        state = {
+            n.replace(".base_layer.", "."): tensor
+            for n, tensor in model.state_dict().items()
+            if ".lora_" not in n
+        }
+        for n, module in model.named_modules():
+            if isinstance(module, LoraLayer):
+                delta = module.get_delta_weight(_PEFT_NAME).detach()
+                state[f"{n}.weight"] = module.get_base_layer().weight.detach() + delta
+        save_model(model, tokenizer, folder, state)
         return
     at = user_path(base.name)
     name = str(at.resolve()) if at.is_dir() else base.name
@@ -88,14 +111,31 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
         note["reduction"] = plan.reduction
         tensors = pfeiffer_weights(model)
     else:
-        note |= {"rank": plan.rank, "alpha": plan.alpha, "prefix": lora_prefix(model)}
-        tensors = lora_weights(model, note["prefix"])
-        settings = lora_config(model, plan.rank, plan.alpha, name)
-        write_bytes(folder / "adapter_config.json", settings)
+        # The file of a masked model is for `AutoModel`, where fine-tuning starts; that of a
+        # causal model is for `AutoModelForCausalLM`, as inference servers read it.
+        causal = type(model).__name__ == MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(
+            model.config.model_type
+        )
+        prefix = "base_model.model." + (f"{model.base_model_prefix}." if causal else "")
+        note |= {"rank": plan.rank, "alpha": plan.alpha, "prefix": prefix}
+        tensors = lora_weights(model, prefix)
+        layers = linear_layers(model.base_model)
+        settings = _config(
+            model.base_model,
+            plan.rank,
+            plan.alpha,
+            layers,
+            task_type="CAUSAL_LM" if causal else "FEATURE_EXTRACTION",
+            base_model_name_or_path=name,
+            inference_mode=True,
+        )
+        text = json.dumps(settings.to_dict(), default=sorted, indent=2, sort_keys=True)
+        write_bytes(folder / "adapter_config.json", text.encode())
     save_weights(folder / WEIGHTS[plan.kind], {n: p.detach() for n, p in tensors.items()})
     write_bytes(folder / ADAPTER, json.dumps(note, indent=2, sort_keys=True).encode())
     if plan.save == "merged":
-        save_model(model, tokenizer, folder, state_without_adapter(model))
+        state = {n: t for n, t in model.state_dict().items() if f".{MARK}." not in n}
+        save_model(model, tokenizer, folder, state)
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:
@@ -255,37 +295,6 @@ def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: An
     )
 
 
-def lora_prefix(model: Any) -> str:
-    """Prefix of weight names in peft's files, before the names inside `model.base_model`."""
-    # The file of a masked model is for `AutoModel`, where fine-tuning starts; that of a
-    # causal model is for `AutoModelForCausalLM`, as inference servers read it.
-    inner = f"{model.base_model_prefix}." if _is_causal(model) else ""
-    return f"base_model.model.{inner}"
-
-
-def _is_causal(model: Any) -> bool:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model.config.model_type)
-    return bool(type(model).__name__ == causal)
-
-
-def lora_config(model: Any, rank: int, alpha: int, name: str) -> bytes:
-    """The contents of peft's `adapter_config.json`."""
-    base = model.base_model
-    task = "CAUSAL_LM" if _is_causal(model) else "FEATURE_EXTRACTION"
-    settings = _config(
-        base,
-        rank,
-        alpha,
-        linear_layers(base),
-        task_type=task,
-        base_model_name_or_path=name,
-        inference_mode=True,
-    )
-    return json.dumps(settings.to_dict(), default=sorted, indent=2, sort_keys=True).encode()
-
-
 def lora_weights(model: Any, before: str) -> dict[str, torch.nn.Parameter]:
     """A and B of every layer by their names in peft's file, which start with `before`."""
     end = f".{_PEFT_NAME}.weight"
@@ -296,41 +305,13 @@ def lora_weights(model: Any, before: str) -> dict[str, torch.nn.Parameter]:
     }
 
 
-def merged_state(model: Any) -> dict[str, torch.Tensor]:
-    """The model's `state_dict` with the adapter merged in; the model is not changed."""
-    from peft.tuners.lora import LoraLayer
-
-    state = {
-        name.replace(".base_layer.", "."): tensor
-        for name, tensor in model.state_dict().items()
-        if ".lora_" not in name
-    }
-    for name, module in model.named_modules():
-        if isinstance(module, LoraLayer):
-            delta = module.get_delta_weight(_PEFT_NAME).detach()
-            state[f"{name}.weight"] = module.get_base_layer().weight.detach() + delta
-    return state
-
-
-class _Call(NamedTuple):
-    """The observed call of a module that has a weight and no submodules."""
-
-    name: str  # name inside the layer
-    weight: torch.Tensor  # the module's weight
-    inside: int  # input width
-    outside: int  # output width
-    mixed: bool  # its output for other tokens depends on the first token
-
-
 def insert_pfeiffer(base: Any, reduction: int, seed: int) -> None:
     """Add an adapter to every layer; outputs stay the same bits, because U starts at zero."""
     # With r the output of the feed-forward block and h the norm of r plus the residual, r
     # becomes r + U(ReLU(D(h))), before the same norm: the norm's input s becomes s +
     # U(ReLU(D(norm(s)))), so the norm is computed twice. A pre-norm layer (GPT-2, Llama,
     # ModernBERT) has no norm after the block: there h is r. Where the norm reads r without
-    # the residual (Gemma 2, OLMo 2), s is r. The block is found by observing the first
-    # layer's calls, so no list of architectures is needed; layers with experts, and layers
-    # whose block is ambiguous, are refused.
+    # the residual (Gemma 2, OLMo 2), s is r.
     # Reference: mDAPT, section 3.3 and appendix D; Pfeiffer et al. (2020), MAD-X, section 3.
     import torch
     from torch import nn
@@ -366,114 +347,22 @@ def pfeiffer_weights(model: Any) -> dict[str, torch.nn.Parameter]:
     return {n: p for n, p in model.base_model.named_parameters() if f".{MARK}." in n}
 
 
-def state_without_adapter(model: Any) -> dict[str, torch.Tensor]:
-    """The model's `state_dict` without the adapter."""
-    return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
-
-
 def spots(base: Any) -> list[tuple[Any, bool]]:
-    """The modules to attach adapters to, layer by layer, and whether each is a norm (`_spot`)."""
+    """The modules to attach adapters to, layer by layer, and whether they are norms."""
     from torch import nn
 
-    seen = _calls(base)
-    for name, stack in base.named_modules():
-        if not isinstance(stack, nn.ModuleList) or not len(stack):
+    width = int(base.config.hidden_size)
+    stacks = [m for m in base.modules() if isinstance(m, nn.ModuleList) and len(m)]
+    for path, stack in product((*_NORMS, *_LAST_MATRICES), stacks):
+        layers = [m for m in base.modules() if type(m) is type(stack[0])]
+        modules = [dict(layer.named_modules()).get(path) for layer in layers]
+        # a stack whose layers differ has experts in some of them
+        if None in modules or any(type(layer) is not type(stack[0]) for layer in stack):
             continue
-        first = stack[0]
-        calls = [
-            call._replace(name=call.name.removeprefix(f"{name}.0."))
-            for call in seen
-            if call.name.startswith(f"{name}.0.")
-        ]
-        spot = _spot(calls, first, int(base.config.hidden_size))
-        if spot is not None:
-            layers = [m for m in base.modules() if type(m) is type(first)]
-            modules = [dict(layer.named_modules()).get(spot[0]) for layer in layers]
-            if None not in modules and all(type(layer) is type(first) for layer in stack):
-                return [(module, spot[1]) for module in modules]
+        is_norm = path in _NORMS
+        if not is_norm or all(tuple(m.weight.shape) == (width,) for m in modules):  # type: ignore[union-attr]
+            return [(module, is_norm) for module in modules]
     raise ModelError(
         "`adapter` must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
         f"{type(base).__name__} cannot be found. Use `adapter=lora`."
     )
-
-
-def _spot(calls: list[_Call], layer: Any, width: int) -> tuple[str, bool] | None:
-    """Where an adapter is attached in a layer, from the order of calls."""
-    # It is the norm after the feed-forward block (true), or else the block's last matrix.
-    matrices = [i for i, call in enumerate(calls) if call.weight.dim() == 2]
-    if len(matrices) < 3 or not _is_block(calls, matrices, width):
-        return None
-    last = calls[matrices[-1]]
-    seen = {id(call.weight) for call in calls}
-    experts = any(p.dim() > 2 and id(p) not in seen for p in layer.parameters())
-    if experts or any(part.isdigit() for part in last.name.split(".")):
-        return None
-    for call in calls[matrices[-1] + 1 :]:
-        if call.weight.dim() == 1 and call.inside == call.outside == width:
-            return call.name, True
-    return last.name, False
-
-
-def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:
-    """Whether the last two matrices are a feed-forward block: up, then down."""
-    # In a first layer the attention's input does not depend on other tokens, its output does.
-    # The attention's own matrix follows, and the block comes after it or in parallel.
-    up, down = calls[matrices[-2]], calls[matrices[-1]]
-    mixed = [calls[i].mixed for i in matrices]
-    attends = any(mixed) and not all(mixed)
-    after = sum(mixed) >= 3 if down.mixed else not up.mixed
-    return attends and after and up.inside == width == down.outside < down.inside
-
-
-def _calls(base: Any) -> list[_Call]:
-    """Every module with its own weight, in the order of its first call."""
-    # The model reads four random vectors twice; the first vector differs the second time.
-    # Vectors are used because padding ids would shift RoBERTa's positions.
-    import torch
-
-    table = base.get_input_embeddings().weight
-    shape, generator = (2, _TOKENS, table.shape[1]), torch.Generator().manual_seed(0)
-    one, other = torch.randn(shape, generator=generator).to(table.device, table.dtype)
-    other[1:] = one[1:]
-    was = base.training
-    base.eval()
-    try:
-        before, after = _outputs(base, one), _outputs(base, other)
-    except Exception:  # models without `inputs_embeds` raise many kinds of exceptions
-        return []
-    finally:
-        base.train(was)
-    return [
-        _Call(name, weight, inside, out.shape[1], not torch.equal(out, after[name][2]))
-        for name, (weight, inside, out) in before.items()
-        if name in after
-    ]
-
-
-def _outputs(base: Any, states: torch.Tensor) -> dict[str, tuple[Any, int, torch.Tensor]]:
-    """By module name: its weight, its input width, and its output for all tokens but the first."""
-    import torch
-
-    seen: dict[str, tuple[Any, int, torch.Tensor]] = {}
-
-    def recorder(name: str, weight: torch.Tensor) -> Any:
-        def hook(module: Any, args: Any, kwargs: Any, out: Any) -> None:
-            read = next((a for a in (*args, *kwargs.values()) if torch.is_tensor(a)), None)
-            if read is not None and read.is_floating_point() and torch.is_tensor(out):
-                seen.setdefault(name, (weight, read.shape[-1], out.flatten(0, -2)[1:].clone()))
-
-        return hook
-
-    hooks = []
-    for name, module in base.named_modules():
-        weight = getattr(module, "weight", None)
-        if torch.is_tensor(weight) and not any(module.children()):
-            hooks.append(module.register_forward_hook(recorder(name, weight), with_kwargs=True))
-    try:
-        with torch.no_grad():
-            mask = torch.ones(1, _TOKENS, dtype=torch.long, device=states.device)
-            base(inputs_embeds=states[None], attention_mask=mask)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return seen

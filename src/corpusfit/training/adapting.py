@@ -6,23 +6,30 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import orjson
 
+from corpusfit import text as corpus
 from corpusfit.core.artifacts import remove, user_path, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Source
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.evaluation.decontamination.search import find_contaminated
 from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
-from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
+from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
+from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.data import require_enough, require_suitable, sharpness, training_text
@@ -41,13 +48,28 @@ from corpusfit.training.inputs import (
 )
 from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
 from corpusfit.training.objectives import Objective, objective
-from corpusfit.training.phases import ROLES, PhaseRunner, Ready
-from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TASK, TRANSLATION, AdaptPlan
-from corpusfit.training.presets import TASK_PASSES, length_of, task_phase
+from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
+from corpusfit.training.plan import (
+    EMBEDDINGS,
+    SIMCSE,
+    TASK,
+    TRANSLATION,
+    AdaptPlan,
+    MixPlan,
+    ThenTaskPlan,
+    WeightsPlan,
+)
+from corpusfit.training.presets import (
+    PASSES,
+    TASK_PASSES,
+    Size,
+    length_of,
+    resolve_training,
+    task_phase,
+)
 from corpusfit.training.scratch import new_model
-from corpusfit.training.special_tokens import backend_tokenizer
+from corpusfit.training.special_tokens import add_tags, backend_tokenizer
 from corpusfit.training.trainer import TrainerCallback, require_batch, start_accelerator
-from corpusfit.training.translators import add_tags
 
 
 class Adapted(Finished):
@@ -145,7 +167,11 @@ def _prepare(
     overwrite: bool,
 ) -> Ready | dict[str, Any]:
     """The model and the text, or the manifest of a finished training."""
-    _require_outside(folder.path, [plan.model.name, *itertools.chain(*inputs)])
+    for name in filter(None, [plan.model.name, *itertools.chain(*inputs)]):
+        path = user_path(name)  # which `overwrite` would delete
+        if path.exists() and path.resolve().is_relative_to(folder.path.resolve()):
+            allowed = "a folder that does not contain the model or the texts"
+            raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
     data, task, replay, guard, then = inputs
     own: Sequence[str] = ()
     if plan.then_task.on:
@@ -214,15 +240,6 @@ def _prepare(
     require_enough(own_plan, text.then)
     phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
     return dataclasses.replace(ready, then=phase)
-
-
-def _require_outside(out: Path, inputs: Iterable[str]) -> None:
-    """Make sure that no input is inside `out`, where --overwrite would delete it."""
-    for name in filter(None, inputs):
-        path = user_path(name)
-        if path.exists() and path.resolve().is_relative_to(out.resolve()):
-            allowed = "a folder that does not contain the model or the texts"
-            raise bad_setting("`out`", allowed, str(out), "Choose another folder.")
 
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
@@ -310,3 +327,144 @@ def _opened(
             f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
         )
     return add_words(base, new, plan.objective.name)
+
+
+_STEPS = 5
+_SAMPLED = 1 << 20
+
+
+class _StepClock(Progress):
+    """Notes when each training step ends."""
+
+    def __init__(self) -> None:
+        self._ends: list[float] = []
+        self._training = False
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """Time the training alone."""
+        self._training = stage == "adapt"
+
+    def advance(self, done: float, units: int = 0) -> None:
+        """Note the end of a training step."""
+        if self._training:
+            self._ends.append(time.perf_counter())
+
+    def step(self) -> float:
+        """Median seconds per step, the first step excluded."""
+        pairs = zip(self._ends, self._ends[1:], strict=False)
+        return statistics.median(after - before for before, after in pairs)
+
+
+def estimate_adaptation(
+    plan: AdaptPlan,
+    data: Sequence[str],
+    *,
+    task: Sequence[str] = (),
+    replay: Sequence[str] = (),
+    guard: Sequence[str] = (),
+    guard_field: str = "",
+    machine: Machine,
+) -> dict[str, Any]:
+    """Train a few steps on the first MiB of the data in a temporary folder, and project."""
+    # Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that
+    # grows after the first steps and the time in which `guard` reads all of the data are not
+    # measured. A second phase is measured with the base model.
+    plan = plan.check()
+    if plan.then_task.on:
+        task, _ = training_splits(data, task, machine.progress)
+    field = guard_field or plan.read.text_field
+    with TemporaryDirectory(prefix="corpusfit-") as scratch:
+        work = Path(scratch)
+        with machine.running(work) as context:
+            texts = find_training_inputs(data, task, replay, plan.read, context)
+            if plan.then_task.on:
+                texts = with_task_phase(texts, (), context)
+        if plan.objective.name != TRANSLATION:
+            plan, texts = choose_side(plan, texts, machine.progress)
+
+        def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
+            folder = work / f"{passes} passes"
+            return _projected(plan, sources, read, passes, folder, guard, field, machine)
+
+        one = dataclasses.replace(plan, then_task=ThenTaskPlan())
+        first = phase(one, texts.data or texts.task, texts.read, PASSES)
+        if not plan.then_task.on:
+            return dict(first)
+        own = task_phase(plan, first["length"])
+        second = phase(own, texts.task, texts.task_read, TASK_PASSES)
+    both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
+    both["step_s"] = both["seconds"] / both["steps"]
+    both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
+    words = f"{first['words']} Then, on the task's text: {second['words']}"
+    return {**first, **both, "words": words, "phases": [first, second]}
+
+
+def _projected(
+    plan: AdaptPlan,
+    sources: list[Source],
+    read: ReadPlan,
+    passes: int,
+    work: Path,
+    guard: Sequence[str],
+    guard_field: str,
+    machine: Machine,
+) -> dict[str, Any]:
+    """The projection of one phase, from a few steps in a folder of its own."""
+    sample, share = _sample(sources, read, work, pairs=plan.objective.name == TRANSLATION)
+    short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
+    small = dataclasses.replace(
+        plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
+    )
+    clock = _StepClock()
+    quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
+    manifest = adapt(
+        small, [sample], work / "model", guard=guard, guard_field=guard_field, machine=quiet
+    ).manifest
+    counts = manifest["counts"]["data"]
+    trained = counts["tokens"] - counts.get("source_tokens", 0)
+    sampled = (trained, manifest["rows"], manifest["chunks"])
+    tokens, rows, chunks = (round(n / share) for n in sampled)
+    parameters, length = manifest["parameters"], manifest["training"]["length"]
+    size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
+    train, words = resolve_training(plan, size, passes)
+    steps, step_s = train.steps or 0, clock.step()
+    return {
+        "sources": len(sources),
+        "stored_mb": sum(s.size for s in sources) / 1e6,
+        "tokens": tokens,
+        "parameters": parameters,
+        "trained": manifest["trained"],
+        "length": length,
+        "steps": steps,
+        "words": words,
+        "step_s": step_s,
+        "seconds": steps * step_s,
+        "memory_mb": peak(),
+        "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,
+    }
+
+
+def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -> tuple[str, float]:
+    """Write the first texts or pairs of the data; the input, and its share of the stored bytes."""
+    texts: list[str] = []
+    others: list[str] = []
+    first, second = read.sides() if pairs else (read, read)
+    if pairs and not corpus.is_parallel(sources):  # the rows of a selection
+        first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
+    seen = 0
+    for shard in corpus.shards(sources, read):
+        seen = sum(s.size for s in sources[: shard.source]) + shard.position
+        texts += corpus.documents(shard, first)[0].texts.to_pylist()
+        if pairs:
+            others += corpus.documents(shard, second)[0].texts.to_pylist()
+        if sum(map(len, texts)) >= _SAMPLED:
+            break
+    share = min(1.0, seen / max(1, sum(s.size for s in sources)))
+    if pairs:
+        for name, side in (("source", texts), ("target", others)):
+            lines = (" ".join(text.splitlines()) + "\n" for text in side)
+            write_bytes(work / f"sample.{name}", "".join(lines).encode())
+        return f"pair:{work / 'sample.source'},{work / 'sample.target'}", share
+    path = work / "sample.jsonl"
+    write_bytes(path, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
+    return str(path), share

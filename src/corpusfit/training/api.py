@@ -145,10 +145,10 @@ def estimate_adaptation(
     built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
-    from corpusfit.training import dry_run
+    from corpusfit.training import adapting
 
     machine = machine_of(machine, options)
-    return dry_run.estimate_adaptation(
+    return adapting.estimate_adaptation(
         built,
         inputs(data, "data", machine, built.read.text_field),
         task=inputs(task, "task", machine, built.read.text_field),

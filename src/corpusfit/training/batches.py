@@ -1,4 +1,4 @@
-"""Lay chunks of text out as rows of token ids, and rows as tensors."""
+"""Rows of every pass over the chunks, and their layout as tensors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,228 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.kernels.packing import cut_batches, fill_rows
 from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.tokens import Chunks, Tokens
 
 if TYPE_CHECKING:
     import torch
+
+    from corpusfit.training.data import Chunks
+    from corpusfit.training.tokenising import Tokens
+
+
+_WINDOW = 64  # batches within which chunks are sorted by length
+_PASS, _REPLAY = range(2)  # streams of random numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of chunks."""
+
+    order: NDArray[np.int64]  # [m], chunk numbers
+    begins: NDArray[np.int64]  # [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    def some(self, begin: int, end: int) -> list[NDArray[np.int64]]:
+        """The chunk numbers of each row from `begin` to `end`, at least one row."""
+        at = self.begins[begin : end + 1]
+        return np.split(self.order[at[0] : at[-1]], at[1:-1] - at[0])
+
+
+class Passes:
+    """Passes over chunks; pass p is a pure function of the arguments and p.
+
+    A row is identified by its pass and number, so a killed training resumes without reading from
+    the start.
+    """
+
+    # One pass is kept in memory, 8 bytes per chunk and 8 per row.
+    # Reference: TADPOLE, equation 1 (weights) and appendix E (DANA, appendix C), whose open
+    # question `draw` answers.
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        replay: Chunks | None,
+        share: float,  # of replay tokens in a pass; each pass continues where the last one ended
+        *,
+        length: int,  # tokens of a row
+        overhead: int,  # special tokens of a chunk, with which it fits a row
+        draw: bool,  # as many chunks as there are, with replacement, by weight; else each once
+        pack: bool,  # fill rows; else a row is a chunk, and a batch has those of similar length
+        batch: int,  # rows of a batch
+        seed: int,
+    ) -> None:
+        if not len(chunks):
+            raise EmptyInputError("The training data is empty: no text has a token. Check `data`.")
+        if replay is not None and not len(replay):
+            raise EmptyInputError("The replay text is empty: no text has a token. Check `replay`.")
+        if not (np.isfinite(chunks.weight) & (chunks.weight >= 0)).all():
+            raise InputError(
+                "A relevance weight of the data is negative or not finite. Run the selection again."
+            )
+        if not chunks.weight.any():
+            raise InputError(
+                "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
+                "`weights.alpha`, or train with `weights.policy=off`."
+            )
+        self._own, self._draw, self._pack = len(chunks), draw, pack
+        self.length, self._batch, self._seed = length, batch, seed
+        w, n = chunks.weight.astype(np.float64), chunks.length.astype(np.float64)
+        tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
+        of_loss = np.ones(len(w)) if draw else w / ((w @ n) / n.sum())
+        self._general = _Round(replay, round(tokens * share / (1 - share)), seed)
+        # the data's chunks, then those of the replay text, as rows number them
+        self.chunks = chunks.followed_by(replay) if replay is not None else chunks
+        more = np.ones(len(self.chunks) - len(chunks))
+        # factor of the loss of a chunk's tokens: its weight over the mean weight of the data's
+        self.scale = np.concatenate([of_loss, more]).astype(np.float32)
+        # how often a chunk comes in a pass, in expectation, times its scale
+        counts = len(w) * w / w.sum() if draw else of_loss
+        self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
+        self._taken = self.chunks.length + np.int32(overhead)
+        self._last: tuple[int, Rows] | None = None
+
+    def fill(self, number: int) -> float:
+        """Share of a pass that is tokens, special tokens included; the rest is padding."""
+        # Unpacked rows are as long as the longest row of their batch.
+        rows = self.rows(number)
+        taken = self._taken[rows.order]
+        if self._pack:
+            return int(taken.sum()) / (len(rows) * self.length)
+        starts = np.union1d([0], np.arange(self._head(number), len(rows), self._batch))
+        longest = np.maximum.reduceat(taken, starts).astype(np.int64)
+        return int(taken.sum()) / int(longest @ np.diff(starts, append=len(rows)))
+
+    def rows(self, number: int) -> Rows:
+        """The rows of a pass, by its number from 0; the last result is cached."""
+        if self._last is not None and self._last[0] == number:
+            return self._last[1]
+        self._last = None  # free it first: two passes would need twice the memory
+        rng = np.random.default_rng((self._seed, _PASS, number))
+        data = np.arange(self._own)
+        if self._draw:
+            mixed = rng.permutation(data)
+            data = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
+        order = rng.permutation(np.concatenate([data, self._own + self._general.taken(number)]))
+        rows = self._in_rows(order, number, rng)
+        self._last = number, rows
+        return rows
+
+    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
+        """The rows of a pass, from its chunks in random order."""
+        if self._pack:
+            return Rows(*fill_rows(order, self._taken, self.length))
+        # by length into batches, after the chunks that complete the last batch of the pass before
+        rest = order[self._head(number) :]
+        window = _WINDOW * self._batch
+        for begin in range(0, len(rest), window):
+            some = rest[begin : begin + window]
+            rest[begin : begin + window] = some[np.argsort(self._taken[some], kind="stable")]
+        whole = len(rest) // self._batch * self._batch
+        batches = rest[:whole].reshape(-1, self._batch)
+        rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)
+        return Rows(order, np.arange(len(order) + 1))
+
+    def _head(self, number: int) -> int:
+        """Number of rows, one chunk each, that complete the last batch of the previous pass."""
+        return -(number * self._own + self._general.before(number)) % self._batch
+
+
+class PairPasses(Passes):
+    """Passes over pairs: a row is a batch of pairs of similar length, in random order."""
+
+    # Neither side of a batch has more than `length` tokens, padding included; `overhead`, `pack`
+    # and `batch` do not apply.
+
+    def fill(self, number: int) -> float:
+        """Share of a pass that is tokens of either side; the rest is padding."""
+        rows, chunks = self.rows(number), self.chunks
+        both = (chunks.begin[rows.order], chunks.length[rows.order].astype(np.int64))
+        sizes = np.diff(rows.begins)
+        laid = sum(int(np.maximum.reduceat(side, rows.begins[:-1]) @ sizes) for side in both)
+        return int(sum(side.sum() for side in both)) / laid
+
+    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
+        # by the longer side and then the target text, which left less padding than other orders
+        target = self.chunks.length.astype(np.int64)
+        longer = np.maximum(self.chunks.begin, target)
+        windows = np.cumsum(longer[order]) // (_WINDOW * self.length)
+        order = order[np.lexsort((target[order], longer[order], windows))]
+        begins = cut_batches(longer[order], self.length)
+        mixed = rng.permutation(len(begins) - 1)
+        sizes = np.diff(begins)[mixed]
+        ends = np.cumsum(sizes)
+        places = np.arange(len(order)) + np.repeat(begins[:-1][mixed] - ends + sizes, sizes)
+        return Rows(order[places], np.concatenate([[0], ends]))
+
+
+class _Round:
+    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens."""
+
+    def __init__(self, chunks: Chunks | None, tokens: int, seed: int) -> None:
+        n = len(chunks) if chunks is not None else 0
+        self._order = np.random.default_rng((seed, _REPLAY)).permutation(n)
+        lengths = chunks.length[self._order] if chunks is not None else np.empty(0, np.int32)
+        ends = np.cumsum(lengths, dtype=np.int64)
+        self._begins = ends - lengths
+        self._tokens, self._round = tokens, int(ends[-1]) if n else 0
+        self.rounds = tokens / self._round if n else 0.0
+
+    def before(self, number: int) -> int:
+        """Number of chunks in all earlier passes."""
+        if not self._round:
+            return 0
+        rounds, token = divmod(number * self._tokens, self._round)
+        return rounds * len(self._order) + int(np.searchsorted(self._begins, token))
+
+    def taken(self, number: int) -> NDArray[np.int64]:
+        """int64 [k]: the chunks of a pass; a chunk may repeat."""
+        places = np.arange(self.before(number), self.before(number + 1))
+        return self._order[places % max(1, len(self._order))]
+
+
+def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int64]:
+    """How often each of n items is drawn in n draws, by systematic resampling of residuals."""
+    # The integer part of an item's expected count is certain and only the rest is random,
+    # which keeps the variance as low as possible.
+    # Reference: Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
+    n = len(weights)
+    expected = weights.astype(np.float64)
+    expected *= n / expected.sum()
+    whole = np.rint(expected)
+    expected = np.where(np.abs(expected - whole) <= 1e-12 * whole, whole, expected)  # not 2.999…
+    counts = np.floor(expected)
+    ends = np.cumsum(expected - counts)
+    missing = n - int(counts.sum())
+    if missing > 0:
+        passed = np.ceil(ends * (missing / ends[-1]) - offset)  # points 0 + offset, 1 + offset …
+        passed[ends == ends[-1]] = missing
+        counts += np.diff(passed, prepend=0.0)
+    return counts.astype(np.int64)
+
+
+class Feed:
+    """Rows in order, pass after pass."""
+
+    def __init__(self, passes: Passes, at: tuple[int, int] = (0, 0)) -> None:
+        self._passes = passes
+        self.at = at
+
+    def take(self, k: int) -> list[NDArray[np.int64]]:
+        """The next k rows as arrays of chunk numbers; they may span passes."""
+        taken: list[NDArray[np.int64]] = []
+        while len(taken) < k:
+            number, row = self.at
+            rows = self._passes.rows(number)
+            end = min(len(rows), row + k - len(taken))
+            taken += rows.some(row, end)
+            self.at = (number + 1, 0) if end == len(rows) else (number, end)
+        return taken
+
 
 PADDING = -1
 T = TypeVar("T")
@@ -30,28 +247,21 @@ class ChunkTokens:
     scale: NDArray[np.float32]  # [n], factor of each chunk's loss
     frequency: NDArray[np.float32]  # [n], as in `Passes`; not all 0
 
-    def ids(self, chunk: int) -> NDArray[Any]:
-        """Token ids of a chunk, without special tokens."""
-        chunks = self.chunks
-        store = self.tokens[int(chunks.store[chunk])]
-        begin = int(chunks.begin[chunk])
-        return store.ids(int(chunks.text[chunk]), begin, begin + int(chunks.length[chunk]))
-
-    def source_ids(self, chunk: int) -> NDArray[Any]:
-        """Token ids of the source text of a chunk that is the target text of a pair."""
-        chunks = self.chunks
-        store = self.tokens[int(chunks.store[chunk])]
-        return store.ids(int(chunks.text[chunk]), 0, int(chunks.begin[chunk]))
+    def ids(self, chunk: int, *, source: bool = False) -> NDArray[Any]:
+        """Token ids of a chunk without special tokens, or of its pair's source text."""
+        begin, length = int(self.chunks.begin[chunk]), int(self.chunks.length[chunk])
+        first, last = (0, begin) if source else (begin, begin + length)
+        store = self.tokens[int(self.chunks.store[chunk])]
+        return store.ids(int(self.chunks.text[chunk]), first, last)
 
     @cached_property
-    def _ends(self) -> NDArray[np.float64]:
-        """Cumulative frequencies, float64 [n]."""
+    def _cumulative(self) -> NDArray[np.float64]:
         return np.cumsum(self.frequency, dtype=np.float64)
 
     def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
         """The first drawn chunk that is of another text and no copy; None without one."""
         chunks = self.chunks
-        drawn = np.searchsorted(self._ends, draws * self._ends[-1], side="right")
+        drawn = np.searchsorted(self._cumulative, draws * self._cumulative[-1], side="right")
         own = chunks.text[drawn] == chunks.text[chunk]
         others = drawn[~(own & (chunks.store[drawn] == chunks.store[chunk]))]
         for other in others.tolist():
@@ -109,12 +319,22 @@ class MicroBatch:
         labels: Any,
     ) -> MicroBatch:
         """Rows as tensors, from their masked ids, the predicted positions and their labels."""
+        return cls.from_arrays(
+            ids=inputs,
+            chunk=token_rows.chunk,
+            kind=token_rows.kind,
+            at=places,
+            labels=labels,
+            scale=token_rows.scale.reshape(-1)[places],
+            follows=token_rows.follows,
+            row_scale=token_rows.scale[:, 0],
+        )
+
+    @classmethod
+    def from_arrays(cls, **arrays: NDArray[Any]) -> MicroBatch:
+        """Arrays as tensors."""
         import torch
 
-        arrays: dict[str, NDArray[Any]] = {"ids": inputs, "at": places, "labels": labels}
-        arrays |= {"chunk": token_rows.chunk, "kind": token_rows.kind}
-        arrays |= {"follows": token_rows.follows, "row_scale": token_rows.scale[:, 0]}
-        arrays["scale"] = token_rows.scale.reshape(-1)[places]
         return cls(**{k: torch.from_numpy(np.ascontiguousarray(a)) for k, a in arrays.items()})
 
     def to(self, device: torch.device) -> MicroBatch:
@@ -176,12 +396,14 @@ def lay_pairs(
     follows = np.zeros(len(rows), np.int64)
     for r, row in enumerate(rows):
         chunk = int(row[0])
-        first, second = _halves(chunk_tokens.ids(chunk))
+        ids = chunk_tokens.ids(chunk)
+        first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
         other = chunk_tokens.elsewhere(chunk, draws[r, 1:])
         if other is not None:
-            own, others = second, _halves(chunk_tokens.ids(other))[1]
+            ids = chunk_tokens.ids(other)
+            others = ids[len(ids) // 2 :]
             follows[r] = draws[r, 0] >= 0.5
-            second = (others if follows[r] else own)[: min(len(own), len(others))]
+            second = (others if follows[r] else second)[: min(len(second), len(others))]
         one = [*special.prefix, *first.tolist(), *special.suffix]
         both = [*one, *second.tolist(), *special.suffix]
         end = len(both)
@@ -189,12 +411,6 @@ def lay_pairs(
         token_rows.kind[r, len(one) : end] = 1
         token_rows.scale[r] = chunk_tokens.scale[chunk]
     return replace(token_rows, follows=follows)
-
-
-def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both halves of one or more ids; the second is never empty."""
-    half = len(ids) // 2
-    return ids[:half], ids[half:]
 
 
 def prefetch(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:

@@ -1,9 +1,9 @@
-"""The chunks that a model trains on and those held out to measure the loss."""
+"""The chunks that a model trains on, with their weights, and those held out to measure the loss."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import is_local
 from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.kernels.chance import uniform, value_keys
 from corpusfit.scoring import table
 from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
@@ -19,8 +20,91 @@ from corpusfit.text.context import RunContext
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
-from corpusfit.training.tokenising import Tokenising
-from corpusfit.training.tokens import Chunks, Tokens, chunks_of, exclude_keys, split_heldout
+from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens
+
+_TEXT, _CHUNK = range(2)  # streams of random numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """n chunks, ordered by text and position."""
+
+    text: NDArray[np.int64]  # [n], number of the text
+    begin: NDArray[np.int64]  # [n], first token in the text
+    length: NDArray[np.int32]  # [n], number of tokens, 1 or more, without special tokens
+    weight: NDArray[np.float32]  # [n], weight of the text
+    store: NDArray[np.int8]  # [n], which of several `Tokens` holds the text
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def take(self, places: NDArray[np.int64] | NDArray[np.bool_]) -> Chunks:
+        """Select chunks by position, int64 [k], or by mask, bool [n]."""
+        return Chunks(*(getattr(self, f.name)[places] for f in fields(self)))
+
+    def followed_by(self, others: Chunks) -> Chunks:
+        """Concatenate with other chunks."""
+        pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
+        return Chunks(*map(np.concatenate, pairs))
+
+
+def chunks_of(
+    tokens: Tokens, longest: int, weights: NDArray[np.float32] | None = None, *, store: int = 0
+) -> Chunks:
+    """The chunks of texts, or one chunk for each pair, all of weight 1 without weights."""
+    if weights is None:
+        weights = np.ones(len(tokens), np.float32)
+    if isinstance(tokens, PairTokens):
+        return whole_pairs(tokens.sides, weights, longest, store=store)
+    return cut_chunks(tokens.lengths, weights, longest, store=store)
+
+
+def cut_chunks(
+    lengths: NDArray[np.int64], weights: NDArray[np.float32], longest: int, *, store: int = 0
+) -> Chunks:
+    """Cut each text into chunks of `longest` tokens; the last one holds the rest."""
+    counts = -(-lengths // longest)
+    text = np.repeat(np.arange(len(lengths)), counts)
+    number = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
+    begin = number * longest
+    length = np.minimum(longest, lengths[text] - begin).astype(np.int32)
+    return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
+
+
+def whole_pairs(
+    sides: NDArray[np.int64], weights: NDArray[np.float32], longest: int, *, store: int = 0
+) -> Chunks:
+    """One chunk for each pair: its target text, which begins where its source text ends."""
+    text = np.flatnonzero((sides.max(1, initial=0) <= longest) & (sides.min(1, initial=1) > 0))
+    begin, length = sides[text, 0], sides[text, 1].astype(np.int32)
+    return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
+
+
+def split_heldout(
+    chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
+) -> tuple[Chunks, Chunks]:
+    """Hold whole texts out, with their copies; the draw depends on the seed and the keys alone."""
+    # A copy has the same letters and digits; an edited copy is not recognised.
+    own = keys if keys.ndim == 1 else keys[:, 0]
+    different, first = np.unique(own[chunks.text], return_index=True)
+    count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
+    if count < 1:
+        return chunks, chunks.take(np.empty(0, np.int64))
+    held = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
+    held = held[np.argsort(first[held], kind="stable")]
+    texts = chunks.text[first[held]]  # the first of several copies
+    begin = np.searchsorted(chunks.text, texts)
+    counts = np.searchsorted(chunks.text, texts, side="right") - begin
+    draw = uniform(value_keys(seed, _CHUNK, different[held]))
+    places = begin + (draw * counts).astype(np.int64)
+    return exclude_keys(chunks, keys, keys[chunks.text[places]].reshape(-1)), chunks.take(places)
+
+
+def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
+    """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `held`."""
+    held_keys = np.isin(keys[chunks.text], held)
+    copies = np.asarray(held_keys if held_keys.ndim == 1 else held_keys.any(axis=1))
+    return chunks.take(~copies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +211,6 @@ def training_text(
     return dataclasses.replace(whole, then=second)
 
 
-def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
-    """Raise `UsageError` for settings that do not suit the kinds of texts, before they are read."""
-    if plan.train.best_by == "bleu" and not texts.task:
-        cure = "Name held-out pairs with `task`."
-        raise bad_setting("`train.best_by`", "loss without pairs of a task", "bleu", cure)
-    require_weights(plan, texts)
-
-
 def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
     """Refuse `simcse` if the texts of a step cannot all differ."""
     if plan.objective.name != SIMCSE:
@@ -201,8 +277,11 @@ def _general_text(
     return general
 
 
-def require_weights(plan: AdaptPlan, texts: TrainingInputs) -> None:
-    """Raise `UsageError` if the data is no selection, or not one that the weights apply to."""
+def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
+    """Raise `UsageError` for settings that do not suit the kinds of texts, before they are read."""
+    if plan.train.best_by == "bleu" and not texts.task:
+        cure = "Name held-out pairs with `task`."
+        raise bad_setting("`train.best_by`", "loss without pairs of a task", "bleu", cure)
     policy = plan.weights.policy
     if policy == "off":
         return
@@ -232,7 +311,7 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     # Reference: TADPOLE, section 3.2 (lambda) and appendix E.
     if plan.weights.policy == "off":
         return np.ones(len(tokens), np.float32)
-    assert texts.folder is not None  # noqa: S101  checked by `require_weights`
+    assert texts.folder is not None  # noqa: S101  checked by `require_suitable`
     c, alpha = sharpness(plan, texts)
     paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
     columns = (table.read_columns(p, "score", "copy") for p in paths)

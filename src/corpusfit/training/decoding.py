@@ -23,7 +23,7 @@ import numpy as np
 
 from corpusfit.embed.transformer import position_limit, token_batches
 from corpusfit.training.plan import DecodePlan
-from corpusfit.training.translators import known_tag
+from corpusfit.training.special_tokens import known_tag
 
 if TYPE_CHECKING:
     import torch

@@ -32,7 +32,7 @@ from corpusfit.text.contract import SIDES
 from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
 from corpusfit.text.survey import scan_with
 from corpusfit.training.plan import TASK, AdaptPlan
-from corpusfit.training.translators import domain_tags
+from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
 
@@ -236,7 +236,8 @@ def tags_of(texts: TrainingInputs) -> list[str]:
     data = texts.data
     if texts.selection is not None:
         data = [Source(**s) for s in texts.selection["corpus"]]
-    return domain_tags(s.name for s in (*data, *texts.task, *texts.replay, *texts.then))
+    names = (s.name for s in (*data, *texts.task, *texts.replay, *texts.then))
+    return sorted(set(map(domain_tag, names)))
 
 
 def sample_texts(

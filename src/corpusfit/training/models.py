@@ -22,8 +22,12 @@ from corpusfit.embed.folders import Setting, file_digests, find, read_pooling, t
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
 from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
-from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
-from corpusfit.training.translators import special_tokens_of_translator
+from corpusfit.training.special_tokens import (
+    SpecialTokens,
+    backend_tokenizer,
+    special_tokens_of,
+    special_tokens_of_translator,
+)
 
 MODEL = Setting(
     flag="`model.name`",
@@ -77,9 +81,7 @@ def open_model(
 ) -> LoadedModel:
     """Open the model that a plan names."""
     # transformers fills missing weights with random numbers and only logs it, so missing
-    # weights are an error here unless a new head is allowed. Only fast tokenizers and
-    # safetensors are supported, no code from the model's folder, and encoder-decoders for
-    # translation alone, which may have a slow tokenizer.
+    # weights are an error unless a new head is allowed.
     folder = find(plan.name, setting=MODEL)
     path = transformer_folder(folder, MODEL)
     import transformers
@@ -87,7 +89,17 @@ def open_model(
     with _loading(plan.name, objective, seed):
         config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
         if config.is_encoder_decoder != (objective == TRANSLATION):
-            raise _unfit_halves(plan.name, objective)
+            if objective == TRANSLATION:
+                raise ModelError(
+                    f"`model.name`: {plan.name} is an encoder or a decoder alone; translation "
+                    "needs both. Name an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or "
+                    "start from an untrained one with `model.init=small`."
+                )
+            raise ModelError(
+                f"`model.name`: {plan.name} is an encoder-decoder; `objective.name={objective}` "
+                "needs an encoder or a decoder. Name one of those, or train on aligned pairs with "
+                "`objective.name=translation`."
+            )
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
         tokenizer = load_tokenizer(path, f"`model.name`: {plan.name}")
@@ -139,8 +151,16 @@ def checked_model(
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     if objective in ("mlm", "mlm+nsp") and special.mask is None:
         raise _unfit(name, "mlm", "its tokenizer has no mask token")
-    if objective in EMBEDDINGS:
-        _require_embedding(model, special, objective, name)
+    reads_first = objective == TSDAE or (objective == SIMCSE and model.pooling.mode == "cls")
+    if reads_first and not special.prefix:
+        raise _unfit(name, objective, "its tokenizer has no token before a text")
+    if objective == TSDAE and not model.decodes():
+        raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
+    if objective == SIMCSE and not model.varies():
+        raise ModelError(
+            f"`model.name`: {name} has no dropout, which `objective.name=simcse` needs. Pass "
+            "`model.dropout=0.1`, or use `objective.name=tsdae`."
+        )
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
 
 
@@ -204,38 +224,10 @@ def _sentence_encoder(
     return DenoisingAutoencoder(model, pooling, decoder).eval()
 
 
-def _require_embedding(model: Any, special: SpecialTokens, objective: str, name: str) -> None:
-    """Raise `ModelError` if a model cannot be trained with an objective of `EMBEDDINGS`."""
-    if not special.prefix and (objective == TSDAE or model.pooling.mode == "cls"):
-        raise _unfit(name, objective, "its tokenizer has no token before a text")
-    if objective == TSDAE and not model.decodes():
-        raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
-    if objective == SIMCSE and not model.varies():
-        raise ModelError(
-            f"`model.name`: {name} has no dropout, which `objective.name=simcse` needs. Pass "
-            "`model.dropout=0.1`, or use `objective.name=tsdae`."
-        )
-
-
 def set_dropout(config: Any, dropout: float) -> None:
     """Set every dropout of a model's configuration."""
     for field in _DROPOUTS & vars(config).keys():
         setattr(config, field, dropout)
-
-
-def _unfit_halves(name: str, objective: str) -> ModelError:
-    """The error for an encoder-decoder where there should be none, or the other way round."""
-    if objective == TRANSLATION:
-        return ModelError(
-            f"`model.name`: {name} is an encoder or a decoder alone; translation needs both. Name "
-            "an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or start from an untrained "
-            "one with `model.init=small`."
-        )
-    return ModelError(
-        f"`model.name`: {name} is an encoder-decoder; `objective.name={objective}` needs an "
-        "encoder or a decoder. Name one of those, or train on aligned pairs with "
-        "`objective.name=translation`."
-    )
 
 
 def _unfit(name: str, objective: str, why: str) -> ModelError:
@@ -339,12 +331,27 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewW
     passed: list[str] = []
     while more := list(islice(ranked, most - len(chosen))):
         candidates = [*chosen, *more]
-        whole_words = _read_as_one(opened, candidates)
+        # which of them, between others, become one token each when all of them are added
+        trial = backend_tokenizer(opened.tokenizer, opened.name)
+        known = trial.get_vocab(with_added_tokens=True).keys()
+        new = [word for word in candidates if word not in known]
+        trial.add_tokens(_added(trial, new))
+        sentences = [f"{_BEFORE}{word} b" for word in new]
+        ids = zip(new, trial.encode_batch(sentences, add_special_tokens=False), strict=True)
+        whole_words = {word for word, coded in ids if trial.token_to_id(word) in coded.ids}
         passed += [word for word in candidates if word not in whole_words]
         chosen = [word for word in candidates if word in whole_words]
     whole = sum(counts[word] * len(pieces[word]) for word in words)
     shorter = sum(saves[word] for word in chosen) / max(1, whole)
     return NewWords(tuple(chosen), tuple(pieces[w] for w in chosen), shorter, tuple(passed))
+
+
+def _added(backend: Any, words: Sequence[str]) -> list[Any]:
+    """Words as tokens to add: whole words alone, with the space before them."""
+    from tokenizers import AddedToken
+
+    options = {"single_word": True, "lstrip": True, "normalized": backend.normalizer is not None}
+    return [AddedToken(word, **options) for word in words]
 
 
 def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel:
@@ -369,23 +376,3 @@ def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel
                 table[row] = table[list(pieces)].mean(dim=0)
     fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
     return checked_model(model, tokenizer, objective, opened.name, fingerprint)
-
-
-def _added(backend: Any, words: Sequence[str]) -> list[Any]:
-    """Words as tokens to add: whole words alone, with the space before them."""
-    from tokenizers import AddedToken
-
-    options = {"single_word": True, "lstrip": True, "normalized": backend.normalizer is not None}
-    return [AddedToken(word, **options) for word in words]
-
-
-def _read_as_one(opened: LoadedModel, words: Sequence[str]) -> set[str]:
-    """Which of some words, between others, become a new token each when all of them are added."""
-    backend = backend_tokenizer(opened.tokenizer, opened.name)
-    known = backend.get_vocab(with_added_tokens=True).keys()
-    new = [word for word in words if word not in known]
-    backend.add_tokens(_added(backend, new))
-    sentences = [f"{_BEFORE}{word} b" for word in new]
-    encoded = backend.encode_batch(sentences, add_special_tokens=False)
-    ids = zip(new, encoded, strict=True)
-    return {word for word, found in ids if backend.token_to_id(word) in found.ids}

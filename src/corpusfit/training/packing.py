@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -35,9 +34,16 @@ class Packing:
 
     def inputs(self, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
         """Model inputs besides the token ids."""
+        import torch
+
         inputs = {"attention_mask": self.mask(chunks, dtype)}
         if self.positions is not None:
-            inputs["position_ids"] = _positions(chunks) + self.positions
+            # counted from the first token of each chunk
+            place = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
+            first = torch.ones_like(chunks, dtype=torch.bool)
+            first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
+            begin = place.masked_fill(~first, 0).cummax(1).values
+            inputs["position_ids"] = place - begin + self.positions
         return inputs
 
     def mask(self, chunks: torch.Tensor, dtype: torch.dtype) -> Any:
@@ -70,17 +76,6 @@ def block_mask(
     return torch.zeros_like(seen, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
 
 
-def _positions(chunks: torch.Tensor) -> torch.Tensor:
-    """Position of each token in its own chunk, from 0: int64 [B, L]."""
-    import torch
-
-    place = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
-    first = torch.ones_like(chunks, dtype=torch.bool)
-    first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
-    begin: torch.Tensor = place.masked_fill(~first, 0).cummax(1).values
-    return place - begin
-
-
 def find_packing(
     predictor: Predictor, special: SpecialTokens, length: int, *, causal: bool
 ) -> Packing | None:
@@ -91,10 +86,17 @@ def find_packing(
     import torch
 
     model = predictor.model
-    texts = [torch.from_numpy(t).to(model.device) for t in _two(special, length)]
-    if not texts:
+    # two chunks that fill a row: a long one that exceeds windows, and a short one
+    overhead = len(special.prefix) + len(special.suffix)
+    short = max(length // 8, overhead + 2)
+    if length < short + overhead + 3:
         return None
-    sizes = [len(t) for t in texts]
+    ordinary, rng = np.flatnonzero(special.ordinary), np.random.default_rng(0)
+    sizes = [length - short, short]
+    texts = []
+    for n in sizes:
+        ids = [*special.prefix, *rng.choice(ordinary, n - overhead), *special.suffix]
+        texts.append(torch.tensor(ids, dtype=torch.long, device=model.device))
     spread = [torch.linspace(0, n - 1, min(n, SAMPLED)).long().to(model.device) for n in sizes]
     row, at = torch.cat(texts)[None], torch.cat([spread[0], spread[1] + sizes[0]])
     chunks = torch.arange(2, device=model.device).repeat_interleave(
@@ -104,10 +106,19 @@ def find_packing(
     def packed(inputs: dict[str, Any]) -> torch.Tensor:
         return predictor.logits(model, {"input_ids": row, **inputs}, at)
 
+    config = model.config
+    eager = getattr(config, "_attn_implementation", "eager") == "eager"
+    slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+    reach = getattr(config, "sliding_window", None) or 0
+    windows = (0, reach) if slides and reach else (0,)
+    starts = dict.fromkeys((first_position(model), 0, None))
+    # the likely and fast ones first
+    forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
     with evaluation_mode(model):
         ones = zip(texts, spread, strict=True)
         alone = torch.cat([predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones])
-        for packing in _candidates(model, causal):
+        for form, window, start in product(forms, windows, starts):
+            packing = Packing(start, form, causal, window)
             inputs = packing.inputs(chunks, torch.float32)
             try:
                 error = relative_difference(packed(inputs), alone)
@@ -120,30 +131,3 @@ def find_packing(
             if error <= LEAK * leak:
                 return packing
     return None
-
-
-def _two(special: SpecialTokens, length: int) -> list[Any]:
-    """Two chunks that fill a row, int64 each: a long one that exceeds windows, and a short one."""
-    overhead = len(special.prefix) + len(special.suffix)
-    short = max(length // 8, overhead + 2)
-    if length < short + overhead + 3:
-        return []
-    words = np.flatnonzero(special.ordinary)
-    rng = np.random.default_rng(0)
-    return [
-        np.array([*special.prefix, *rng.choice(words, n - overhead), *special.suffix], np.int64)
-        for n in (length - short, short)
-    ]
-
-
-def _candidates(model: Any, causal: bool) -> Iterator[Packing]:
-    """Packings to try, the likely and fast ones first."""
-    config = model.config
-    eager = getattr(config, "_attn_implementation", "eager") == "eager"
-    slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())
-    reach = getattr(config, "sliding_window", None) or 0
-    windows = (0, reach) if slides and reach else (0,)
-    starts = dict.fromkeys((first_position(model), 0, None))
-    forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
-    for form, window, start in product(forms, windows, starts):
-        yield Packing(start, form, causal, window)

@@ -10,6 +10,8 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
@@ -19,22 +21,18 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
-from corpusfit.training.batches import ChunkTokens
-from corpusfit.training.checkpoints import Checkpoints
+from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.data import TrainingText
-from corpusfit.training.folder import AdaptFolder
-from corpusfit.training.heldout import Heldout, HeldoutBleu
+from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.models import LoadedModel, open_model, save_model
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.passes import PairPasses, Passes
 from corpusfit.training.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan, ModelPlan
 from corpusfit.training.prediction import Predictor
 from corpusfit.training.presets import PASSES, Size, resolve_training
 from corpusfit.training.schedule import evaluations, minimised
-from corpusfit.training.tokens import effective_size
-from corpusfit.training.trainer import TrainerCallback, Training, train
+from corpusfit.training.trainer import Heldout, HeldoutBleu, TrainerCallback, Training, train
 
 ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
@@ -57,11 +55,6 @@ class Ready:
     passes: int = PASSES  # passes over the text of the default number of steps
     # the second phase, on the task's texts, if any; it trains the model of the first
     then: Ready | None = None
-
-    def measured_on_task(self) -> Ready:
-        """The same training with the loss on the task's texts as the only held-out loss."""
-        heldout = {TASK: self.text.heldout[TASK]}
-        return dataclasses.replace(self, text=dataclasses.replace(self.text, heldout=heldout))
 
 
 def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
@@ -103,25 +96,33 @@ def assemble_training(
     )
     size = Size(
         tokens=int(text.train.length.sum()),
-        rows=passes.count(0),
+        rows=len(passes.rows(0)),
         texts=len(passes.rows(0).order),
         parameters=sum(p.numel() for p in model.parameters()),
         longest=opened.longest,
         device=hardware.device,
     )
     settings, summary = resolve_training(plan, size, ready.passes)
-    effective = effective_size(text.train.weight)
-    weighted = ""
+    # Reference: Kish (1965), Survey Sampling, section 11.7 (the effective sample size).
+    w = text.train.weight.astype(np.float64)
+    effective = float(w.sum()) ** 2 / float(w @ w)
+    note = summary
     if plan.weights.policy != "off":
-        weighted = (
-            f" With the weights, the effective number of chunks is {effective:,.0f} of "
-            f"{len(text.train):,}."
-        )
-    progress.note(summary + weighted)
+        note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
+        note += f"{len(text.train):,}."
+    progress.note(note)
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
     whole_steps = ready.objective.whole_steps
     rows = (settings.batch or 1) if whole_steps else max(1, micro // ready.length)
-    bleu = _bleu(ready, progress) if plan.train.best_by == "bleu" else None
+    bleu = None
+    if plan.train.best_by == "bleu":
+        if TASK not in text.heldout:
+            cure = "No pair of `task` can be measured. Set a larger `train.length`, or name others."
+            raise bad_setting("`train.best_by`", "loss without held-out pairs", "bleu", cure)
+        spell = partial(opened.tokenizer.batch_decode, skip_special_tokens=True)
+        language = corpus.sides(ready.texts.task)[1]
+        bleu = HeldoutBleu.of(*text.heldout[TASK], spell, ready.length, language)
+        progress.note(f"BLEU of held-out pairs: sacreBLEU's, with its tokenizer {bleu.tokenizer}.")
     training = Training(
         plan=settings,
         objective=ready.objective,
@@ -162,18 +163,6 @@ def assemble_training(
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
         "bleu_tokenizer": bleu.tokenizer if bleu else None,
     }
-
-
-def _bleu(ready: Ready, progress: Progress) -> HeldoutBleu:
-    """The measurement of BLEU, by which the best weights go."""
-    if TASK not in ready.text.heldout:
-        cure = "No pair of `task` can be measured. Set a larger `train.length`, or name others."
-        raise bad_setting("`train.best_by`", "loss without held-out pairs", "bleu", cure)
-    spell = partial(ready.opened.tokenizer.batch_decode, skip_special_tokens=True)
-    language = corpus.sides(ready.texts.task)[1]
-    bleu = HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length, language)
-    progress.note(f"BLEU of held-out pairs: sacreBLEU's, with its tokenizer {bleu.tokenizer}.")
-    return bleu
 
 
 class TrainingProgress(TrainerCallback):
@@ -279,8 +268,10 @@ class PhaseRunner:
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
         done = earlier[-1]["step"] if earlier else 0
-        if self.trial is not None:
-            ready = ready.measured_on_task()
+        if self.trial is not None:  # it needs no other loss
+            heldout = {TASK: ready.text.heldout[TASK]}
+            text = dataclasses.replace(ready.text, heldout=heldout)
+            ready = dataclasses.replace(ready, text=text)
         training, facts = assemble_training(
             ready, folder, self.hardware, self.accelerator, self.progress, done
         )
@@ -301,24 +292,31 @@ class PhaseRunner:
         best = training.plan.keep == "best"
         kept = min(measured, key=minimised) if best else measured[-1]
         facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
-        self._warn_of_worse(measured[0]["heldout"], kept["heldout"])
-        if earlier:
-            history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
-        if main and (self.trial is None or ready.then is not None):  # a second phase needs it
-            _save_model(ready, folder, [*earlier, *history])
-            files = sorted(folder.path.glob("*.safetensors"))
-            facts["weights"] = {file.name: file_digest(file) for file in files}
-        return facts
-
-    def _warn_of_worse(self, before: Mapping[str, float], after: Mapping[str, float]) -> None:
-        """Warn if the model fits the task, or without a task the data, less well than before."""
-        name = TASK if TASK in after else "data"
-        if after.get(name, 0.0) > before.get(name, 0.0):
+        first, now = measured[0]["heldout"], kept["heldout"]
+        name = TASK if TASK in now else "data"
+        if now.get(name, 0.0) > first.get(name, 0.0):
             self.progress.warn(
-                f"The held-out loss on {name} rose from {before[name]:.3f} to {after[name]:.3f}: "
+                f"The held-out loss on {name} rose from {first[name]:.3f} to {now[name]:.3f}: "
                 "the model fits it less well than before. Set a lower `train.rate`, or on a small "
                 "selection fewer `train.steps`."
             )
+        if earlier:
+            history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
+        if main and (self.trial is None or ready.then is not None):  # a second phase needs it
+            lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
+            write_bytes(folder.path / "losses.jsonl", lines.encode())
+            opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model
+            if adapter.kind:
+                base = Base(opened.name, opened.fingerprint)
+                save_adapter(model, opened.tokenizer, adapter, base, folder.path)
+            else:
+                if ready.plan.objective.name in EMBEDDINGS:
+                    write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
+                    model = model.encoder
+                save_model(model, opened.tokenizer, folder.path)
+            files = sorted(folder.path.glob("*.safetensors"))
+            facts["weights"] = {file.name: file_digest(file) for file in files}
+        return facts
 
 
 def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
@@ -336,21 +334,6 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())
-
-
-def _save_model(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
-    opened, plan = ready.opened, ready.plan
-    lines = "".join(json.dumps(record) + "\n" for record in history)
-    write_bytes(folder.path / "losses.jsonl", lines.encode())
-    if plan.adapter.kind:
-        base = Base(opened.name, opened.fingerprint)
-        save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
-        return
-    model = opened.model
-    if plan.objective.name in EMBEDDINGS:
-        write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
-        model = model.encoder
-    save_model(model, opened.tokenizer, folder.path)
 
 
 def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -28,6 +28,10 @@ def loss_unit(objective: str) -> str:
     return "text" if objective == SIMCSE else "token"
 
 
+def _left_out(setting: str, where: str, came: object, cure: str) -> UsageError:
+    return bad_setting(f"`{setting}`", f"left out {where}", came, cure)
+
+
 Precision = Annotated[
     str,
     Option(
@@ -123,9 +127,8 @@ class ModelPlan(Group, group="model"):
             allowed = "given by `model.name` or by `model.init`"
             raise bad_setting("The model", allowed, given if self.name else "neither", cure)
         if self.vocabulary and not self.init:
-            allowed = "left out without `model.init`"
             cure = "Add `model.init=tiny`, or leave out `model.vocabulary`."
-            raise bad_setting("`model.vocabulary`", allowed, self.vocabulary, cure)
+            raise _left_out("model.vocabulary", "without `model.init`", self.vocabulary, cure)
         if self.vocabulary and self.vocabulary < 300:
             allowed = "0, or 300 or more, as every character needs a token"
             cure = "For example `model.vocabulary=8192`."
@@ -135,8 +138,12 @@ class ModelPlan(Group, group="model"):
             came = self.tokenizer_characters
             raise bad_setting("`model.tokenizer_characters`", allowed, came, "Leave it out.")
         if self.add_tokens and self.init:
-            allowed = "left out with `model.init`, whose vocabulary is of the data"
-            raise bad_setting("`model.add_tokens`", allowed, self.add_tokens, "Leave it out.")
+            raise _left_out(
+                "model.add_tokens",
+                "with `model.init`, whose vocabulary is of the data",
+                self.add_tokens,
+                "Leave it out.",
+            )
 
 
 @dataclass(frozen=True)
@@ -193,12 +200,14 @@ class ObjectivePlan(Group, group="objective"):
     def _check_together(self) -> None:
         if self.whole_word and self.name not in ("mlm", "mlm+nsp"):
             cure = "Leave out `objective.whole_word`, or `objective.name`."
-            allowed = f"left out with `objective.name={self.name}`"
-            raise bad_setting("`objective.whole_word`", allowed, True, cure)
+            raise _left_out(
+                "objective.whole_word", f"with `objective.name={self.name}`", True, cure
+            )
         if self.tag_domains and self.name != TRANSLATION:
             cure = "Add `objective.name=translation`, or leave out `objective.tag_domains`."
-            allowed = f"left out with `objective.name={self.name}`"
-            raise bad_setting("`objective.tag_domains`", allowed, True, cure)
+            raise _left_out(
+                "objective.tag_domains", f"with `objective.name={self.name}`", True, cure
+            )
 
 
 @dataclass(frozen=True)
@@ -482,8 +491,9 @@ class ThenTaskPlan(Group, group="then_task"):
                     allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
                     raise bad_setting(f"`then_task.{setting}`", allowed, came, cure)
         if self.steps is not None and self.epochs is not None:
-            allowed = "left out with `then_task.epochs`"
-            raise bad_setting("`then_task.steps`", allowed, self.steps, "Set one of them.")
+            raise _left_out(
+                "then_task.steps", "with `then_task.epochs`", self.steps, "Set one of them."
+            )
 
 
 FREE = (
@@ -570,8 +580,7 @@ class AdaptPlan(Settings):
         )
         if self.then_task.on and not merged:
             cure = "Or merge the adapter: `adapter.kind=lora` `adapter.save=merged`."
-            allowed = "left out with `adapter.kind`"
-            raise bad_setting("`then_task.on`", allowed, self.adapter.kind, cure)
+            raise _left_out("then_task.on", "with `adapter.kind`", self.adapter.kind, cure)
 
     def _check_translation(self) -> None:
         """Raise `UsageError` for settings that do not suit the objective."""
@@ -582,12 +591,14 @@ class AdaptPlan(Settings):
             raise bad_setting("`model.init`", f"{sizes} with `objective.name={name}`", init, cure)
         if name not in LANGUAGE_MODELS and self.adapter.kind:
             cure = "Leave out `adapter.kind` to train all weights."
-            allowed = f"left out with `objective.name={name}`"
-            raise bad_setting("`adapter.kind`", allowed, self.adapter.kind, cure)
+            raise _left_out(
+                "adapter.kind", f"with `objective.name={name}`", self.adapter.kind, cure
+            )
         if name not in ("mlm", "mlm+nsp") and self.model.add_tokens:
-            allowed = f"left out with `objective.name={name}`"
             cure = "It is for `objective.name=mlm`, whose model is no generator of text."
-            raise bad_setting("`model.add_tokens`", allowed, self.model.add_tokens, cure)
+            raise _left_out(
+                "model.add_tokens", f"with `objective.name={name}`", self.model.add_tokens, cure
+            )
         if name != TRANSLATION and self.train.best_by == "bleu":
             raise bad_setting("`train.best_by`", f"loss with `objective.name={name}`", "bleu")
 
@@ -596,12 +607,12 @@ class AdaptPlan(Settings):
         name = self.objective.name
         if name in EMBEDDINGS and self.model.init:
             cure = "Name a trained model, such as `model.name=minilm`."
-            allowed = f"left out with `objective.name={name}`"
-            raise bad_setting("`model.init`", allowed, self.model.init, cure)
+            raise _left_out("model.init", f"with `objective.name={name}`", self.model.init, cure)
         if name not in EMBEDDINGS and self.model.pooling:
             cure = "Leave it out, or train a sentence encoder: `objective.name=tsdae`."
-            allowed = f"left out with `objective.name={name}`"
-            raise bad_setting("`model.pooling`", allowed, self.model.pooling, cure)
+            raise _left_out(
+                "model.pooling", f"with `objective.name={name}`", self.model.pooling, cure
+            )
         for group in ("train", "then_task"):
             if name == SIMCSE and getattr(self, group).batch == 1:
                 cure = "A text is distinguished from the others of its step."
@@ -611,17 +622,7 @@ class AdaptPlan(Settings):
 
 @dataclass(frozen=True)
 class DecodePlan(Group, group="decode"):
-    """The beam search of a translation (Aharoni and Goldberg 2020, appendix A.1).
-
-    Attributes:
-        beam: number of beams; 1 takes the most likely token.
-        longest: most tokens of a translation, with its end.
-        penalty: exponent of the length that divides a translation's log probability; None for that
-            of the model's generation_config.json, or 1.
-        precision: number format of the weights.
-        splits: splits to translate, separated by commas.
-        domain: name of the domain whose tag begins each text.
-    """
+    """The beam search of a translation (Aharoni and Goldberg 2020, appendix A.1)."""
 
     beam: Annotated[int, Option("Beams of the search for a translation", "beam", above=0)] = 5
     longest: Annotated[int, Option("Most tokens of a translation, with its end", above=0)] = 100

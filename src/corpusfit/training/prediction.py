@@ -20,7 +20,7 @@ _MAPS = ("query", "key", "value")
 
 
 def is_bert_attention(part: Any) -> bool:
-    """Whether a module has the parts that `attend_at` uses; the results are tested elsewhere."""
+    """Whether a module has the parts that `attend_at` uses; `Predictor` tests the results."""
     # Causal attention is excluded, because it may work without a mask.
     import torch
 
@@ -37,9 +37,18 @@ def attend_at(
     # The last layer of a classifier needs the first token alone, that of a masked LM the 15 %
     # of predicted tokens. Queries are gathered into as many columns as the fullest row needs;
     # reading that number would stall a GPU in every step, so this is used on a CPU.
+    import torch
     from torch.nn.functional import scaled_dot_product_attention
 
-    rows, slots, columns = _gathered(at, *states.shape[:2])
+    # row and slot of each token, and the column in each slot: 0 in unused slots
+    rows, column = at // states.shape[1], at % states.shape[1]
+    counts = torch.bincount(rows, minlength=len(states))
+    order = rows.argsort(stable=True)
+    slots = torch.empty_like(at)
+    starts = (counts.cumsum(0) - counts)[rows[order]]
+    slots[order] = torch.arange(len(at), device=at.device) - starts
+    columns = at.new_zeros(len(states), int(counts.max()))
+    columns[rows, slots] = column
     queries = part.query(states.gather(1, columns[..., None].expand(-1, -1, states.shape[2])))
     if mask is not None and mask.shape[2] > 1:
         of_query = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
@@ -58,32 +67,17 @@ def attend_at(
     return out.transpose(1, 2).flatten(2).flatten(0, 1)[rows * columns.shape[1] + slots]
 
 
-def _gathered(
-    at: torch.Tensor, rows: int, length: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Row and slot of each token, both [M]; the column in each slot [B, K], 0 in unused slots."""
-    import torch
-
-    row, column = at // length, at % length
-    counts = torch.bincount(row, minlength=rows)
-    order = row.argsort(stable=True)
-    slot = torch.empty_like(at)
-    slot[order] = torch.arange(len(at), device=at.device) - (counts.cumsum(0) - counts)[row[order]]
-    columns = at.new_zeros(rows, int(counts.max()))
-    columns[row, slot] = column
-    return row, slot, columns
-
-
 class Predictor:
     """The logits at selected positions, for any model whose head works token by token.
 
-    Hooks select hidden states before the head, and for models written like BERT already in the last
-    layer or its attention. Each hook is tested on the model itself; where the logits differ, they
-    are computed for all positions and selected afterwards. The hooks stay on the model; calls from
-    elsewhere are not affected. Create it before an adapter or a distributed wrapper is added.
-
-    Reference: Liu et al. (2019), RoBERTa, whose head does the same.
+    Create it before an adapter or a distributed wrapper is added.
     """
+
+    # Hooks select hidden states before the head, and for models written like BERT already in the
+    # last layer or its attention. Each hook is tested on the model itself; where the logits differ,
+    # they are computed for all positions and selected afterwards. The hooks stay on the model;
+    # calls from elsewhere are not affected.
+    # Reference: Liu et al. (2019), RoBERTa, whose head does the same.
 
     pools: ClassVar[bool] = False  # whether a pooler works without the first token of each row
 
@@ -96,7 +90,9 @@ class Predictor:
         self._seen = ""  # where states were selected
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
-        for part in self._parts():
+        base = model.base_model
+        # OPT's head reads a submodule of its base model, and Gemma 3 is its own base model
+        for part in (base, getattr(base, "decoder", None), getattr(model, "model", None)):
             if part is not None and self._stays(_HEAD, part.register_forward_hook(self._keep)):
                 self.hooked = True
                 break
@@ -116,13 +112,6 @@ class Predictor:
             return None
         attention = getattr(layers[-1], "attention", None)
         return attention if hasattr(attention, "output") and hasattr(attention, "self") else None
-
-    def _parts(self) -> Iterator[Any]:
-        """Modules that may pass the hidden states to the head."""
-        base = self.model.base_model
-        yield base
-        yield getattr(base, "decoder", None)  # OPT's head reads a submodule of its base model
-        yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
 
     def _stays(self, where: str, handle: Any) -> bool:
         """Whether a hook selects states there and keeps the logits; otherwise it is removed."""
@@ -181,21 +170,13 @@ class Predictor:
         return *args[: len(args) - len(rest)], *map(self._picked, rest)
 
     def _picked(self, states: torch.Tensor) -> torch.Tensor:
-        """Select from states [B, L, d], and arrange."""
+        """Select from states [B, L, d], and shape them for the head."""
         assert self._at is not None  # noqa: S101
         return self._arranged(states.flatten(0, 1).index_select(0, self._at))
 
     def _arranged(self, states: torch.Tensor) -> torch.Tensor:
         """Shape states [M, d] for the head: one row."""
         return states[None]
-
-    def _call(
-        self, call: Any, inputs: dict[str, Any], at: torch.Tensor
-    ) -> tuple[Any, torch.Tensor]:
-        """The model's output, and the logits [M, V] at the positions."""
-        out = self._asked(call, inputs, at)
-        logits: torch.Tensor = _logits(out).flatten(0, 1)
-        return out, logits if self._seen else logits.index_select(0, at)
 
     def _asked(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> Any:
         """The model's output with hooks active; `_seen` records where states were selected."""
@@ -206,15 +187,17 @@ class Predictor:
             self._at = None
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
-        """Logits at some positions."""
-        return self._call(call, inputs, at)[1]
+        """Logits [M, V] at some positions."""
+        logits: torch.Tensor = _logits(self._asked(call, inputs, at)).flatten(0, 1)
+        return logits if self._seen else logits.index_select(0, at)
 
     def pair(
         self, call: Any, inputs: dict[str, Any], at: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits [M, V] as in `logits`, and next-sentence logits [B, 2]; class 0: it follows."""
-        # The model is one opened by `open_model` for `mlm+nsp`.
-        out, logits = self._call(call, inputs, at)
+        out = self._asked(call, inputs, at)
+        logits: torch.Tensor = out.prediction_logits.flatten(0, 1)
+        logits = logits if self._seen else logits.index_select(0, at)
         return logits, out.seq_relationship_logits
 
 

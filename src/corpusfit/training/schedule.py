@@ -1,9 +1,12 @@
-"""Optimiser steps: their learning rates, AdamW, and when held-out losses are measured."""
+"""Optimiser steps: learning rates, AdamW, when losses are measured, and memory."""
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from corpusfit.training.plan import TrainPlan
 
 if TYPE_CHECKING:
     import torch
+
 
 _TIMESCALE = 10_000  # steps; transformers' for an inverse square root without a warm-up
 
@@ -36,11 +40,9 @@ def rate_at(step: int, plan: TrainPlan) -> float:
 
 
 class Updates:
-    """The updates of some weights: fused AdamW, with decay on matrices, not on biases and norms.
+    """The updates of some weights: fused AdamW, with decay on matrices, not on biases and norms."""
 
-    Reference: Loshchilov and Hutter (2019), AdamW.
-    """
-
+    # Reference: Loshchilov and Hutter (2019), AdamW.
     def __init__(self, parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> None:
         import torch
 
@@ -97,3 +99,77 @@ def minimised(record: Mapping[str, Any]) -> float:
     if "bleu" in record:
         return -float(record["bleu"])
     return losses["task"] if "task" in losses else next(iter(losses.values()))
+
+
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt(3)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    """The allocator, if it is glibc's; musl has no `mallopt`."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return library if hasattr(library, "mallopt") else None
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Make glibc keep freed memory; release it on exit."""
+    # Each step allocates the same large arrays, which glibc otherwise returns to the system
+    # at once; getting them back took a fifth of a step of a small model. Peak memory grows by
+    # a few percent. On exit glibc's default limits are set, but its dynamic threshold stays
+    # off for the rest of the process (mallopt(3)), so later work may call the system more
+    # often. Batches of many shapes leave gaps, which `release_memory` returns.
+    glibc = _glibc()
+    if glibc is None:
+        yield
+        return
+    glibc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    glibc.mallopt(_MMAP_MAX, 0)
+    try:
+        yield
+    finally:
+        glibc.mallopt(_TRIM_THRESHOLD, 128 * 1024)
+        glibc.mallopt(_MMAP_MAX, 65_536)
+        glibc.malloc_trim(0)
+
+
+def release_memory() -> None:
+    """Return freed memory between allocations to the system, if the allocator is glibc's."""
+    # Batches of pairs have many shapes, and the gaps that they left tripled a training's memory.
+    if glibc := _glibc():
+        glibc.malloc_trim(0)
+
+
+def out_of_memory_error(
+    plan: TrainPlan, processes: int, micro_rows: int, *, whole: bool = False
+) -> TrainingError:
+    """The error for running out of memory."""
+    assert plan.length is not None and plan.batch is not None  # noqa: S101, PT018
+    share = math.ceil(plan.batch / processes)
+    rows, length = min(micro_rows, share), plan.length
+    if rows == 1:
+        return TrainingError(
+            f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
+            "`train.length` and another `out`, or train fewer weights with `adapter=lora`."
+        )
+    if whole:
+        return TrainingError(
+            f"Out of memory with {rows} sequences of {length} tokens in a step. Set a smaller "
+            "`train.batch` or `train.length`, and another `out`."
+        )
+    return TrainingError(
+        f"Out of memory with {rows} sequences per forward pass. Run the same command with "
+        f"`train.micro_tokens={rows * length // 2}`: it resumes from the last checkpoint, and "
+        "results differ only by rounding and dropout."
+    )
+
+
+@contextmanager
+def naming_memory_errors(error: TrainingError) -> Iterator[None]:
+    """Raise an error in place of any that means out of memory, by its type or its message."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    try:
+        yield
+    except (MemoryError, RuntimeError) as e:
+        if isinstance(e, MemoryError) or any(w in str(e) for w in words):
+            raise error from e
+        raise

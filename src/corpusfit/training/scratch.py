@@ -42,19 +42,14 @@ def new_model(
     attention: str,
     seed: int,
 ) -> LoadedModel:
-    """An untrained model and a tokenizer trained on texts; the same in every process.
-
-    BERT's miniatures with a lower-case WordPiece tokenizer for the masked objectives, GPT-2 of the
-    same sizes with byte-level BPE for the causal one, and Marian with byte-level BPE of both sides
-    of the pairs for translation.
-
-    Reference: Turc et al. (2019), Well-Read Students Learn Better (the miniatures); Radford et al.
-    (2019), GPT-2; Vaswani et al. (2017), Attention Is All You Need, Table 3 (`base`); Aharoni and
-    Goldberg (2020), appendix A.1.
-    """
+    """An untrained model and a tokenizer trained on texts; the same in every process."""
+    # Reference: Turc et al. (2019), Well-Read Students Learn Better (BERT's miniatures); Radford et
+    # al. (2019), GPT-2; Vaswani et al. (2017), Attention Is All You Need, Table 3 (`base`);
+    # Aharoni and Goldberg (2020), appendix A.1.
     try:
         import torch
         import transformers
+        from tokenizers import decoders, processors
     except ImportError as e:
         raise MissingDependencyError("`model.init`", "train") from e
     texts = [text for text in texts if text.strip()]
@@ -68,9 +63,30 @@ def new_model(
     if objective == TRANSLATION:
         identity = {"kind": "init translation 1", "init": init, "seed": seed, "dropout": dropout}
         tokenizer = joint_tokenizer(texts, vocabulary, tags)
-        config = _marian(layers, width, tokenizer)
+        # all embeddings are shared (Press and Wolf 2017)
+        parts = {"layers": layers, "attention_heads": width // HEAD, "ffn_dim": 4 * width}
+        sides = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in parts.items()}
+        config = transformers.MarianConfig(
+            vocab_size=len(tokenizer),
+            d_model=width,
+            **sides,
+            max_position_embeddings=POSITIONS,
+            activation_function="relu",
+            init_std=width**-0.5,  # as fairseq's embeddings and Glorot's square matrices
+            scale_embedding=True,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            forced_eos_token_id=None,
+            decoder_start_token_id=tokenizer.pad_token_id,
+        )
     elif objective == "causal":
-        tokenizer = _byte_pairs(texts, vocabulary)
+        pairs = _trained_bpe(texts, vocabulary, [END], spaced=False)
+        pairs.decoder = decoders.ByteLevel()
+        pairs.post_processor = processors.ByteLevel(trim_offsets=False)
+        ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=pairs, model_max_length=POSITIONS, **ends
+        )
         config = transformers.GPT2Config(
             vocab_size=len(tokenizer),
             n_embd=width,
@@ -101,27 +117,6 @@ def new_model(
         model.generation_config.bad_words_ids = [[tokenizer.pad_token_id]]
     identity["tokenizer"] = tokenizer.backend_tokenizer.to_str()
     return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
-
-
-def _marian(layers: int, width: int, tokenizer: Any) -> Any:
-    """A translation model, all of whose embeddings are shared (Press and Wolf 2017)."""
-    import transformers
-
-    parts = {"layers": layers, "attention_heads": width // HEAD, "ffn_dim": 4 * width}
-    sides = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in parts.items()}
-    return transformers.MarianConfig(
-        vocab_size=len(tokenizer),
-        d_model=width,
-        **sides,
-        max_position_embeddings=POSITIONS,
-        activation_function="relu",
-        init_std=width**-0.5,  # as fairseq's embeddings and Glorot's square matrices
-        scale_embedding=True,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        forced_eos_token_id=None,
-        decoder_start_token_id=tokenizer.pad_token_id,
-    )
 
 
 def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
@@ -175,23 +170,10 @@ def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     )
 
 
-def _byte_pairs(texts: Sequence[str], vocabulary: int) -> Any:
-    """A GPT-2 tokenizer; token 0 ends a text."""
-    from tokenizers import decoders, processors
-    from transformers import PreTrainedTokenizerFast
-
-    pairs = _trained_bpe(texts, vocabulary, [END], spaced=False)
-    pairs.decoder = decoders.ByteLevel()
-    pairs.post_processor = processors.ByteLevel(trim_offsets=False)
-    ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
-    return PreTrainedTokenizerFast(tokenizer_object=pairs, model_max_length=POSITIONS, **ends)
-
-
 def joint_tokenizer(texts: Sequence[str], vocabulary: int, tags: Sequence[str] = ()) -> Any:
-    """A byte-level BPE tokenizer that ends both sides of a pair by `</s>`; no text is unknown.
-
-    Reference: Sennrich et al. (2016), Neural Machine Translation of Rare Words with Subword Units.
-    """
+    """A byte-level BPE tokenizer that ends both sides of a pair by `</s>`; no text is unknown."""
+    # Reference: Sennrich et al. (2016), Neural Machine Translation of Rare Words with Subword
+    # Units.
     from tokenizers import decoders, processors
     from transformers import PreTrainedTokenizerFast
 

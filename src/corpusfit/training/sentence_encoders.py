@@ -66,10 +66,7 @@ class SentenceEncoder(torch.nn.Module):
 
 
 class DenoisingAutoencoder(SentenceEncoder):
-    """A sentence encoder and a decoder with the same weights.
-
-    It is called like an encoder-decoder of transformers, and its output has `logits`.
-    """
+    """A sentence encoder and a decoder with the same weights; called like an encoder-decoder."""
 
     def __init__(self, encoder: Any, pooling: Pooling, decoder: Any) -> None:
         super().__init__(encoder, pooling)

@@ -11,15 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import orjson
 import zstandard
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.artifacts import listed, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import (
     InputError,
@@ -37,9 +38,10 @@ from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons, Tally, read_shard
 from corpusfit.text.same_text import FORM, text_keys
-from corpusfit.training.tokens import PairTokens, Part, Tokens, finished, read_tally, write_part
-from corpusfit.training.translators import domain_tag
+from corpusfit.training.special_tokens import domain_tag
 
+_NAME = re.compile(r"part-(\d+)\.safetensors")
+MAX_MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
 CHARACTERS_AT_ONCE = 1_000_000  # the library needs about 200 bytes per token
 _NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
@@ -49,126 +51,109 @@ _COUNTED = (
     *("empty", "characters", "tokens"),
     *("source_tokens", "unknown_source", "unknown_target"),  # of pairs
 )
-Sides = Sequence[Sequence[str]]
-"""The texts, or the source texts and the target texts of pairs."""
+Tokenise = Callable[
+    [str, NDArray[np.int64], Sequence[list[str]], Sequence[str], NDArray[np.float32], Tally],
+    tuple["Part", dict[str, Any]],
+]
+"""From a file's name, n rows, their texts (of pairs both sides), files and scores: the part and its
+counts."""
 
 
-@dataclass
-class TokenTally(Tally):
-    """Counts of one part; `documents` are its texts or pairs."""
+def _of_texts(path: Path, end: int | None) -> Tokenise:
+    """Open a tokenizer that appends `end` to each text with tokens; it truncates nothing."""
+    with importing("Training a model", "train"):
+        from tokenizers import Tokenizer
+    try:
+        tokenizer = Tokenizer.from_buffer(path.read_bytes())
+    except Exception as e:  # the library raises bare exceptions
+        raise_machine_fault(e)
+        raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    # the fast one tracks no offsets; older releases do not have it
+    encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+    largest = max((end or 0, *tokenizer.get_vocab(with_added_tokens=True).values()))
+    kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
 
-    tokens: int = 0  # number of tokens, ends of text included
-    empty: int = 0  # number of texts without a token
-
-
-@dataclass
-class PairTally(TokenTally):
-    """Counts of one part of pairs."""
-
-    source_tokens: int = 0  # tokens of the source texts, special tokens included
-    unknown_source: int = 0  # how many of them are the unknown token
-    unknown_target: int = 0  # unknown tokens of the target texts
-
-
-class _Tokeniser:
-    """An opened tokenizer, which appends `end` to each text with tokens; it truncates nothing."""
-
-    def __init__(self, path: Path, end: int | None) -> None:
-        with importing("Training a model", "train"):
-            from tokenizers import Tokenizer
-        try:
-            tokenizer = Tokenizer.from_buffer(path.read_bytes())
-        except Exception as e:  # the library raises bare exceptions
-            raise_machine_fault(e)
-            raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        # the fast one tracks no offsets; older releases do not have it
-        self._encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
-        self._end = end
-        largest = max((end or 0, *tokenizer.get_vocab(with_added_tokens=True).values()))
-        self._kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
-
-    def __call__(
-        self,
+    def tokenise(
         source: str,
         rows: NDArray[np.int64],
-        sides: Sides,
+        sides: Sequence[list[str]],
         files: Sequence[str],
         scores: NDArray[np.float32],
         tally: Tally,
-    ) -> tuple[Part, TokenTally]:
-        """The part of n texts, and its counts."""
+    ) -> tuple[Part, dict[str, Any]]:
         (texts,) = sides
         encoded: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
         for owners, pieces in batches(texts):
             with tokenizing():
-                coded = self._encode(pieces, add_special_tokens=False)
+                coded = encode(pieces, add_special_tokens=False)
             for owner, piece in zip(owners, coded, strict=True):
-                encoded.append(np.array(piece.ids, self._kind))
+                encoded.append(np.array(piece.ids, kind))
                 lengths[owner] += len(encoded[-1])
-        ids = np.concatenate([np.empty(0, self._kind), *encoded])
-        empty = int((lengths == 0).sum())
-        if self._end is not None:
-            filled = lengths > 0
-            ids = np.insert(ids, np.cumsum(lengths)[filled], self._end)
+        ids = np.concatenate([np.empty(0, kind), *encoded])
+        filled = lengths > 0
+        if end is not None:
+            ids = np.insert(ids, np.cumsum(lengths)[filled], end)
             lengths += filled
-        counted = TokenTally(**tally.as_dict())
-        counted.characters = sum(map(len, texts))
-        counted.tokens, counted.empty = len(ids), empty
+        counts = tally.as_dict() | {
+            "characters": sum(map(len, texts)),
+            "tokens": len(ids),
+            "empty": int((~filled).sum()),
+        }
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Part(source, rows, ids, offsets, text_keys(texts), scores), counted
+        return Part(source, rows, ids, offsets, text_keys(texts), scores), counts
+
+    return tokenise
 
 
-class _PairTokeniser:
-    """An opened tokenizer of both sides, which adds its special tokens and truncates nothing."""
+def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
+    """Open a tokenizer of both sides, which adds its special tokens and truncates nothing."""
+    with importing("Training a model", "train"):
+        from transformers import AutoTokenizer
+    with loading(f"The tokenizer {folder}"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
+    kind: type[np.generic] = np.uint16 if len(tokenizer) <= 2**16 else np.uint32
 
-    def __init__(self, folder: Path, *, tagged: bool) -> None:
-        with importing("Training a model", "train"):
-            from transformers import AutoTokenizer
-        with loading(f"The tokenizer {folder}"):
-            self._tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
-        self._tagged = tagged
-        size = len(self._tokenizer)
-        self._kind: type[np.generic] = np.uint16 if size <= 2**16 else np.uint32
-
-    def __call__(
-        self,
-        source: str,
-        rows: NDArray[np.int64],
-        sides: Sides,
-        files: Sequence[str],
-        scores: NDArray[np.float32],
-        tally: Tally,
-    ) -> tuple[Part, TokenTally]:
-        """The part of n pairs, and its counts."""
-        inputs = sides[0]
-        if self._tagged:
-            inputs = [f"{domain_tag(n)} {text}" for n, text in zip(files, inputs, strict=True)]
-        first, second = self._ids(inputs, "text"), self._ids(sides[1], "text_target")
-        both = [ids for pair in zip(first, second, strict=True) for ids in pair]
-        begins = np.fromiter(map(len, first), np.int64, len(first))
-        lengths = begins + np.fromiter(map(len, second), np.int64, len(second))
-        counted = PairTally(**tally.as_dict())
-        counted.characters = sum(len(text) for side in sides for text in side)
-        counted.tokens, counted.source_tokens = int(lengths.sum()), int(begins.sum())
-        unknown = self._tokenizer.unk_token_id
-        counted.unknown_source, counted.unknown_target = (
-            sum(int((ids == unknown).sum()) for ids in side) for side in (first, second)
-        )
-        ids = np.concatenate([np.empty(0, self._kind), *both])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        keys = np.stack([text_keys(side) for side in sides], 1)
-        return Part(source, rows, ids, offsets, keys, scores, begins), counted
-
-    def _ids(self, texts: Sequence[str], side: str) -> list[NDArray[Any]]:
+    def ids_of(texts: Sequence[str], side: str) -> list[NDArray[Any]]:
         ids: list[NDArray[Any]] = []
         for at in range(0, len(texts), _PAIRS_AT_ONCE):
             batch = {side: list(texts[at : at + _PAIRS_AT_ONCE])}
-            encoded = self._tokenizer(**batch, return_attention_mask=False, verbose=False)
-            ids += [np.array(row, self._kind) for row in encoded["input_ids"]]
+            encoded = tokenizer(**batch, return_attention_mask=False, verbose=False)
+            ids += [np.array(row, kind) for row in encoded["input_ids"]]
         return ids
+
+    def tokenise(
+        source: str,
+        rows: NDArray[np.int64],
+        sides: Sequence[list[str]],
+        files: Sequence[str],
+        scores: NDArray[np.float32],
+        tally: Tally,
+    ) -> tuple[Part, dict[str, Any]]:
+        inputs = sides[0]
+        if tagged:
+            inputs = [f"{domain_tag(n)} {text}" for n, text in zip(files, inputs, strict=True)]
+        first, second = ids_of(inputs, "text"), ids_of(sides[1], "text_target")
+        begins = np.fromiter(map(len, first), np.int64, len(first))
+        lengths = begins + np.fromiter(map(len, second), np.int64, len(second))
+        unknown = tokenizer.unk_token_id
+        counts = tally.as_dict() | {
+            "characters": sum(len(text) for side in sides for text in side),
+            "tokens": int(lengths.sum()),
+            "empty": 0,
+            "source_tokens": int(begins.sum()),
+            "unknown_source": sum(int((ids == unknown).sum()) for ids in first),
+            "unknown_target": sum(int((ids == unknown).sum()) for ids in second),
+        }
+        both = [ids for pair in zip(first, second, strict=True) for ids in pair]
+        ids = np.concatenate([np.empty(0, kind), *both])
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        keys = np.stack([text_keys(side) for side in sides], 1)
+        return Part(source, rows, ids, offsets, keys, scores, begins), counts
+
+    return tokenise
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
@@ -202,8 +187,8 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
-    """Tokenise a shard of a corpus, with score 0 for every text; returns its number."""
+class TokeniseShard(Job[Shard, int]):
+    """Tokenise a shard of a corpus, with score 0 for every text; returns its number of tokens."""
 
     read: ReadPlan
     names: tuple[str, ...]
@@ -213,12 +198,12 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
     pairs: bool = False
     tagged: bool = False  # whether a source text begins with the tag of its file's domain
 
-    def start(self) -> Callable[[Shard], tuple[int, TokenTally]]:
+    def start(self) -> Callable[[Shard], int]:
         """Open the tokenizer."""
-        tokenise = _opened(self)
         reads = self.read.sides() if self.pairs else (self.read,)
+        tokenise = _opened(self)
 
-        def work(shard: Shard) -> tuple[int, TokenTally]:
+        def work(shard: Shard) -> int:
             documents, tally = read_shard(shard, reads[0], self.names)
             sides = [documents.texts.to_pylist()]
             sides += [read_shard(shard, r, self.names)[0].texts.to_pylist() for r in reads[1:]]
@@ -226,19 +211,15 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
             scores = np.zeros(len(documents), np.float32)
             rows, name = in_file(documents.row), self.names[shard.source]
             part, counts = tokenise(name, rows, sides, files, scores, tally)
-            write_part(self.out, shard.index, part, counts.as_dict())
-            return shard.index, counts
+            write_part(self.out, shard.index, part, counts)
+            return len(part.ids)
 
         return work
 
 
 @dataclass(frozen=True)
-class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
-    """Tokenise a part of a run's `selected/`, with its scores; returns its number.
-
-    A piece is a number and the path of a `part-*.jsonl.zst`; the number stands for the source in
-    the tally.
-    """
+class TokeniseSelected(Job[tuple[int, Path], int]):
+    """Tokenise a numbered `part-*.jsonl.zst` of a run's `selected/`, with its scores."""
 
     field: str
     tokenizer: Path
@@ -247,41 +228,34 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
     pairs: bool = False
     tagged: bool = False
 
-    def start(self) -> Callable[[tuple[int, Path]], tuple[int, TokenTally]]:
+    def start(self) -> Callable[[tuple[int, Path]], int]:
         """Open the tokenizer."""
-        tokenise = _opened(self)
         fields = ("text", "translation", "source") if self.pairs else (self.field,)
+        tokenise = _opened(self)
 
-        def work(piece: tuple[int, Path]) -> tuple[int, TokenTally]:
+        def work(piece: tuple[int, Path]) -> int:
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
-            rows, columns, scores = _selected_lines(path, name, fields, "score")
+            rows, columns, scores = read_selected(path, name, fields, "score")
+            # in the tally the number stands for the source
             tally = Tally(number, len(rows))
             part, counts = tokenise(name, rows, columns[:2], columns[-1], scores, tally)
-            write_part(self.out, number, part, counts.as_dict())
-            return number, counts
+            write_part(self.out, number, part, counts)
+            return len(part.ids)
 
         return work
 
 
-def _opened(job: TokeniseShard | TokeniseSelected) -> _Tokeniser | _PairTokeniser:
+def _opened(job: TokeniseShard | TokeniseSelected) -> Tokenise:
     if job.pairs:
-        return _PairTokeniser(job.tokenizer, tagged=job.tagged)
-    return _Tokeniser(job.tokenizer, job.end)
+        return _of_pairs(job.tokenizer, tagged=job.tagged)
+    return _of_texts(job.tokenizer, job.end)
 
 
 def read_selected(
-    path: Path, name: str, field: str, column: str = "score"
-) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:
-    """The n lines of a selected part: int64 line numbers, texts, and float32 scores or weights."""
-    rows, (texts,), scores = _selected_lines(path, name, (field,), column)
-    return rows, texts, scores
-
-
-def _selected_lines(
     path: Path, name: str, fields: Sequence[str], column: str
 ) -> tuple[NDArray[np.int64], list[list[str]], NDArray[np.float32]]:
-    """The line numbers of a selected part, its texts by field, and its scores or weights."""
+    """The n line numbers of a selected part, its texts by field, and float32 scores or weights."""
     rows: list[int] = []
     texts: list[list[str]] = [[] for _ in fields]
     scores: list[float] = []
@@ -311,10 +285,7 @@ def _selected_lines(
 
 @dataclass(frozen=True)
 class Tokenising:
-    """Turns texts into token ids; those of the same texts and tokenizer are reused.
-
-    Token ids take 2 bytes each on this machine's disk.
-    """
+    """Turns texts into token ids; those of the same texts and tokenizer are reused."""
 
     read: ReadPlan
     tokenizer: Path  # file of the tokenizer; for pairs, folder of a transformers tokenizer
@@ -327,13 +298,10 @@ class Tokenising:
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
         out = self._folder("corpus", sources)
-        names = tuple(s.name for s in sources)
-        job = TokeniseShard(
-            self.read, names, self.tokenizer, out, self.end, bool(self.pairs), self.tagged
-        )
+        names, pairs = tuple(s.name for s in sources), bool(self.pairs)
+        job = TokeniseShard(self.read, names, self.tokenizer, out, self.end, pairs, self.tagged)
         done = finished(out)
-        shards = self.context.shards_of(sources, self.read)
-        pieces = (s for s in shards if s.index not in done)
+        pieces = (s for s in self.context.shards_of(sources, self.read) if s.index not in done)
         return self._tokens(kind, sources, out, job, pieces, sum(s.size for s in sources))
 
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
@@ -384,14 +352,27 @@ class Tokenising:
         if counts.get("parts") != len(finished(out)):
             mark.unlink(missing_ok=True)
             with progress.showing(f"tokenise {kind}", total, "tokens"):
-                for _, tally in self.context.map(job, pieces):
-                    progress.advance(0, tally.tokens)
+                for tokens in self.context.map(job, pieces):
+                    progress.advance(0, tokens)
             # ids of a source that changed since its fingerprint would be found under a wrong name
             for source in sources:
                 if corpus.content(source) != source.fingerprint:
                     remove(out)
                     raise changed_input(source.name)
-            counts = _total_counts(out)
+            # rows = texts + rejected
+            names = ("parts", "rows", "texts", "rejected", "empty", "characters", "tokens")
+            sums, reasons = Counter(dict.fromkeys(names, 0)), Reasons()
+            for number in sorted(finished(out)):
+                tally = read_tally(out, number)
+                reasons.add(tally["rejects"])
+                sums.update(
+                    parts=1,
+                    rows=tally["documents"] + len(tally["rejects"]),
+                    texts=tally["documents"],
+                    rejected=len(tally["rejects"]),
+                    **{name: tally[name] for name in _COUNTED if name in tally},
+                )
+            counts = {**sums, "reasons": dict(reasons.counts.most_common())}
             write_bytes(mark, json.dumps(counts).encode())
         if not self.pairs:
             return Tokens.open(out), counts
@@ -416,18 +397,120 @@ class Tokenising:
         return tokens, counts | {"too_long": too_long}
 
 
-def _total_counts(out: Path) -> dict[str, Any]:
-    """Counts over all parts of a kind; rows = texts + rejected."""
-    total = Counter(parts=0, rows=0, texts=0, rejected=0, empty=0, characters=0, tokens=0)
-    reasons = Reasons()
-    for number in sorted(finished(out)):
-        tally = read_tally(out, number)
-        reasons.add(tally["rejects"])
-        total.update(
-            parts=1,
-            rows=tally["documents"] + len(tally["rejects"]),
-            texts=tally["documents"],
-            rejected=len(tally["rejects"]),
-            **{name: tally[name] for name in _COUNTED if name in tally},
-        )
-    return {**total, "reasons": dict(reasons.counts.most_common())}
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The n texts of one shard or selected part, t tokens in all."""
+
+    source: str  # name of the file of the texts
+    rows: NDArray[np.int64]  # [n], row of each text in that file
+    # uint16 or uint32 [t], the texts' tokens end to end; of a pair, its source text and then
+    # its target text
+    ids: NDArray[Any]
+    # int64 [n + 1]; text i is `ids[offsets[i] : offsets[i + 1]]`, possibly empty
+    offsets: NDArray[np.int64]
+    # uint64 [n], equal for texts with the same letters and digits; [n, 2] of pairs
+    keys: NDArray[np.uint64]
+    scores: NDArray[np.float32]  # [n]
+    # int64 [n], tokens of the source text of each pair; None for texts
+    begins: NDArray[np.int64] | None = None
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"part-{number:05d}.safetensors"
+
+
+def finished(folder: Path) -> set[int]:
+    """Numbers of the parts in a folder; a part is written atomically."""
+    return {int(match[1]) for name in listed(folder) if (match := _NAME.fullmatch(name))}
+
+
+def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> None:
+    """Write a part and the counts of reading its texts."""
+    counted = {name: value for name, value in tally.items() if name != "rejects"}
+    arrays: dict[str, NDArray[Any]] = {
+        "rows": part.rows,
+        "ids": part.ids,
+        "offsets": part.offsets,
+        "keys": part.keys,
+        "scores": part.scores,
+        **({} if part.begins is None else {"begins": part.begins}),
+        # not in the header, whose size is limited: a shard can have millions of bad rows
+        "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
+    }
+    write_arrays(_path(folder, number), arrays, {"source": part.source, "tally": counted})
+
+
+def read_tally(folder: Path, number: int) -> dict[str, Any]:
+    """The counts of reading one part."""
+    arrays, header = read_arrays(_path(folder, number), ["rejects"])
+    return {**header["tally"], "rejects": orjson.loads(arrays["rejects"].tobytes())}
+
+
+class Tokens:
+    """The n texts of all parts of a folder, ordered by part and position."""
+
+    # 24 bytes of memory per text; the ids stay in memory-mapped local files. safetensors maps them,
+    # because each numpy memmap holds a file handle and a process has about a thousand of those.
+    lengths: NDArray[np.int64]  # [n], tokens of each text
+    keys: NDArray[np.uint64]  # [n], or [n, 2] of pairs, as in `Part`
+    scores: NDArray[np.float32]  # [n]
+
+    def __init__(self, paths: list[Path]) -> None:
+        read = [read_arrays(path, ["offsets", "keys", "scores"])[0] for path in paths]
+        counts = [len(arrays["keys"]) for arrays in read]
+        self._paths = paths
+        self._first = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        self._begins = _joined([arrays["offsets"][:-1] for arrays in read], np.int64)
+        self._maps: dict[int, Any] = {}
+        self.lengths = _joined([np.diff(arrays["offsets"]) for arrays in read], np.int64)
+        self.keys = _joined([arrays["keys"] for arrays in read], np.uint64)
+        self.scores = _joined([arrays["scores"] for arrays in read], np.float32)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Open all parts of a folder."""
+        return cls([_path(folder, number) for number in sorted(finished(folder))])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def name(self, text: int) -> str:
+        """File and row of a text, for messages."""
+        part, place = self._place(text)
+        arrays, header = read_arrays(self._paths[part], ["rows"])
+        return f"{header['source']}, row {arrays['rows'][place]}"
+
+    def ids(self, text: int, begin: int, end: int) -> NDArray[Any]:
+        """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`."""
+        if begin >= end:
+            return np.empty(0, np.uint16)  # safetensors cannot slice an empty range
+        first = int(self._begins[text])
+        part = self._place(text)[0]
+        if part not in self._maps:
+            if len(self._maps) >= MAX_MAPS:
+                del self._maps[next(iter(self._maps))]
+            opened: Any = safe_open(self._paths[part], framework="numpy")
+            self._maps[part] = opened.get_slice("ids")
+        ids: NDArray[Any] = self._maps[part][first + begin : first + end]
+        return ids
+
+    def _place(self, text: int) -> tuple[int, int]:
+        """The part of a text, and its position there."""
+        part = int(np.searchsorted(self._first, text, side="right")) - 1
+        return part, text - int(self._first[part])
+
+
+class PairTokens(Tokens):
+    """The n pairs of all parts of a folder; a text is a source text and then its target text."""
+
+    sides: NDArray[np.int64]  # [n, 2], tokens of both sides of each pair
+
+    def __init__(self, paths: list[Path]) -> None:
+        super().__init__(paths)
+        first = _joined([read_arrays(path, ["begins"])[0]["begins"] for path in paths], np.int64)
+        self.sides = np.stack([first, self.lengths - first], 1)
+
+
+def _joined(arrays: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+    """Concatenate arrays; an empty array if there are none."""
+    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.empty(0, kind)

@@ -11,39 +11,157 @@ Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019),
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import TrainingError, bad_setting
+from corpusfit.core.errors import TrainingError, bad_setting, importing
+from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.embed.hardware import seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
-from corpusfit.training.batches import ChunkTokens, MicroBatch, prefetch
-from corpusfit.training.checkpoints import Checkpoints, State, load_weights, restore, save_weights
-from corpusfit.training.heldout import Heldout, HeldoutBleu
-from corpusfit.training.memory import (
+from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes, prefetch
+from corpusfit.training.decoding import beam_search
+from corpusfit.training.folder import Checkpoints, State, load_weights, save_weights
+from corpusfit.training.objectives import Network, Objective
+from corpusfit.training.plan import DecodePlan, TrainPlan
+from corpusfit.training.schedule import (
+    Updates,
+    evaluations,
     kept_memory,
+    minimised,
     naming_memory_errors,
     out_of_memory_error,
+    out_of_patience,
+    rate_at,
     release_memory,
 )
-from corpusfit.training.objectives import Network, Objective
-from corpusfit.training.passes import Feed, Passes
-from corpusfit.training.plan import TrainPlan
-from corpusfit.training.schedule import Updates, evaluations, minimised, out_of_patience, rate_at
 
 if TYPE_CHECKING:
     import torch
 
+    from corpusfit.training.data import Chunks
+    from corpusfit.training.tokenising import Tokens
+
+
+_STREAM = 2**40  # random numbers apart from those of the steps
+
+
+@dataclass(frozen=True, eq=False)
+class Heldout:
+    """Fixed held-out sequences by kind of text."""
+
+    # Sequences and masks are drawn once, so losses before, during and after training differ by
+    # the model alone. A few hundred sequences show differences between models to about 0.01 nats,
+    # not the loss on the whole text.
+    # Reference: TADPOLE, section 3 and Figure 3 (the loss on the task's text).
+    micros: Mapping[str, list[MicroBatch]]  # batches by kind of text
+
+    @classmethod
+    def of(
+        cls,
+        texts: Mapping[str, tuple[Tokens, Chunks]],
+        objective: Objective,
+        *,
+        rows: int,
+        seed: int,
+    ) -> Heldout:
+        """Lay out all chunks of some texts, one chunk per row."""
+        batches = {}
+        for name, (tokens, chunks) in texts.items():
+            order = np.argsort(-chunks.length, kind="stable")
+            stores = (tokens,) * (int(chunks.store.max(initial=0)) + 1)
+            equal = np.ones(len(order), np.float32)
+            plain = ChunkTokens(chunks, stores, equal, equal)
+            keys = place_keys(seed, _STREAM, len(order))
+            begins = list(range(0, len(order), rows))
+            if objective.whole_steps and len(order) % rows == 1 and len(begins) > 1:
+                del begins[-1]  # the last text alone has nothing to be compared with
+            batches[name] = [
+                objective.micro_batch(
+                    plain, [order[i : i + 1] for i in range(at, end)], keys[order[at:end]]
+                )
+                for at, end in zip(begins, [*begins[1:], len(order)], strict=True)
+            ]
+        return cls(batches)
+
+    def losses(self, objective: Objective, network: Network) -> dict[str, float]:
+        """Mean loss per predicted token, in nats, by kind of text."""
+        import torch
+
+        model, training = network.predictor.model, network.predictor.model.training
+        model.eval()
+        means = {}
+        for name, micros in self.micros.items():
+            total, count = 0.0, 0
+            for micro in micros:
+                with torch.no_grad(), network.scope():
+                    tokens, _ = objective.losses(network, micro.to(model.device))
+                total += float(tokens)
+                count += len(micro.at)
+            means[name] = total / max(1, count)
+        model.train(training)
+        return means
+
+
+@dataclass(frozen=True, eq=False)
+class HeldoutBleu:
+    """SacreBLEU of the beam search's translations of fixed pairs, in points."""
+
+    # The references are spelled from their tokens too, so what the tokenizer does not keep, such
+    # as repeated spaces, does not count.
+    # Reference: Domain Clusters, appendix A.1 (early stopping on BLEU; beam 5); Post (2018).
+    sources: list[list[int]]  # token ids of n source texts, with special tokens
+    references: list[str]  # the n target texts
+    spell: Callable[
+        [list[list[int]]], list[str]
+    ]  # the texts of lists of token ids, without special tokens
+    search: DecodePlan  # settings of the beam search
+    tokenizer: str = USUAL  # sacreBLEU's, see `bleu_tokenizer`
+
+    @classmethod
+    def of(
+        cls,
+        tokens: Tokens,
+        chunks: Chunks,
+        spell: Callable[[list[list[int]]], list[str]],
+        longest: int,
+        language: str = "",
+    ) -> HeldoutBleu:
+        """All pairs of some chunks to a language, translated with at most `longest` tokens."""
+        with importing("`train.best_by=bleu`", "train"):
+            import sacrebleu  # noqa: F401
+        begins, ends = chunks.begin.tolist(), (chunks.begin + chunks.length).tolist()
+        pairs = list(zip(chunks.text.tolist(), begins, ends, strict=True))
+        sources = [tokens.ids(text, 0, begin).tolist() for text, begin, _ in pairs]
+        targets = [tokens.ids(text, begin, end).tolist() for text, begin, end in pairs]
+        references = spell(targets)
+        tokenizer = bleu_tokenizer(language, references)
+        return cls(sources, references, spell, DecodePlan(longest=longest), tokenizer)
+
+    def measure(self, network: Network) -> float:
+        """BLEU of the model's translations; the training mode of the model is restored."""
+        import sacrebleu
+
+        model, training = network.predictor.model, network.predictor.model.training
+        model.eval()
+        with network.scope():
+            texts = self.spell(beam_search(model, self.sources, self.search))
+        model.train(training)
+        bleu = sacrebleu.corpus_bleu(texts, [self.references], tokenize=self.tokenizer, force=True)
+        return float(bleu.score)
+
+
+Spell = Callable[[list[list[int]]], list[str]]
 RECORDS = 200
 _PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory
@@ -58,17 +176,10 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
     # that one process and several compute the same gradient (docs/decisions/trainer.md).
     from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState, PartialState
-    from accelerate.tracking import is_mlflow_available, is_tensorboard_available
-    from accelerate.utils import is_wandb_available
 
-    is_installed = {
-        "tensorboard": is_tensorboard_available,
-        "wandb": is_wandb_available,
-        "mlflow": is_mlflow_available,
-    }
     if track and track not in TRACKERS:
         raise bad_setting("`track`", f"one of {', '.join(TRACKERS)}", track)
-    if track and not is_installed[track]():
+    if track and importlib.util.find_spec(track) is None:
         cure = f"Install it: pip install {track}"
         raise bad_setting("`track`", "a tracker that is installed", track, cure)
     # accelerate keeps the first device that a process asked for
@@ -135,13 +246,12 @@ def require_batch(batch: int, processes: int, *, whole: bool) -> None:
         raise bad_setting("`train.batch`", f"{least} or more", batch, cure)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """One step's rows for this process, and the feed's position after them."""
+class Batch(NamedTuple):
+    """One step's rows for this process."""
 
     micros: list[MicroBatch]
     rows: list[NDArray[np.int64]]
-    after: tuple[int, int]
+    after: tuple[int, int]  # the feed's position after them
 
 
 def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
@@ -201,7 +311,11 @@ class TrainingLoop:
                     break
             in_sync = self.world == 1 or done % every == 0  # elsewhere, processes' losses differ
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
-                self._save(done, batch.after)
+                self._kept = done
+                if self.main:
+                    losses = [float(loss) for loss in self._losses]
+                    state = State(done, batch.after, self.history, losses)
+                    work.checkpoints.write(state, self.parameters, self.updates.optimizer)
                 saved = time.monotonic()
         if work.plan.keep == "best":
             load_weights(work.best, self.parameters)
@@ -210,31 +324,30 @@ class TrainingLoop:
         """The state to resume from; the initial state without a checkpoint."""
         import torch
 
-        newest = self.work.checkpoints.newest(self.callback.warn)
-        if newest is None:
+        checkpoints = self.work.checkpoints
+        state = checkpoints.newest(self.callback.warn)
+        if state is None:
             return State(0, (0, 0), [], [])
-        state, folder = newest
-        restore(folder, self.parameters, self.updates.optimizer)
+        checkpoints.restore(state.step, self.parameters, self.updates.optimizer)
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         self._losses = list((losses if self.main else losses * 0).unbind())  # summed over processes
         self.callback.resume(state.step, state.history)
         return state
 
-    def batch(self, feed: Feed, step: int) -> _Batch:
+    def batch(self, feed: Feed, step: int) -> Batch:
         """This process's share of a step's rows."""
         work = self.work
         assert work.plan.batch is not None  # noqa: S101
         rows = feed.take(work.plan.batch)
-        place = slice(self.rank, None, self.world)
-        keys = place_keys(work.seed, step, len(rows))[place]
-        mine = rows[place]
+        keys = place_keys(work.seed, step, len(rows))[self.rank :: self.world]
+        rows = rows[self.rank :: self.world]
         micros = work.objective.micro_batches(
-            work.chunk_tokens, mine, keys, work.micro_rows, work.width
+            work.chunk_tokens, rows, keys, work.micro_rows, work.width
         )
-        return _Batch(micros, mine, feed.at)
+        return Batch(micros, rows, feed.at)
 
-    def _update(self, step: int, batch: _Batch) -> None:
+    def _update(self, step: int, batch: Batch) -> None:
         """One update: weighted mean loss, gradient, AdamW."""
         work = self.work
 
@@ -256,7 +369,7 @@ class TrainingLoop:
         tokens = sum(m.size for m in batch.micros)
         self.callback.step(1, tokens * self.world)
 
-    def gradient(self, batch: _Batch) -> torch.Tensor:
+    def gradient(self, batch: Batch) -> torch.Tensor:
         """Accumulate a step's gradient; returns this process's part of the loss."""
         import torch
 
@@ -314,10 +427,3 @@ class TrainingLoop:
         figures = {k: v for k, v in record.items() if k not in ("step", "heldout")}
         figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
         self.work.accelerator.log(figures, step=self.work.done + record["step"])
-
-    def _save(self, step: int, at: tuple[int, int]) -> None:
-        self._kept = step
-        if self.main:
-            losses = [float(loss) for loss in self._losses]
-            state = State(step, at, self.history, losses)
-            self.work.checkpoints.write(state, self.parameters, self.updates.optimizer)

@@ -7,7 +7,7 @@ from typing import Any
 
 from corpusfit.selection.dry_run import estimate
 from corpusfit.text.context import Machine
-from corpusfit.training.dry_run import estimate_adaptation
+from corpusfit.training.adapting import estimate_adaptation
 from corpusfit.tuning.grid import grid
 from corpusfit.tuning.plan import TunePlan
 from corpusfit.tuning.running import TuneInputs

@@ -8,8 +8,8 @@ import pytest
 
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
+from corpusfit.embed import transformer, transformer_files
 from corpusfit.embed.finetune import Examples, Tuning, accumulate, finetune, opened, write_folder
-from corpusfit.embed.load import transformer, transformer_files
 from corpusfit.embed.transformer import load_transformer
 
 TOPICS = (
@@ -62,27 +62,6 @@ def logits(tuned, texts):
     return opened(tuned).encode(texts) @ tuned.head[:-1] + tuned.head[-1]
 
 
-def test_small_batches_add_up_to_one_big_one(plain):
-    given = examples(plain)
-    loss, whole = gradients(plain, given, range(24), 100_000)
-    less, parts = gradients(plain, given, range(24), 40)
-    assert less == pytest.approx(loss, rel=1e-5)
-    assert len(whole) > 10
-    for name, gradient in whole.items():
-        np.testing.assert_allclose(parts[name], gradient, rtol=1e-3, atol=1e-5, err_msg=name)
-
-
-def test_the_gradient_is_that_of_logistic_regression_by_hand(plain):
-    """At a zero head every probability is one half: dL/dw = mean of (1/2 - y) v, weighted."""
-    given = examples(plain, weight=3.0)
-    loss, found = gradients(plain, given, range(24), 64, slope=0.0)
-    vectors = plain.encode_ids(list(given.ids))
-    pull = given.weights * (0.5 - given.labels) / given.weights.sum()
-    assert loss == pytest.approx(np.log(2), rel=1e-6)
-    np.testing.assert_allclose(found["head"], pull @ vectors, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(found["bias"], pull.sum(), rtol=1e-5)
-
-
 def test_the_encoders_gradient_is_a_difference_quotient(plain):
     import torch
 
@@ -110,13 +89,6 @@ def test_a_weight_of_two_is_the_text_twice(tiny_bert):
     same, twice = gradients(encoder, once, [*range(24), *range(12, 24)], 64)
     assert loss == pytest.approx(same, rel=1e-5)
     np.testing.assert_allclose(weighed["head"], twice["head"], rtol=1e-4, atol=1e-6)
-
-
-def test_two_topics_are_told_apart(folder):
-    long = dataclasses.replace(FAST, epochs=8, rate=3e-3)
-    tuned = finetune(folder, prose(0, 60), prose(1, 60), 1.0, long)
-    inside, outside = (logits(tuned, prose(side, 100, seed=1)) for side in (0, 1))
-    assert np.mean(np.r_[inside > 0, outside < 0]) > 0.95
 
 
 def test_all_of_the_encoder_is_trained(tiny_bert):

@@ -17,8 +17,7 @@ from corpusfit.core.artifacts import place
 from corpusfit.core.errors import ModelError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare, wordpiece
-from corpusfit.embed.distill import principal_components, sif_weights
-from corpusfit.embed.static import PACKAGED, load_static
+from corpusfit.embed.static import PACKAGED, load_static, principal_components, sif_weights
 from corpusfit.embed.wordpiece import WordPiece
 
 
@@ -96,12 +95,6 @@ def test_the_packaged_model_is_minilm_distilled_but_for_eight_bits(texts, tmp_pa
     assert not np.array_equal(exact, rounded)
 
 
-def test_a_static_folder_is_known_without_the_word(distilled, cache):
-    bare = load(EmbedPlan(embedder=str(distilled)), cache)
-    worded = load(EmbedPlan(embedder=f"static:{distilled}"), cache)
-    assert bare.fingerprint == worded.fingerprint
-
-
 def test_a_folder_of_sentence_transformers(distilled, texts, tmp_path):
     from model2vec import StaticModel
     from safetensors.numpy import load_file, save_file
@@ -136,22 +129,12 @@ def test_no_texts_an_empty_text_and_progress(plan, cache, texts):
     assert sum(told) == len(texts) * 700
 
 
-def test_distilled_once_and_fingerprint_kept(plan, cache, distilled):
-    before = (distilled / "model.safetensors").stat().st_mtime_ns
-    assert prepare(plan, cache) == load(plan, cache).fingerprint
-    assert (distilled / "model.safetensors").stat().st_mtime_ns == before
-
-
-def test_distilling_again_gives_the_same_bytes(plan, cache, tmp_path):
-    assert prepare(plan, tmp_path) == prepare(plan, cache)
-
-
 def test_a_cache_in_a_store_is_shared_by_machines(plan, cache, tmp_path, monkeypatch):
     shared = place(f"memory://models/{tmp_path.name}", "--cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
     assert prepare(plan, shared) == prepare(plan, cache)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "two"))
-    monkeypatch.setattr("corpusfit.embed.distill.load_transformer", None)  # not distilled again
+    monkeypatch.setattr("corpusfit.embed.static.load_transformer", None)  # not distilled again
     assert load(plan, shared).fingerprint == prepare(plan, cache)
     assert len(list((tmp_path / "two/corpusfit").iterdir())) == 1
 
@@ -174,20 +157,6 @@ def test_distillation_follows_the_recipe(tiny_bert, distilled):
     table = load_file(distilled / "model.safetensors")["embeddings"]
     np.testing.assert_allclose(np.abs(table[used]), np.abs(expected), atol=2e-4)
     assert not table[special].any()
-
-
-def test_rarity_is_siffed_zipf():
-    n, a = 1000, 1e-4
-    p = (1 / np.arange(2, n + 2)) / (1 / np.arange(2, n + 2)).sum()
-    np.testing.assert_allclose(sif_weights(n), a / (a + p), rtol=1e-6)
-
-
-def test_principal_components_keep_no_more_than_there_are():
-    vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
-    kept = principal_components(vectors, 3)
-    assert kept.shape == (50, 3)
-    assert principal_components(vectors, 256).shape == (50, 8)
-    assert (np.diff(kept.var(0)) <= 0).all()
 
 
 def test_principal_components_are_the_same_for_any_number_of_threads():
@@ -331,13 +300,6 @@ def test_a_full_table_is_emptied_and_the_vectors_stay(plan, cache, texts, monkey
     monkeypatch.setattr("corpusfit.embed.static.BLOCK", 200)
     monkeypatch.setattr(wordpiece, "BLOCK", 200)
     assert small.encode(many).tobytes() == whole.tobytes()
-
-
-def test_a_word_of_a_megabyte(plan, cache):
-    one = load(plan, cache)
-    texts = ["a" * 1_000_000, "the " * 500_000, "a"]
-    alone = [one.encode([text]) for text in texts]
-    assert one.encode(texts).tobytes() == np.concatenate(alone).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from corpusfit.core.errors import ModelError, StorageError, UsageError
+from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.adapters import (
     Base,
     add_adapter,
@@ -267,12 +267,6 @@ def test_the_seed_decides_the_new_weights_and_torchs_random_state_stays(plan):
     assert not all(torch.equal(new[0][n], new[2][n]) for n in new[0])
 
 
-def test_a_model_in_training_mode_stays_so():
-    model = build("Bert", {}).train()
-    add_adapter(model, PFEIFFER, seed=3)
-    assert all(module.training for module in model.modules())
-
-
 @KINDS
 @pytest.mark.parametrize("where", ["apart", "merged"])
 @pytest.mark.parametrize("name", ["Bert", "GPT2"])
@@ -297,16 +291,6 @@ def test_what_is_saved_opens_again_under_the_same_head_and_without(
         assert set(trainable_parameters(again)) >= set(weights)
         inside = [n for n, p in again.base_model.named_parameters() if p.requires_grad]
         assert len(inside) == len(weights)
-
-
-def test_another_head_trains_beside_an_opened_adapter(bases, tmp_path):
-    model = adapted(bases["Bert"], PFEIFFER, transformers.AutoModelForMaskedLM)
-    save(model, PFEIFFER, bases["Bert"], tmp_path)
-    classifier = open_adapted(tmp_path, transformers.AutoModelForSequenceClassification)
-    body = classifier.bert(input_ids=IDS)[0]
-    torch.testing.assert_close(body, states(model.base_model), rtol=0, atol=0)
-    assert {"classifier.weight", "classifier.bias"} < set(trainable_parameters(classifier))
-    assert not classifier.bert.embeddings.word_embeddings.weight.requires_grad
 
 
 def test_merged_lora_is_a_model_like_any_other(bases, tmp_path):
@@ -417,11 +401,3 @@ def test_weights_of_another_size_are_an_error(bases, tmp_path):
     (tmp_path / "adapter.json").write_text(json.dumps({**note, "reduction": 8}))
     with pytest.raises(ModelError, match=re.escape(str(tmp_path / "adapter.safetensors"))):
         open_adapted(tmp_path, transformers.AutoModel)
-
-
-@KINDS
-def test_a_folder_that_cannot_be_written_is_named(bases, tmp_path, plan):
-    model = adapted(bases["Bert"], plan, transformers.AutoModelForMaskedLM)
-    (tmp_path / "out").write_text("a file")
-    with pytest.raises(StorageError, match=re.escape(str(tmp_path / "out"))):
-        save(model, plan, bases["Bert"], tmp_path / "out")

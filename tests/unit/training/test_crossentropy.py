@@ -48,13 +48,6 @@ def test_bf16_logits_have_float32_losses_and_a_gradient_rounded_once(smoothing):
     torch.testing.assert_close(mine.float(), gradient.float(), rtol=2**-7, atol=1e-9)
 
 
-def test_a_rows_loss_does_not_depend_on_other_rows():
-    logits = torch.randn(ROWS, CLASSES, generator=torch.Generator().manual_seed(1))
-    labels = torch.arange(ROWS)
-    alone = [cross_entropies(logits[i : i + 1], labels[i : i + 1]) for i in range(ROWS)]
-    assert torch.equal(cross_entropies(logits, labels), torch.cat(alone))
-
-
 def test_no_rows_have_no_losses():
     logits = torch.empty(0, 5, requires_grad=True)
     losses = cross_entropies(logits, torch.empty(0, dtype=torch.int64))

@@ -11,7 +11,6 @@ pytest.importorskip("torch")
 
 PAD, END, WORDS = 0, 1, 30
 LONGEST = 18
-STEPS = {"marian": 100, "bart": 50, "t5": 40}
 
 
 def source(generator):
@@ -146,14 +145,3 @@ def test_one_beam_takes_the_likeliest_token(models, rows):
                 ).logits
             tokens.append(int(logits[0, -1].argmax()))
         assert found == (tokens[1:] if tokens[-1] == END else [*tokens[1:], END])
-
-
-def test_the_model_is_left_as_it_was(models, rows):
-    model = models["bart"]
-    config = model.get_decoder().config
-    before = config._attn_implementation
-    done = []
-    beam_search(model, rows[:3], DecodePlan(2, 4), budget=1, on_done=done.append)
-    assert config._attn_implementation == before
-    assert not [m for m in model.modules() if "corpusfit_folded" in vars(m)]
-    assert done == [1, 1, 1]

@@ -10,10 +10,9 @@ import pytest
 
 from adapting import Stopped, Stopping, chains, spelled, translation_of, weights_of
 from corpusfit.core.errors import UsageError
-from corpusfit.training.heldout import HeldoutBleu
 from corpusfit.training.plan import TRANSLATION, AdaptPlan, ModelPlan, ObjectivePlan, TrainPlan
 from corpusfit.training.schedule import minimised, out_of_patience
-from corpusfit.training.trainer import TrainerCallback, train
+from corpusfit.training.trainer import HeldoutBleu, TrainerCallback, train
 
 torch = pytest.importorskip("torch")
 sacrebleu = pytest.importorskip("sacrebleu")

@@ -10,7 +10,7 @@ import pytest
 ASK = """
 import ctypes, resource
 from pathlib import Path
-from corpusfit.training.memory import kept_memory
+from corpusfit.training.schedule import kept_memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -12,10 +12,9 @@ import transformers as tf
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from corpusfit.core.errors import ModelError, StorageError, UsageError
+from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.models import open_model, save_model
 from corpusfit.training.plan import ModelPlan
-from corpusfit.training.special_tokens import backend_tokenizer
 
 WORDS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "b", "the", "."]
 SIZES = {
@@ -104,12 +103,6 @@ def test_half_precision_is_opened_as_float32(bert):
     assert {p.dtype for p in got.model.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_attention_is_as_asked(bert, attention):
-    got, _ = opening(bert, attention=attention)
-    assert got.model.config._attn_implementation == attention
-
-
 def test_a_model_without_sdpa_is_opened_with_eager(tmp_path):
     config = tf.MPNetConfig(**SIZES)
     folder = saved(tmp_path / "mpnet", tf.MPNetForMaskedLM, config, word_pieces())
@@ -149,15 +142,6 @@ def test_marks_of_byte_pairs(gpt2):
     assert special.ordinary[1:].all()
     tokens = {i: t for t, i in got.tokenizer.get_vocab().items()}
     assert {tokens[i][0] for i in np.flatnonzero(special.begins)} == {"Ġ", "Ċ", "ĉ"}
-
-
-def test_text_is_cut_whole_and_unpadded(bert):
-    tokenizer = opening(bert)[0].tokenizer
-    before = tokenizer.backend_tokenizer.to_str()
-    cutter = backend_tokenizer(tokenizer, "bert")
-    assert cutter.encode("a", add_special_tokens=False).ids == [6]
-    assert len(cutter.encode("the " * 50, add_special_tokens=False).ids) == 50
-    assert tokenizer.backend_tokenizer.to_str() == before
 
 
 def test_a_missing_head_is_an_error_that_names_it_and_the_cure(headless):
@@ -363,10 +347,3 @@ def test_a_folder_with_a_config_has_all(bert, tmp_path, monkeypatch):
     save_model(got.model, got.tokenizer, tmp_path / "out")
     assert written[-1] == "config.json"
     assert {"model.safetensors", "tokenizer.json"} <= set(written)
-
-
-def test_a_folder_that_cannot_be_written(bert, tmp_path):
-    got, _ = opening(bert)
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match=re.escape(str(tmp_path / "file"))):
-        save_model(got.model, got.tokenizer, tmp_path / "file")

@@ -5,14 +5,8 @@ import pytest
 
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.chance import value_keys
-from corpusfit.training.passes import Feed, Passes, drawn_counts
-from corpusfit.training.tokens import (
-    Chunks,
-    cut_chunks,
-    effective_size,
-    exclude_keys,
-    split_heldout,
-)
+from corpusfit.training.batches import Feed, Passes, drawn_counts
+from corpusfit.training.data import cut_chunks, exclude_keys, split_heldout
 
 SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8, "seed": 3}
 
@@ -122,7 +116,7 @@ def test_each_chunk_comes_once_a_pass_in_another_order():
 
 def test_fill_is_the_share_of_tokens():
     data = chunks([30, 30, 30])  # 32 tokens each, two in a row of 64
-    assert passes(data).count(0) == 2
+    assert len(passes(data).rows(0)) == 2
     assert passes(data).fill(0) == 96 / 128
     assert passes(chunks([10, 10, 10, 30]), pack=False, batch=2).fill(0) == 68 / 88
 
@@ -177,20 +171,6 @@ def test_over_a_uniform_chance_counts_are_exactly_in_proportion():
     grid = (np.arange(4_000) + 0.5) / 4_000
     mean = np.mean([drawn_counts(w, offset) for offset in grid], axis=0)
     np.testing.assert_allclose(mean, 50 * w / w.astype(np.float64).sum(), atol=1 / 4_000)
-
-
-@pytest.mark.parametrize("weight", [0.1, 1e-30, 3e30])
-def test_equal_weights_draw_each_once(weight):
-    w = np.full(100_003, weight, np.float32)
-    for offset in (0.0, 0.999, 1 - 2**-53):
-        assert (drawn_counts(w, offset) == 1).all()
-
-
-def test_which_chunks_are_drawn_together_is_random():
-    """20 of 40 shares of a half are drawn; in a fixed order it would be every other one."""
-    all_passes = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
-    drawn = [np.bincount(all_passes.rows(p).order, minlength=40) for p in range(30)]
-    assert len({tuple(d.tolist()) for d in drawn}) == 30
 
 
 def test_over_many_passes_chunks_are_drawn_by_their_weight():
@@ -256,12 +236,6 @@ def test_without_packing_batches_hold_similar_lengths_also_across_passes(share, 
     assert all_passes.fill(0) > 0.97
 
 
-def test_the_order_of_batches_is_not_the_order_of_lengths():
-    all_passes = passes(chunks(lengths_of(400), room=200), length=202, pack=False)
-    means = all_passes.chunks.length[all_passes.rows(0).order].reshape(-1, 8).mean(1)
-    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
-
-
 def test_unusable_data_is_an_error():
     with pytest.raises(EmptyInputError, match=r"Check `data`\.$"):
         passes(chunks([0, 0]))
@@ -272,18 +246,3 @@ def test_unusable_data_is_an_error():
     for bad in (-0.5, np.nan, np.inf):
         with pytest.raises(InputError, match="weight"):
             passes(chunks([5, 5], [1, bad]))
-
-
-def test_effective_size():
-    """Kish: k equal weights among zeros count k; 1, 2, 3 count 36 / 14."""
-    assert effective_size(np.array([0, 2, 2, 2], np.float32)) == pytest.approx(3)
-    assert effective_size(np.array([1, 2, 3], np.float32)) == pytest.approx(36 / 14)
-    assert effective_size(np.zeros(4, np.float32)) == 0
-    assert effective_size(np.full(7, 1e-30, np.float32)) == pytest.approx(7)
-
-
-def test_chunks_are_selected_and_concatenated():
-    data = chunks([5, 6], [1, 2]).followed_by(chunks([7], [3], store=1))
-    assert isinstance(data, Chunks)
-    assert data.take(np.array([2, 0])).length.tolist() == [7, 5]
-    assert data.take(np.array([False, True, True])).store.tolist() == [0, 1]

@@ -182,31 +182,6 @@ def test_a_head_that_needs_all_positions_gets_them():
     torch.testing.assert_close(predictor.logits(model, {"input_ids": ids}, at), own)
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("name", ["bert", "big_bird"])
-def test_the_model_stays_as_it_was(name, training):
-    model = model_of(name).train(training)
-    model.base_model.embeddings.eval()
-    before = torch.random.get_rng_state()
-    Predictor(model)
-    assert torch.equal(torch.random.get_rng_state(), before)
-    inside = set(model.base_model.embeddings.modules())
-    for part in model.modules():
-        assert part.training == (training and part not in inside)
-
-
-def test_calls_from_elsewhere_see_no_hook():
-    model = model_of("bert")
-    ids, at = batch()
-    own = model(input_ids=ids).logits
-    predictor = Predictor(model)
-    predictor.logits(model, {"input_ids": ids}, at)
-    torch.testing.assert_close(model(input_ids=ids).logits, own)
-    with pytest.raises((IndexError, RuntimeError)):
-        predictor.logits(model, {"input_ids": ids}, at + 1_000)
-    torch.testing.assert_close(model(input_ids=ids).logits, own)
-
-
 class Wrapped(torch.nn.Module):
     """A wrapper like DistributedDataParallel."""
 

@@ -11,7 +11,6 @@ from corpusfit.core.errors import UsageError
 from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
-    PRESETS,
     TASK_PASSES,
     Size,
     length_of,
@@ -39,11 +38,6 @@ def test_tadpole(weights, steps):
     train = plan.train
     assert (train.steps, train.rate, train.batch, train.warmup) == (steps, 1e-4, 256, 0.01)
     assert plan.objective.name == "mlm+nsp"
-
-
-@pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
-def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
-    assert plan_of("tadpole", weights=weights).train.steps == 50_000
 
 
 def test_mdapt():
@@ -138,22 +132,6 @@ def test_options_override_a_preset():
     assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.steps == 100_000
 
 
-def test_a_plan_file_overrides_a_preset(tmp_path):
-    file = tmp_path / "plan.toml"
-    file.write_text('[model]\nname = "m"\n[train]\nrate = 0.5\n', "utf-8")
-    plan = build_plan(ADAPT, file, (), {"batch": 4}, preset="mdapt", data="out")
-    assert (plan.train.rate, plan.train.batch, plan.train.steps) == (0.5, 4, 25_000)
-
-
-def test_every_preset_can_be_resolved():
-    for name in PRESETS:
-        plan = plan_of(name)
-        train, words = resolve_training(plan, HERE)
-        assert None not in (train.length, train.batch, train.rate)
-        assert train.steps is not None
-        assert words.startswith(plan.objective.name)
-
-
 def test_a_plan_excludes_a_preset():
     with pytest.raises(UsageError, match=r"^`preset` must .*'mdapt'"):
         build_plan(ADAPT, plan_of(), (), {}, preset="mdapt", data="out")
@@ -182,28 +160,6 @@ def test_defaults_depend_on_data_and_device(size, length, batch, steps, rate):
     assert (train.length, train.batch, train.rate) == (length, batch, rate)
     assert train.steps == math.ceil(steps)
     assert train.epochs is None
-
-
-def test_an_untrained_model_has_a_higher_learning_rate():
-    assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3
-
-
-def test_given_settings_are_kept():
-    plan = plan_of(batch=5, length=40, rate=0.25, epochs=2.0)
-    train, words = resolve_training(plan, HERE)
-    assert train == dataclasses.replace(plan.train, steps=2 * 8_000 // 5, epochs=None)
-    for figure in ("3,200 steps", "5 sequences", "40 tokens", "2.0 passes", "rate 0.25"):
-        assert figure in words
-
-
-def test_the_description_has_all_figures():
-    train, words = resolve_training(plan_of(steps=1_000, objective="causal"), HERE)
-    assert words.startswith("causal for 1,000 steps")
-    for figure in ("16 sequences", "128 tokens", "2.0 passes", "1,000,000 tokens"):
-        assert figure in words
-    for figure in ("rate 0.0001 (linear)", "110,000,000", "cpu"):
-        assert figure in words
-    assert train.steps == 1_000
 
 
 def test_a_sequence_longer_than_the_model_takes():

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from adapting import Stopped, Stopping, chains, stored_pairs, translation_of, weights_of
+from adapting import Stopped, Stopping, stored_pairs, translation_of, weights_of
 from corpusfit.core.errors import UsageError
-from corpusfit.kernels.packing import cut_batches
 from corpusfit.training import trainer
+from corpusfit.training.batches import Feed, PairPasses
+from corpusfit.training.data import exclude_keys, split_heldout, whole_pairs
 from corpusfit.training.objectives import Translation
-from corpusfit.training.passes import Feed, PairPasses
 from corpusfit.training.plan import TRANSLATION, AdaptPlan, TrainPlan
 from corpusfit.training.schedule import out_of_patience, rate_at
-from corpusfit.training.tokens import exclude_keys, split_heldout, whole_pairs
+from corpusfit.training.special_tokens import domain_tag
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
-from corpusfit.training.translators import domain_tag
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -29,7 +27,7 @@ transformers = pytest.importorskip("transformers")
 def collated(work, pairs):
     """A batch as `DataCollatorForSeq2Seq` makes it: padding to the longest, labels of -100."""
     tokens = work.chunk_tokens
-    sides = [[f(c).tolist() for c in pairs] for f in (tokens.source_ids, tokens.ids)]
+    sides = [[tokens.ids(c, source=first).tolist() for c in pairs] for first in (True, False)]
     ids, labels = (
         torch.tensor([t + [fill] * (max(map(len, side)) - len(t)) for t in side])
         for side, fill in zip(sides, (0, -100), strict=True)
@@ -134,14 +132,6 @@ def test_a_stopped_translation_ends_the_same(tmp_path, monkeypatch, keep):
         assert all(torch.equal(w, final[n]) for n, w in weights_of(whole).items())
 
 
-def test_it_learns(tmp_path):
-    """Held-out loss falls far below that of equal probabilities, log 40."""
-    texts = chains(300, most=8)
-    work = translation_of(tmp_path, pairs=[(t, t) for t in texts], steps=40, rate=1e-2, batch=4)
-    losses = [r["heldout"]["task"] for r in train(work, TrainerCallback()) if "heldout" in r]
-    assert losses[-1] < math.log(40) - 0.2
-
-
 def test_training_stops_when_patience_ends(tmp_path):
     """At a rate of nearly 0 nothing improves after rounding; the best of the history is kept."""
     words = {"steps": 12, "evaluations": 12, "rate": 5.0, "clip": 1e9, "warmup": 0.0}
@@ -188,11 +178,6 @@ def test_a_pass_has_every_pair_once_in_batches_of_similar_length():
         seen.append(rows.order.tolist())
     assert seen[0] != seen[1]
     assert passes_of(sides, 200).rows(0).order.tolist() == seen[0]
-
-
-def test_a_pair_longer_than_a_batch_is_alone():
-    assert cut_batches(np.array([3, 3, 3, 50, 3]), 9).tolist() == [0, 3, 4, 5]
-    assert cut_batches(np.array([3]), 9).tolist() == [0, 1]
 
 
 def test_scale_makes_the_mean_target_token_count_once():

@@ -27,7 +27,7 @@ from corpusfit.evaluation.likelihood import open_causal
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.text.files import first_line
-from corpusfit.training.memory import naming_memory_errors
+from corpusfit.training.schedule import naming_memory_errors
 
 _BATCH = 8
 _OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller `likelihood.context`.")

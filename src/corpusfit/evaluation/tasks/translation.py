@@ -17,7 +17,7 @@ from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.significance import Metric
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.training.decoding import translate
-from corpusfit.training.memory import naming_memory_errors
+from corpusfit.training.schedule import naming_memory_errors
 
 _ORDERS, _CHARACTERS, _WORDS = 4, 6, 2
 _BETA = 2**2

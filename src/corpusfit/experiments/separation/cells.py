@@ -14,7 +14,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import source_identity
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import Source
-from corpusfit.embed.load import prepare
+from corpusfit.embed import prepare
 from corpusfit.experiments import fingerprints
 from corpusfit.experiments.config import Recipe, Selector
 from corpusfit.experiments.folder import RecipeFolder

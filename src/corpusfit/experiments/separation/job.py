@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.types import Paired, Vectors, read_as, text_array
+from corpusfit.embed import transformer
 from corpusfit.embed.finetune import Tuning, finetune, opened
-from corpusfit.embed.load import transformer
 from corpusfit.experiments.separation.cells import SeparationNode
 from corpusfit.experiments.separation.samples import Inputs
 from corpusfit.experiments.workers import Report, run_step

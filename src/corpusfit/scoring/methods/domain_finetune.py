@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Reads, Texts, as_texts, taken
+from corpusfit.embed import transformer, transformer_files
 from corpusfit.embed.finetune import Tuned, Tuning, finetune, opened, write_folder
-from corpusfit.embed.load import transformer, transformer_files
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.kernels.vectors import products
 from corpusfit.scoring.classifiers import least_similar

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from corpusfit.core.errors import ModelError
-from corpusfit.training.objectives.causal import Causal
 from corpusfit.training.objectives.contract import Network, Objective
-from corpusfit.training.objectives.masked import MaskedLM, MaskedPairs
+from corpusfit.training.objectives.language_models import Causal, MaskedLM, MaskedPairs
 from corpusfit.training.objectives.simcse import SimCse
 from corpusfit.training.objectives.translation import Translation
 from corpusfit.training.objectives.tsdae import Tsdae

@@ -34,19 +34,12 @@ Aim = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model and how to call it.
-
-    Attributes:
-        predictor: predictor of the model.
-        call: the model, or its wrapper for distributed training.
-        packing: how several chunks share a row; None if a row holds one chunk.
-        bf16: compute in bf16; weights, gradients and losses are float32.
-    """
+    """A model and how to call it."""
 
     predictor: Predictor
-    call: Any
-    packing: Packing | None
-    bf16: bool
+    call: Any  # the model, or its wrapper for distributed training
+    packing: Packing | None  # how several chunks share a row; None if a row holds one chunk
+    bf16: bool  # compute in bf16; weights, gradients and losses are float32
 
     def scope(self) -> Any:
         """Autocast context of the forward pass."""

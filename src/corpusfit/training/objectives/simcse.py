@@ -24,13 +24,9 @@ from corpusfit.training.objectives.contract import Keys, Network, Objective, Row
 
 @dataclass(frozen=True, eq=False)
 class SimCse(Objective):
-    """Contrastive learning of a `SentenceEncoder`, with dropout as the only noise.
+    """Contrastive learning of a `SentenceEncoder`, with dropout as the only noise."""
 
-    Attributes:
-        temperature: divisor of the cosine similarities.
-    """
-
-    temperature: float
+    temperature: float  # divisor of the cosine similarities
     packs: ClassVar[bool] = False
     whole_steps: ClassVar[bool] = True
 

@@ -24,16 +24,12 @@ from corpusfit.training.objectives.contract import Keys, Network, Objective, Row
 
 @dataclass(frozen=True, eq=False)
 class Translation(Objective):
-    """Translation of the source text of a pair; a chunk is the target text of a pair.
+    """Translation of the source text of a pair; a chunk is the target text of a pair."""
 
-    Attributes:
-        smoothing: label smoothing, in training mode only: held-out losses are plain
-            cross-entropies, whose exponential is the perplexity.
-        length: most tokens of a side.
-    """
-
+    # label smoothing, in training mode only: held-out losses are plain cross-entropies, whose
+    # exponential is the perplexity
     smoothing: float
-    length: int
+    length: int  # most tokens of a side
     packs: ClassVar[bool] = False
 
     def overhead(self) -> int:
@@ -59,10 +55,8 @@ class Translation(Objective):
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
     ) -> MicroBatch:
         """Lay out the pairs of all rows, one after the other; `keys` and `width` are not used."""
-        import torch
-
         pairs = np.concatenate(rows)
-        sources = _padded([chunk_tokens.source_ids(int(c)) for c in pairs], self.special.pad)
+        sources = _padded([chunk_tokens.ids(int(c), source=True) for c in pairs], self.special.pad)
         targets = _padded([chunk_tokens.ids(int(c)) for c in pairs], self.special.pad)
         lengths = chunk_tokens.chunks
         real = np.arange(targets.shape[1]) < lengths.length[pairs, None]
@@ -72,19 +66,16 @@ class Translation(Objective):
         start = self.special.start
         decoder[:, 0] = last if start is None or start < 0 else start
         scale = chunk_tokens.scale[pairs]
-        arrays: dict[str, NDArray[Any]] = {
-            "ids": sources,
-            "chunk": np.where(read, 0, PADDING),
-            "kind": np.empty(0, np.int64),
-            "at": np.flatnonzero(real),
-            "labels": targets[real],
-            "scale": np.broadcast_to(scale[:, None], real.shape)[real],
-            "follows": np.empty(0, np.int64),
-            "row_scale": scale,
-            "decoder": decoder,
-        }
-        return MicroBatch(
-            **{k: torch.from_numpy(np.ascontiguousarray(a)) for k, a in arrays.items()}
+        return MicroBatch.from_arrays(
+            ids=sources,
+            chunk=np.where(read, 0, PADDING),
+            kind=np.empty(0, np.int64),
+            at=np.flatnonzero(real),
+            labels=targets[real],
+            scale=np.broadcast_to(scale[:, None], real.shape)[real],
+            follows=np.empty(0, np.int64),
+            row_scale=scale,
+            decoder=decoder,
         )
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:

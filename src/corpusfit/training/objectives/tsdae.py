@@ -25,13 +25,9 @@ from corpusfit.training.objectives.contract import Keys, Network, Objective, Row
 
 @dataclass(frozen=True, eq=False)
 class Tsdae(Objective):
-    """Denoising autoencoding of texts by a `DenoisingAutoencoder`.
+    """Denoising autoencoding of texts by a `DenoisingAutoencoder`."""
 
-    Attributes:
-        delete: probability with which a word is deleted.
-    """
-
-    delete: float
+    delete: float  # probability with which a word is deleted
     packs: ClassVar[bool] = False
 
     @cached_property
@@ -60,10 +56,12 @@ class Tsdae(Objective):
         import torch
 
         whole = lay_out(chunk_tokens, rows, self.special, width)
-        left = [
-            self._noisy(chunk_tokens.ids(int(row[0])), int(key))
-            for row, key in zip(rows, keys, strict=True)
-        ]
+        special = self.special
+        left = []
+        for row, key in zip(rows, keys, strict=True):
+            words = chunk_tokens.ids(int(row[0]))
+            stays = words[self.kept(words, int(key))].tolist()
+            left.append([*special.prefix, *stays, *special.suffix])
         ids = np.full((len(rows), max(map(len, left))), self.special.pad, np.int64)
         chunk = np.full(ids.shape, PADDING, np.int64)
         for r, text in enumerate(left):
@@ -73,10 +71,6 @@ class Tsdae(Objective):
         micro = MicroBatch.of(token_rows, ids, np.flatnonzero(real), whole.ids[:, 1:][real])
         decoder = torch.from_numpy(np.ascontiguousarray(whole.ids[:, :-1]))
         return dataclasses.replace(micro, decoder=decoder)
-
-    def _noisy(self, ids: NDArray[Any], key: int) -> list[int]:
-        """What is left of a text, between the special tokens."""
-        return [*self.special.prefix, *ids[self.kept(ids, key)].tolist(), *self.special.suffix]
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
         """See `Objective.losses`."""

@@ -9,7 +9,7 @@ from corpusfit.core import artifacts
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import text_array
-from corpusfit.embed.load import load
+from corpusfit.embed import load
 from corpusfit.scoring import registry
 from corpusfit.scoring.methods import domain_finetune
 from corpusfit.scoring.methods.domain_finetune import DomainFinetune

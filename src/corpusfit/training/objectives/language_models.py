@@ -1,4 +1,4 @@
-"""Masked language modelling, alone or with next-sentence prediction.
+"""Objectives of language models: the next token, masked tokens, and the next sentence.
 
 Reference: Devlin et al. (2019), BERT, section 3.1; TADPOLE, section 4.
 """
@@ -25,18 +25,27 @@ from corpusfit.training.objectives.contract import (
 )
 from corpusfit.training.plan import ObjectivePlan
 
+
+@dataclass(frozen=True, eq=False)
+class Causal(RowObjective):
+    """Causal language modelling: each token is predicted from those before it in its chunk."""
+
+    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
+        has_next = np.zeros(token_rows.ids.shape, np.bool_)
+        same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]
+        has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING)
+        places = np.flatnonzero(has_next)
+        return token_rows.ids, places, token_rows.ids.reshape(-1)[places + 1]
+
+
 _DRAWS = 8  # draws of another chunk, of which one should be from another text
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedLM(RowObjective):
-    """Masked language modelling: masked tokens are predicted from their context.
+    """Masked language modelling: masked tokens are predicted from their context."""
 
-    Attributes:
-        plan: share of masked tokens, and whether to mask whole words.
-    """
-
-    plan: ObjectivePlan
+    plan: ObjectivePlan  # share of masked tokens, and whether to mask whole words
 
     @cached_property
     def _tables(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
