@@ -642,3 +642,23 @@ def test_texts_in_memory_train_the_model_that_their_file_trains(adapt, data):
     ours, theirs = adapt(data=frame), adapt("of-file")
     assert ours.manifest["weights"] == theirs.manifest["weights"]
     assert ours.manifest["losses"] == theirs.manifest["losses"]
+
+
+def test_a_loss_that_is_no_number(adapt):
+    """The step, the texts and the rate are named; nothing that looks like a model is left."""
+    with pytest.raises(TrainingError, match=r"step \d") as error:
+        adapt(rate=1e30, settings=["train.warmup=0"])
+    assert "data.jsonl, row " in str(error.value)
+    assert "`train.rate" in str(error.value)
+    assert "1e+30" in str(error.value)
+
+
+def test_text_shorter_than_a_sequence(adapt, jsonl):
+    run = adapt(data=jsonl("short.jsonl", ["kinase", "binds", "a cell", "b", "c", "d e"]))
+    assert run.manifest["chunks"] == 5
+    assert run.manifest["heldout"] == {"data": 1}
+
+
+def test_a_selection_is_the_only_data(adapt, selections, data):
+    with pytest.raises(UsageError, match=r"`data"):
+        adapt(data=[selections / "top", data])

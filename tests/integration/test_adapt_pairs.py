@@ -5,6 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from journeys import prose
@@ -277,3 +282,35 @@ def test_a_dry_run_projects_pairs(pairs, selection, inline):
         found = training.estimate_adaptation(data=data, settings=settings, **words)
         assert found["steps"] > 3
         assert found["tokens"] > 500
+
+
+@pytest.mark.parametrize("kind", ["marian", "t5"])
+def test_training_of_any_encoder_decoder_goes_on(adapt, translators, kind):
+    run = adapt(model=translators[kind], steps=20, settings=["train.rate=1e-2"])
+    losses = run.manifest["losses"]
+    assert losses["after"]["data"] < losses["before"]["data"]
+
+
+@pytest.mark.slow
+def test_killed_training_ends_with_the_same_weights(tmp_path, pairs):
+    """A real process, killed once it has a checkpoint; then the same command again."""
+    settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400", "model.dropout=0.2"]
+    settings += ["train.checkpoint_minutes=0.001", "train.evaluations=3", "train.keep=best"]
+
+    def command(out):
+        given = ["adapt", "--objective", "translation", "--init", "tiny", "--data", pairs]
+        given += ["--steps", "60", "--out", str(tmp_path / out), "--seed", "3"]
+        more = [word for setting in settings for word in ("--set", setting)]
+        return [sys.executable, "-m", "corpusfit", *given, *more]
+
+    subprocess.run(command("whole"), check=True, capture_output=True)
+    with subprocess.Popen(command("killed"), stderr=subprocess.DEVNULL) as process:
+        states = tmp_path / "killed/.corpusfit/checkpoints"
+        while not list(tmp_path.glob("killed/**/step-*/state.json")):
+            assert process.poll() is None, states
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not (tmp_path / "killed/model.safetensors").exists()
+    subprocess.run(command("killed"), check=True, capture_output=True)
+    one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed"))
+    assert one == two

@@ -178,3 +178,31 @@ def test_what_is_no_transformer_is_refused(tiny_bert, tmp_path):
         transformer_files(str(tmp_path / "missing"))
     assert transformer_files("minilm") == ()
     assert str(tiny_bert / "model.safetensors") in transformer_files(str(tiny_bert))
+
+
+def test_small_batches_add_up_to_one_big_one(plain):
+    given = examples(plain)
+    loss, whole = gradients(plain, given, range(24), 100_000)
+    less, parts = gradients(plain, given, range(24), 40)
+    assert less == pytest.approx(loss, rel=1e-5)
+    assert len(whole) > 10
+    for name, gradient in whole.items():
+        np.testing.assert_allclose(parts[name], gradient, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_the_gradient_is_that_of_logistic_regression_by_hand(plain):
+    """At a zero head every probability is one half: dL/dw = mean of (1/2 - y) v, weighted."""
+    given = examples(plain, weight=3.0)
+    loss, found = gradients(plain, given, range(24), 64, slope=0.0)
+    vectors = plain.encode_ids(list(given.ids))
+    pull = given.weights * (0.5 - given.labels) / given.weights.sum()
+    assert loss == pytest.approx(np.log(2), rel=1e-6)
+    np.testing.assert_allclose(found["head"], pull @ vectors, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found["bias"], pull.sum(), rtol=1e-5)
+
+
+def test_two_topics_are_told_apart(folder):
+    long = dataclasses.replace(FAST, epochs=8, rate=3e-3)
+    tuned = finetune(folder, prose(0, 60), prose(1, 60), 1.0, long)
+    inside, outside = (logits(tuned, prose(side, 100, seed=1)) for side in (0, 1))
+    assert np.mean(np.r_[inside > 0, outside < 0]) > 0.95

@@ -360,3 +360,40 @@ def test_a_length_that_is_no_number_is_refused(tiny_static, tmp_path, length):
     (folder / "config.json").write_text(json.dumps({"max_length": length}))
     with pytest.raises(ModelError, match="max_length"):
         load_static(folder, str(folder))
+
+
+def test_a_static_folder_is_known_without_the_word(distilled, cache):
+    bare = load(EmbedPlan(embedder=str(distilled)), cache)
+    worded = load(EmbedPlan(embedder=f"static:{distilled}"), cache)
+    assert bare.fingerprint == worded.fingerprint
+
+
+def test_distilled_once_and_fingerprint_kept(plan, cache, distilled):
+    before = (distilled / "model.safetensors").stat().st_mtime_ns
+    assert prepare(plan, cache) == load(plan, cache).fingerprint
+    assert (distilled / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_distilling_again_gives_the_same_bytes(plan, cache, tmp_path):
+    assert prepare(plan, tmp_path) == prepare(plan, cache)
+
+
+def test_rarity_is_siffed_zipf():
+    n, a = 1000, 1e-4
+    p = (1 / np.arange(2, n + 2)) / (1 / np.arange(2, n + 2)).sum()
+    np.testing.assert_allclose(sif_weights(n), a / (a + p), rtol=1e-6)
+
+
+def test_principal_components_keep_no_more_than_there_are():
+    vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    kept = principal_components(vectors, 3)
+    assert kept.shape == (50, 3)
+    assert principal_components(vectors, 256).shape == (50, 8)
+    assert (np.diff(kept.var(0)) <= 0).all()
+
+
+def test_a_word_of_a_megabyte(plan, cache):
+    one = load(plan, cache)
+    texts = ["a" * 1_000_000, "the " * 500_000, "a"]
+    alone = [one.encode([text]) for text in texts]
+    assert one.encode(texts).tobytes() == np.concatenate(alone).tobytes()

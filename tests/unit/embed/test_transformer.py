@@ -217,3 +217,18 @@ def test_bf16_is_read_from_the_processors_flags(tmp_path):
     assert not cpu_has_bf16(info)
     info.write_text("flags\t\t: fpu avx512_bf16\n")
     assert cpu_has_bf16(info)
+
+
+def test_bf16_stays_close(tiny_bert, texts, tmp_path):
+    exact = encoder(tiny_bert, tmp_path).encode(texts)
+    rough = encoder(tiny_bert, tmp_path, precision="bf16").encode(texts)
+    cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
+    assert cosine.min() > 0.995
+
+
+def test_by_default_only_the_length_of_a_vector_is_lost(tiny_bert, texts, tmp_path):
+    raw = encoder(tiny_bert, tmp_path).encode(texts)
+    unit = encoder(tiny_bert, tmp_path, unit_length=True).encode(texts)
+    lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, raw / lengths, atol=1e-6)
+    assert EmbedPlan().unit_length

@@ -401,3 +401,13 @@ def test_weights_of_another_size_are_an_error(bases, tmp_path):
     (tmp_path / "adapter.json").write_text(json.dumps({**note, "reduction": 8}))
     with pytest.raises(ModelError, match=re.escape(str(tmp_path / "adapter.safetensors"))):
         open_adapted(tmp_path, transformers.AutoModel)
+
+
+def test_another_head_trains_beside_an_opened_adapter(bases, tmp_path):
+    model = adapted(bases["Bert"], PFEIFFER, transformers.AutoModelForMaskedLM)
+    save(model, PFEIFFER, bases["Bert"], tmp_path)
+    classifier = open_adapted(tmp_path, transformers.AutoModelForSequenceClassification)
+    body = classifier.bert(input_ids=IDS)[0]
+    torch.testing.assert_close(body, states(model.base_model), rtol=0, atol=0)
+    assert {"classifier.weight", "classifier.bias"} < set(trainable_parameters(classifier))
+    assert not classifier.bert.embeddings.word_embeddings.weight.requires_grad

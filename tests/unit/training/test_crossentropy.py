@@ -55,3 +55,10 @@ def test_no_rows_have_no_losses():
     assert losses.shape == (0,)
     assert logits.grad is not None
     assert logits.grad.shape == (0, 5)
+
+
+def test_a_rows_loss_does_not_depend_on_other_rows():
+    logits = torch.randn(ROWS, CLASSES, generator=torch.Generator().manual_seed(1))
+    labels = torch.arange(ROWS)
+    alone = [cross_entropies(logits[i : i + 1], labels[i : i + 1]) for i in range(ROWS)]
+    assert torch.equal(cross_entropies(logits, labels), torch.cat(alone))

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.models import open_model, save_model
 from corpusfit.training.plan import ModelPlan
+from corpusfit.training.special_tokens import backend_tokenizer
 
 WORDS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "b", "the", "."]
 SIZES = {
@@ -347,3 +348,12 @@ def test_a_folder_with_a_config_has_all(bert, tmp_path, monkeypatch):
     save_model(got.model, got.tokenizer, tmp_path / "out")
     assert written[-1] == "config.json"
     assert {"model.safetensors", "tokenizer.json"} <= set(written)
+
+
+def test_text_is_cut_whole_and_unpadded(bert):
+    tokenizer = opening(bert)[0].tokenizer
+    before = tokenizer.backend_tokenizer.to_str()
+    cutter = backend_tokenizer(tokenizer, "bert")
+    assert cutter.encode("a", add_special_tokens=False).ids == [6]
+    assert len(cutter.encode("the " * 50, add_special_tokens=False).ids) == 50
+    assert tokenizer.backend_tokenizer.to_str() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -446,3 +447,107 @@ def test_a_text_counts_by_its_weight_in_either_half_of_a_pair(tmp_path, draw):
     assert shares[0].sum() == 0
     expected = weights / weights.sum() / 2
     assert np.abs(shares - expected[:, None]).max() < 0.008
+
+
+def test_with_equal_lengths_the_mean_loss_of_each_step_is_exact(tmp_path):
+    """The same enumeration; every draw predicts the same number of tokens."""
+    drawing = Drawing(tmp_path, [20] * 8, WEIGHTS)
+    mean = 0.0
+    for counts, probability in drawing.draws():
+        rows = np.repeat(np.arange(8), counts)
+        gradient, predicted = drawing.gradient(rows, np.ones(8, np.float32))
+        mean = mean + probability * gradient / predicted
+    weighted, predicted = drawing.gradient(np.arange(8), drawing.passes(draw=False).scale)
+    assert apart(mean, weighted / predicted) < 1e-5
+
+
+def test_the_enumeration_covers_every_outcome():
+    """A grid of offsets gives the enumerated counts, with the enumerated probabilities."""
+    drawing = Drawing.__new__(Drawing)
+    drawing.weights = np.array(WEIGHTS, np.float32)
+    outcomes = {tuple(counts): p for counts, p in drawing.draws()}
+    assert sum(outcomes.values()) == pytest.approx(1)
+    assert len(outcomes) > 4
+    grid = (np.arange(5_000) + 0.5) / 5_000
+    seen = [tuple(drawn_counts(drawing.weights, offset)) for offset in grid]
+    for counts, probability in outcomes.items():
+        assert seen.count(counts) / 5_000 == pytest.approx(probability, abs=1 / 5_000)
+
+
+def test_pairs_of_one_token_texts_fit_their_rows(tmp_path):
+    """The token is the second text, its own or another's: [CLS] [SEP] token [SEP]."""
+    work = training_of(tmp_path, "mlm+nsp", texts=[[7], [8], [9]] * 9, micro_rows=1, batch=27)
+    _, batch = first_batch(work)
+    for micro in batch.micros:
+        ids = micro.ids[0][micro.chunk[0] == 0].tolist()
+        assert [ids[0], ids[1], ids[3:]] == [2, 3, [3]]
+    assert 0 < sum(int(m.follows[0]) for m in batch.micros) < 27
+
+
+def test_a_text_alone_gives_true_pairs(tmp_path):
+    for _, own, second, other in pairs_of(
+        tmp_path, chains(1, seed=8), lambda n: np.ones((n, 9)) * 0.9
+    ):
+        assert (second, other) == (own, 0)
+
+
+def test_the_expected_gradient_of_pairs_is_the_same_drawn_or_weighted(tmp_path):
+    """Enumerates labels, other texts and counts, against a plain double sum over pairs.
+
+    The plain sum is equation 1 for pairs: half of it a text's own halves times its weight, half
+    the pairs of two texts times the product of their weights.
+    """
+    n, length = 5, 20
+    weights = np.array([0.9, 0.0, 0.4, 0.25, 0.45])
+    rng = np.random.default_rng(1)
+    texts = [rng.integers(5, 40, length).tolist() for _ in range(n)]
+    tokens, aim = stored(tmp_path, texts), objective(ObjectivePlan("mlm+nsp"), MARKS["mlm+nsp"])
+    chunks = cut_chunks(tokens.lengths, weights.astype(np.float32), LENGTH - 3)
+    model = model_of("mlm+nsp")
+    network = Network(Predictor(model), model, None, bf16=False)
+
+    def gradient(rows, factors):
+        """Gradient of the losses of rows [first text, label, draw], times a factor each."""
+        key = np.repeat(place_keys(0, 0, 1), len(rows))
+        first = [np.array([a]) for a, _, _ in rows]
+        token_rows = lay_pairs(chunk_tokens, first, aim.special, np.array([r[1:] for r in rows]))
+        scale = token_rows.scale * np.asarray(factors, np.float32)[:, None]
+        token_rows = dataclasses.replace(token_rows, scale=scale)
+        tokens, pairs = aim.losses(network, MicroBatch.of(token_rows, *aim._aim(token_rows, key)))
+        (tokens + pairs).backward()
+        return gradients(model)
+
+    equal = np.ones(n, np.float32)
+    chunk_tokens = ChunkTokens(chunks, (tokens,), equal, equal)
+    # the plain sum: with equal frequencies, draw (b + 1/2) / n is text b
+    w = weights / weights.mean()
+    pairs = [(a, b) for a in range(n) for b in range(n) if a != b]
+    of_pair = [w[a] * w[b] / n / 2 / (1 - w[a] / n) for a, b in pairs]
+    own = [(a, 0.2, (b + 0.5) / n) for a, b in pairs]
+    mixed = [(a, 0.8, (b + 0.5) / n) for a, b in pairs]
+    expected = gradient(own + mixed, of_pair * 2)
+    for draw in (False, True):
+        passes = Passes(
+            chunks,
+            None,
+            0.0,
+            length=LENGTH,
+            overhead=3,
+            draw=draw,
+            pack=False,
+            batch=n,
+            seed=0,
+        )
+        chunk_tokens = ChunkTokens(chunks, (tokens,), passes.scale, passes.frequency)
+        counts = np.ones(n)
+        if draw:
+            grid = [drawn_counts(chunks.weight, (k + 0.5) / 1_000) for k in range(1_000)]
+            counts = np.mean(grid, axis=0)
+        edges = np.concatenate([[0], np.cumsum(w / n)])
+        rows, factors = [], []
+        for a, label in itertools.product(range(n), (0.2, 0.8)):
+            for b in set(np.flatnonzero(w)) - {a}:
+                rows.append((a, label, (edges[b] + edges[b + 1]) / 2))
+                # the first draw that is not the own text, of as many draws as it takes
+                factors.append(counts[a] / 2 * (w[b] / n) / (1 - w[a] / n))
+        assert apart(gradient(rows, factors), expected) < 2e-3

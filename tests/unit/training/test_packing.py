@@ -135,3 +135,15 @@ def test_the_mask_is_blocks():
     assert added.dtype == torch.bfloat16
     assert torch.equal(added == 0, seen)
     assert (added[~seen] == torch.finfo(torch.bfloat16).min).all()
+
+
+def test_a_causal_mask_and_windows():
+    chunks = torch.zeros(1, 6, dtype=torch.int64)
+    place = torch.arange(6)
+    back = place[:, None] - place
+    causal = block_mask(chunks, "boolean", torch.float32, causal=True)
+    assert torch.equal(causal[0, 0], back >= 0)
+    sliding = block_mask(chunks, "boolean", torch.float32, causal=True, window=2)
+    assert torch.equal(sliding[0, 0], (back >= 0) & (back < 2))
+    both = block_mask(chunks, "boolean", torch.float32, window=2)
+    assert torch.equal(both[0, 0], back.abs() <= 2)

@@ -6,7 +6,7 @@ import pytest
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.chance import value_keys
 from corpusfit.training.batches import Feed, Passes, drawn_counts
-from corpusfit.training.data import cut_chunks, exclude_keys, split_heldout
+from corpusfit.training.data import Chunks, cut_chunks, exclude_keys, split_heldout
 
 SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8, "seed": 3}
 
@@ -246,3 +246,23 @@ def test_unusable_data_is_an_error():
     for bad in (-0.5, np.nan, np.inf):
         with pytest.raises(InputError, match="weight"):
             passes(chunks([5, 5], [1, bad]))
+
+
+def test_which_chunks_are_drawn_together_is_random():
+    """20 of 40 shares of a half are drawn; in a fixed order it would be every other one."""
+    all_passes = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
+    drawn = [np.bincount(all_passes.rows(p).order, minlength=40) for p in range(30)]
+    assert len({tuple(d.tolist()) for d in drawn}) == 30
+
+
+def test_the_order_of_batches_is_not_the_order_of_lengths():
+    all_passes = passes(chunks(lengths_of(400), room=200), length=202, pack=False)
+    means = all_passes.chunks.length[all_passes.rows(0).order].reshape(-1, 8).mean(1)
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
+
+
+def test_chunks_are_selected_and_concatenated():
+    data = chunks([5, 6], [1, 2]).followed_by(chunks([7], [3], store=1))
+    assert isinstance(data, Chunks)
+    assert data.take(np.array([2, 0])).length.tolist() == [7, 5]
+    assert data.take(np.array([False, True, True])).store.tolist() == [0, 1]

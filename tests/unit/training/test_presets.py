@@ -11,6 +11,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
+    PRESETS,
     TASK_PASSES,
     Size,
     length_of,
@@ -184,3 +185,21 @@ def test_domain_clusters_trains_as_its_figure_5():
     whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
     assert whole.steps == 30 * 200 / 5
     assert "5 batches of at most 4,096 tokens" in words
+
+
+@pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
+def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
+    assert plan_of("tadpole", weights=weights).train.steps == 50_000
+
+
+def test_every_preset_can_be_resolved():
+    for name in PRESETS:
+        plan = plan_of(name)
+        train, words = resolve_training(plan, HERE)
+        assert None not in (train.length, train.batch, train.rate)
+        assert train.steps is not None
+        assert words.startswith(plan.objective.name)
+
+
+def test_an_untrained_model_has_a_higher_learning_rate():
+    assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3

@@ -121,3 +121,8 @@ def test_a_saved_one_is_opened_like_any_model(objective, tmp_path):
 def test_no_text():
     with pytest.raises(EmptyInputError, match=r"^`model\.init` trains"):
         new_model("tiny", "mlm", ["", "  "], vocabulary=0, attention="eager", seed=0)
+
+
+def test_next_sentence_head():
+    out = made("mlm+nsp").model(input_ids=torch.tensor([[2, 9, 3]]))
+    assert out.seq_relationship_logits.shape == (1, 2)

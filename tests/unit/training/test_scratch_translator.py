@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from corpusfit.core.errors import EmptyInputError  # noqa: E402
 from corpusfit.training.scratch import TRANSLATORS, joint_tokenizer, new_model  # noqa: E402
 
 TEXTS = ["Der Hund läuft schnell durch den Wald.", "The dog runs fast through the forest."] * 20
@@ -63,3 +64,14 @@ def test_a_text_comes_back_from_its_tokens(text):
     tagged = tokenizer(f"<domain:it> {text}")["input_ids"]
     assert tokenizer.convert_ids_to_tokens(tagged)[0] == "<domain:it>"
     assert tokenizer.decode(tagged, skip_special_tokens=True).strip() == text.strip()
+
+
+def test_seed_decides_the_weights():
+    first, again, other = (made(seed=s).model.get_input_embeddings().weight for s in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_without_text_there_is_no_model():
+    with pytest.raises(EmptyInputError):
+        new_model("tiny", "translation", ["  "], vocabulary=0, attention="sdpa", seed=0)

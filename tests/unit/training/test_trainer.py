@@ -498,3 +498,62 @@ def test_a_batch_has_a_sequence_for_every_process(tmp_path):
     work = dataclasses.replace(work, accelerator=fake)
     with pytest.raises(UsageError, match=r"^`train\.batch` must .*got 2\b.* 3 processes"):
         train(work, TrainerCallback())
+
+
+def test_only_matrices_decay(tmp_path):
+    """Closed form: without a loss, a matrix shrinks by the factor 1 - rate x decay per step."""
+    settings = {"steps": 4, "decay": 0.5, "warmup": 0.0, "schedule": "constant", "rate": 0.1}
+    work = training_of(tmp_path, weights=[1.0] * 60, heldout=False, **settings)
+    silent = dataclasses.replace(work.chunk_tokens, scale=np.zeros_like(work.chunk_tokens.scale))
+    work = dataclasses.replace(work, chunk_tokens=silent)
+    before = weights_of(work)
+    train(work, TrainerCallback())
+    for name, weight in weights_of(work).items():
+        factor = (1 - 0.1 * 0.5) ** 4 if weight.ndim > 1 else 1.0
+        torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
+
+
+def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
+    words = {"dropout": 0.2, "checkpoint_minutes": 2.0, "steps": 20}
+    whole = training_of(tmp_path / "whole", **words)
+    history = train(whole, TrainerCallback())
+    for after in (3, 4, 9, 10, 15, 19, 20):
+        with pytest.raises(Stopped):
+            train(training_of(tmp_path / "stopped", **words), Stopping(after))
+    again = training_of(tmp_path / "stopped", **words)
+    assert train(again, TrainerCallback()) == history
+    final = weights_of(whole)
+    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def test_the_random_state_of_torch_is_restored(tmp_path):
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    train(training_of(tmp_path, dropout=0.1, steps=2, model=None), TrainerCallback())
+    torch.manual_seed(11)
+    work = training_of(tmp_path / "more", dropout=0.1, steps=2)
+    torch.manual_seed(11)
+    train(work, TrainerCallback())
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_without_a_task_the_best_step_is_chosen_by_the_data(tmp_path):
+    words = {"steps": 30, "evaluations": 10, "warmup": 1.0, "rate": 1.0, "clip": 100.0}
+    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
+    only = dataclasses.replace(work.heldout, micros={"data": work.heldout.micros["data"]})
+    work = dataclasses.replace(work, heldout=only)
+    looks = [r["heldout"]["data"] for r in train(work, TrainerCallback()) if "heldout" in r]
+    now = work.heldout.losses(work.objective, work.network)
+    assert now["data"] == pytest.approx(min(looks), abs=1e-6)
+    assert looks[-1] > min(looks) + 0.1
+
+
+def test_a_learning_rate_far_too_high_is_named(tmp_path):
+    work = training_of(tmp_path, rate=1e30, warmup=0.0, steps=10)
+    with pytest.raises(
+        TrainingError, match=r"step [23] .*Set `train\.rate` below 1e\+30 and another `out`,"
+    ) as error:
+        train(work, TrainerCallback())
+    assert "checkpoint is from" not in str(error.value)  # none was due yet
+    assert not (tmp_path / "checkpoints").exists()
