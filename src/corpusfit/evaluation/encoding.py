@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.transformer import position_limit
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples
+from corpusfit.evaluation.tasks import load
 from corpusfit.training.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import SpecialTokens
 

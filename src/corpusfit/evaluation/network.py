@@ -19,7 +19,7 @@ from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit, quiet
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
-from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.tasks import load
 from corpusfit.training.adapters import (
     adapter_fingerprint,
     adapter_plan,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.same_text import exact_key, text_keys
 

@@ -20,7 +20,7 @@ from corpusfit.core.manifest import Finished, digest, locked, source_identity, v
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.evaluation.decontamination.search import find_contaminated
+from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 from corpusfit.text.same_text import FORM

@@ -17,8 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.evaluation.augment import augment_examples
-from corpusfit.evaluation.backtranslate import BackTranslator, TokenSampler
+from corpusfit.evaluation.augment import BackTranslator, TokenSampler, augment_examples
 from corpusfit.evaluation.task import Examples
 from corpusfit.kernels.chance import place_keys
 from translating import built

@@ -12,7 +12,6 @@ from scipy import stats
 
 from corpusfit.evaluation import significance as resampling
 from corpusfit.evaluation.metrics import accuracy, from_counts
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.significance import (
     Comparison,
     average_gain,
@@ -26,6 +25,7 @@ from corpusfit.evaluation.significance import (
     verdict,
 )
 from corpusfit.evaluation.task import Examples
+from corpusfit.evaluation.tasks import load
 
 LABELS = ("a", "b", "c")
 MACRO = partial(from_counts, "macro_f1")

@@ -11,7 +11,7 @@ from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
-from corpusfit.evaluation.formats.labelled import Labelled
+from corpusfit.evaluation.formats import Labelled
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name

@@ -1,4 +1,4 @@
-"""The command `split`: splits a corpus into train, dev and test with no text in two of them."""
+"""The command `split`: divide a corpus into train, dev and test with no text in two of them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ from corpusfit.core.manifest import (
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.search import find_leaks
-from corpusfit.evaluation.splitting.overlap import SplitFolder, overlaps_in, split_input
-from corpusfit.evaluation.splitting.plan import SplitPlan
-from corpusfit.evaluation.splitting.rows import (
+from corpusfit.evaluation.decontamination.report import find_leaks
+from corpusfit.evaluation.overlap import (
     KEPT,
     REASONS,
     Drawn,
     Groups,
     Rows,
+    SplitFolder,
     TextsOfRows,
     draw,
     key_rows,
     one_to_one,
+    overlaps_in,
+    split_input,
 )
+from corpusfit.evaluation.plan import SplitPlan
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, RunContext, absolute
 from corpusfit.text.reading import Reasons
