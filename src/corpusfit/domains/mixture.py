@@ -208,7 +208,6 @@ class Domains:
 
     @property
     def k(self) -> int:
-        """Number of domains."""
         return len(self.mixture.gaussians.weights)
 
     def shares(self, vectors: NDArray[np.floating]) -> F32:
@@ -286,7 +285,6 @@ class ClustersFolder(OutFolder):
         remove(self.drawn, self.fits, self.assigned, self.domains, self.sample)
 
     def require(self) -> dict[str, Any]:
-        """The manifest."""
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
             raise InputError(
@@ -311,7 +309,6 @@ class Assign(Job[int, int]):
     out: Path
 
     def start(self) -> Callable[[int], int]:
-        """Read the domains, open the store."""
         domains, store = read_domains(self.domains), VectorStore(self.store)
 
         def work(shard: int) -> int:

@@ -239,7 +239,6 @@ class BackTranslator:
         device: str = "auto",
         budget: int = 0,
     ) -> BackTranslator:
-        """Open both models."""
         return cls(
             _Translator.load("`augment.mt`", mt, device, temperature, budget),
             _Translator.load("`augment.mt_back`", mt_back, device, temperature, budget),
@@ -248,7 +247,6 @@ class BackTranslator:
     def translate(
         self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
     ) -> list[str]:
-        """Back-translate texts."""
         translated = [text for text in texts for _ in range(copies)]
         before, n = first * copies, len(translated)
         for translator, stream in ((self.there, _THERE), (self.back, _BACK)):
@@ -272,7 +270,6 @@ class _Translator:
     def load(
         cls, flag: str, name: str, device: str, temperature: float, budget: int
     ) -> _Translator:
-        """Open the model that a setting names."""
         setting = Setting(
             flag=flag,
             allowed="a model folder or a Hugging Face hub id",
@@ -327,7 +324,6 @@ class _Translator:
         return self._fitting(text[:middle]) + self._fitting(text[middle:])
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
-        """Token ids, special tokens included."""
         prefixed = [self.prefix + text.strip() for text in texts]
         coded = self.tokenizer(prefixed, return_attention_mask=False, verbose=False)
         ids: list[list[int]] = coded["input_ids"]
@@ -427,7 +423,6 @@ class Backtranslate(Job[Passage, int]):
     encodes = True  # two networks are loaded
 
     def start(self) -> Callable[[Passage], int]:
-        """Load the models; raises `ModelError`."""
         models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
 
         def work(piece: Passage) -> int:

@@ -44,7 +44,6 @@ class Encoded:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64 [n]: number of tokens of each example."""
         return np.fromiter(map(len, self.ids), np.int64, len(self))
 
 
@@ -187,7 +186,6 @@ class TaskVocabulary:
             self._table.padding_idx = self.pad
 
     def _logits(self, ids: NDArray[Any]) -> torch.Tensor:
-        """The model's logits of a text of some ids."""
         import torch
 
         row = torch.from_numpy(self.number[ids])[None].to(self._model.device)

@@ -311,7 +311,6 @@ class _Evaluation:
 
     @property
     def _score(self) -> Metric:
-        """The metric that is compared."""
         return partial(load(self.task.kind).score, metric_of(self.plan.task, self.task.kind))
 
     def results(self) -> list[dict[str, Any]]:

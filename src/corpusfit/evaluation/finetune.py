@@ -168,7 +168,6 @@ class _FineTuning:
         return encoded
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
-        """Train one epoch; returns the mean loss."""
         batch, n = self.plan.finetune.batch or 1, len(train)
         began = time.perf_counter()
         self.model.train()
@@ -199,7 +198,6 @@ class _FineTuning:
         )
 
     def _gradient(self, batch: Batch) -> torch.Tensor:
-        """Compute the gradient of a batch; returns its loss."""
         import torch
 
         with self.network.scope():

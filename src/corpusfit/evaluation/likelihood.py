@@ -1,9 +1,4 @@
-"""A causal model, and the likelihood of tokens under it.
-
-What: log-likelihoods of the last tokens of sequences: windows of a long text, or a prompt with its
-continuation.
-Why: the sequences are those of EleutherAI's lm-evaluation-harness, so the figures are, too.
-Trade-off: sequences that begin alike are each computed whole.
+"""A causal model, and the likelihood of tokens under it, in the windows of lm-evaluation-harness.
 
 Reference: Gao et al. (2021), A framework for few-shot language model evaluation.
 """
@@ -27,16 +22,15 @@ from corpusfit.embed.transformer import (
     position_limit,
     token_batches,
 )
-from corpusfit.evaluation.network import with_attention
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
 from corpusfit.training.memory import naming_memory_errors
-from corpusfit.training.models import MODEL, missing_weights, reads_ahead
+from corpusfit.training.models import missing_weights, reads_ahead
 from corpusfit.training.objectives import Network
 from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
-_SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
 _UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
 # Token ids, of which a number at the end is predicted from all before them.
@@ -136,9 +130,9 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
 
 def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
     """A causal model of transformers on its device, and its tokenizer."""
-    place = find(name, setting=_SETTING)
+    place = find(name, setting=MODEL_TO_EVALUATE)
     if not (place / ADAPTER).is_file():
-        place = transformer_folder(place, _SETTING)
+        place = transformer_folder(place, MODEL_TO_EVALUATE)
     model = open_adapted(place, _Causal(name, hardware.attention))
     with loading(f"`model.name`: the tokenizer of {name}"):
         tokenizer = load_tokenizer(model_under(place), f"`model.name`: {name}")

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 MODEL_TO_EVALUATE = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
-SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 
 
 @dataclass(frozen=True, eq=False)

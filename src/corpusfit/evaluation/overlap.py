@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,29 +22,19 @@ from corpusfit.core.types import Document, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.report import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
-from corpusfit.kernels.chance import value_keys
 from corpusfit.text import cures, rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.reading import Reasons, Tally, require_none_rejected
 from corpusfit.text.registry import format_of
 from corpusfit.text.same_text import exact_key, text_keys
 
-_ROWS = 1 << 40  # more rows than a source has
-_STREAM = 20  # random numbers apart from all others of a seed
-KEPT = 0
-# Why a pair is dropped, by the code that `one_to_one` returns.
-REASONS = {
-    1: "the same pair came before",
-    2: "another translation of a text that came before",
-    3: "another text of a translation that came before",
-}
-
+# The splits whose texts are searched for, by the split that is searched.
+_WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
 _Keyed = tuple[int, Tally, NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]
-_Piece = tuple[Shard, NDArray[np.int64]]
-_Texts = tuple[int, list[tuple[str, ...]]]
 
 
-def _sides(document: Document) -> tuple[str, ...]:
+def sides_of(document: Document) -> tuple[str, ...]:
+    """The text of a row, and its translation if it has one."""
     if document.translation is None:
         return (document.text,)
     return document.text, document.translation
@@ -66,7 +55,7 @@ class KeyTexts(PlainJob[Shard, _Keyed]):
         for row in rows(shard, self.read):
             if isinstance(row, Document):
                 numbers.append(row.row)
-                texts = _sides(row)
+                texts = sides_of(row)
                 keys += text_keys(texts).tolist()
                 written += (exact_key(text.encode()) for text in texts)
             else:
@@ -78,19 +67,6 @@ class KeyTexts(PlainJob[Shard, _Keyed]):
             np.array(each, np.uint64).reshape(-1, self.sides) for each in (keys, written)
         )
         return shard.index, tally, np.array(numbers, np.int64), of_keys, exact
-
-
-@dataclass(frozen=True)
-class TextsOfRows(PlainJob[_Piece, _Texts]):
-    """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides."""
-
-    read: ReadPlan
-
-    def _work(self, piece: _Piece) -> _Texts:
-        shard, numbers = piece
-        wanted = set(numbers.tolist())
-        asked = (row for row in rows(shard, self.read) if row.row in wanted)
-        return shard.index, [_sides(row) for row in asked if isinstance(row, Document)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +83,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.row)
-
-    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64 [m]: the numbers of rows at (source, row in the source), int64 [m, 2]."""
-        known = self.source * _ROWS + self.row
-        return np.searchsorted(known, places[:, 0] * _ROWS + places[:, 1])
 
 
 def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
@@ -135,83 +106,6 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
         rejected,
         losses,
     )
-
-
-def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
-    """int8 [n]: `KEPT`, or why a pair is dropped, so that no side of a kept pair repeats.
-
-    Reference: Aharoni and Goldberg (2020), section 3.1: "we did not allow more than one translation
-    of a given source or target sentence".
-    """
-    codes = np.zeros(len(keys), np.int8)
-    translation_of: dict[int, int] = {}
-    translations: set[int] = set()
-    for i, (text, translation) in enumerate(keys.tolist()):
-        if text in translation_of:
-            codes[i] = 1 if translation_of[text] == translation else 2
-        elif translation in translations:
-            codes[i] = 3
-        else:
-            translation_of[text] = translation
-            translations.add(translation)
-    return codes
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Groups of rows with the same text: g groups over n rows, in the order of drawing."""
-
-    of: NDArray[np.int64]  # int64 [n], each row's group; -1 for a row in none
-    sizes: NDArray[np.int64]  # int64 [g], rows of each group
-
-    @classmethod
-    def of_keys(cls, keys: NDArray[np.uint64], kept: NDArray[np.bool_], seed: int) -> Groups:
-        """Group the kept rows, bool [n], by their keys, uint64 [n]."""
-        different, member, sizes = np.unique(keys[kept], return_inverse=True, return_counts=True)
-        # by seed and text alone, so a growing corpus keeps most of its held-out rows
-        order = np.argsort(value_keys(seed, _STREAM, different), kind="stable")
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        of = np.full(len(keys), -1, np.int64)
-        of[kept] = rank[member]
-        return cls(of, sizes[order])
-
-
-class Drawn(NamedTuple):
-    """The groups drawn for test and dev."""
-
-    test: frozenset[int]
-    dev: frozenset[int]
-
-
-def draw(
-    groups: Groups, dev: int, test: int, near: Mapping[int, AbstractSet[int]], candidates: int
-) -> Drawn | None:
-    """Draw test, then dev from groups without a near-duplicate in test."""
-    sizes = groups.sizes[:candidates].tolist()
-    of_test = _fill(sizes, test, range(len(sizes)))
-    if of_test is None:
-        return None
-    similar = {other for group in of_test for other in near.get(group, ())}
-    free = (g for g in range(len(sizes)) if g not in of_test and g not in similar)
-    of_dev = _fill(sizes, dev, free)
-    return None if of_dev is None else Drawn(of_test, of_dev)
-
-
-def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int] | None:
-    """The first groups that together have exactly `wanted` rows; None if none do."""
-    chosen: list[int] = []
-    for group in groups:
-        if not wanted:
-            break
-        if sizes[group] <= wanted:  # a larger one is skipped, so sizes are exact
-            chosen.append(group)
-            wanted -= sizes[group]
-    return None if wanted else frozenset(chosen)
-
-
-# The splits whose texts are searched for, by the split that is searched.
-_WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
 
 
 class SplitFolder(OutFolder):
@@ -311,7 +205,9 @@ def overlaps_in(
     for at, side in enumerate(sides):
         for split, counted in rows.items():  # copies after the first
             n = len(counted)
-            exact, same = (n - len(np.unique(hashes[:, at])) for hashes in _hashes(counted))
+            exact, same = (
+                n - len(np.unique(hashes[:, at])) for hashes in (counted.written, counted.keys)
+            )
             table.append(SplitOverlap(name, side, split, split, n, exact, same, None))
         for within, splits in _WITHIN.items():
             asked = [split for split in splits if split in rows and within in rows]
@@ -324,26 +220,22 @@ def overlaps_in(
                     numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
             for split in asked:
-                pairs = zip(_hashes(rows[split]), _hashes(rows[within]), strict=True)
-                identical, shared = (np.isin(a[:, at], b[:, at]) for a, b in pairs)
+                ours, others = rows[split], rows[within]
+                identical = np.isin(ours.written[:, at], others.written[:, at])
+                shared = np.isin(ours.keys[:, at], others.keys[:, at])
                 table.append(
                     SplitOverlap(
                         name,
                         side,
                         split,
                         within,
-                        len(rows[split]),
+                        len(ours),
                         int(identical.sum()),
                         int(shared.sum()),
                         int((shared | contained[split]).sum()) if near else None,
                     )
                 )
     return table
-
-
-def _hashes(rows: Rows) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Of texts as written, and of normalised ones."""
-    return rows.written, rows.keys
 
 
 def split_input(folder: Path, entry: Mapping[str, Any]) -> str:

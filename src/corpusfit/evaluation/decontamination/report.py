@@ -61,7 +61,6 @@ class Leaks:
         return np.stack([self.source, self.rows], 1)
 
     def holders(self) -> int:
-        """How many texts contain a held-out text."""
         return len(np.unique(self.places(), axis=0))
 
 
@@ -75,7 +74,6 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
     origin: str = ""  # field with a row's origin (default: the name of its source)
 
     def start(self) -> Callable[[Shard], tuple[int, Tally, Leaks]]:
-        """Read the held-out texts."""
         finder = ContaminationFinder(HeldoutIndex.read(self.watched))
 
         def work(shard: Shard) -> tuple[int, Tally, Leaks]:

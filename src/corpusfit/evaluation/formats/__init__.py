@@ -37,7 +37,6 @@ class Labelled:
         return len(self.pieces)
 
     def different(self) -> set[Any]:
-        """The different labels."""
         return {label for labels in self.labels for label in labels}
 
 

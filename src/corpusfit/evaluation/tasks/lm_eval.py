@@ -1,11 +1,5 @@
 """Tasks of lm-evaluation-harness, by name or as a YAML file, answered by a causal model as it is.
 
-What: lm-eval reads the task, writes the prompts and scores each example; the model is opened here.
-Why: hundreds of published tasks, each with the figures that others report, and for the difference
-of two models the paired test and interval of every other kind.
-Trade-off: only metrics that are means over examples, as only those can be resampled; lm-eval's own
-means of groups, which may weight subtasks alike, are not repeated: every example counts once.
-
 Reference: Gao et al. (2021), A framework for few-shot language model evaluation.
 """
 
@@ -39,7 +33,8 @@ class LmEval(TaskType):
     """A task that lm-eval reads and scores.
 
     An example is what the model is asked, with its `_Key` and the right answer, as JSON. An answer
-    has the value of each of `metrics`, None where the task lacks it.
+    has the value of each of `metrics`, None where the task lacks it. Only metrics that are means
+    over examples can be resampled; every example counts once, also in a group of tasks.
     """
 
     forms = ()

@@ -94,7 +94,6 @@ class Multilabel(TaskType):
         return changed, ["Labels are lists of the numbers of classes."] if numbered else []
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
-        """The labels of train."""
         if not labels:
             raise InputError(
                 f"`task` must have labels in train; the lists of all {examples:,} examples are "
@@ -107,7 +106,6 @@ class Multilabel(TaskType):
         return [int(label in own) for label in number]
 
     def targets(self, labels: Sequence[float]) -> NDArray[np.float32]:
-        """float32 [1, labels]."""
         return np.asarray([labels], np.float32)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor, task: Task) -> torch.Tensor:
@@ -126,13 +124,11 @@ class Multilabel(TaskType):
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Counts of texts (column 0) and of the texts with each label."""
         gold = examples.flat.reshape(len(examples), len(labels))
         counted = [np.nonzero(items) for items in (gold & answers, answers, gold)]
         return tallies((gold == answers).all(1), examples.lengths, counted, len(labels))
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
-        """A metric of counts."""
         return from_counts(name, summed, absent=True)
 
 

@@ -12,7 +12,7 @@ from corpusfit.core.errors import TrainingError, importing
 from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation.contract import Answering, TaskType
-from corpusfit.evaluation.network import SETTING, open_translator
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, open_translator
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.significance import Metric
 from corpusfit.evaluation.task import Examples, Task
@@ -55,14 +55,12 @@ class Translation(TaskType):
     augmentations = ()
 
     def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
-        """The reference itself."""
         return list(own)
 
     def open_model(
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
-        """Translate by beam search; nothing is drawn."""
-        model, tokenizer = open_translator(SETTING, plan.model.name, hardware.precision)
+        model, tokenizer = open_translator(MODEL_TO_EVALUATE, plan.model.name, hardware.precision)
         model.to(hardware.device)
         out_of_memory = TrainingError(
             f"Out of memory with {plan.decode.beam} beams. Set a smaller `decode.beam`."
@@ -101,7 +99,6 @@ class Translation(TaskType):
         return _bleu_of(summed) if name == "bleu" else _chrf_of(summed[..., _CHRF[name]])
 
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
-        """The signatures of sacreBLEU, of the metrics, for one reference."""
         metrics = (_bleu(labels), _chrf(0), _chrf(_WORDS))
         for metric in metrics:
             metric.num_refs = 1
