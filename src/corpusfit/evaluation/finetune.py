@@ -174,6 +174,13 @@ class _FineTuning:
         order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
         total: Any = 0.0
         labelled = 0
+
+        def diverged(steps: int) -> TrainingError:
+            return TrainingError(
+                f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set "
+                f"`finetune.rate` below {self.plan.finetune.rate:g}."
+            )
+
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
             numbers = order[first : first + batch]
@@ -183,19 +190,13 @@ class _FineTuning:
                 continue  # no word of the batch has a token
             # dropout depends on seed and step alone, whatever came before
             key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
-            loss = updates.make(step, key, partial(self._gradient, rows), self._diverged)
+            loss = updates.make(step, key, partial(self._gradient, rows), diverged)
             total += loss * len(rows.targets)
             labelled += len(rows.targets)
             self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labelled)
-
-    def _diverged(self, steps: int) -> TrainingError:
-        return TrainingError(
-            f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set `finetune.rate` "
-            f"below {self.plan.finetune.rate:g}."
-        )
 
     def _gradient(self, batch: Batch) -> torch.Tensor:
         import torch

@@ -60,9 +60,6 @@ class Leaks:
         """int64 [m, 2]: source and row of the text of each pair."""
         return np.stack([self.source, self.rows], 1)
 
-    def holders(self) -> int:
-        return len(np.unique(self.places(), axis=0))
-
 
 @dataclass(frozen=True)
 class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
@@ -221,7 +218,8 @@ def find_contaminated(
             leaks = find_all_leaks(index, sources, how, run, selected_pairs=selected)
         else:
             leaks = find_leaks(index, sources, how, run)
-        held, holders = len(np.unique(leaks.watched)), leaks.holders()
+        held = len(np.unique(leaks.watched))
+        holders = len(np.unique(leaks.places(), axis=0))
         figures[role] = {"texts": leaks.texts, "holders": holders, "held": held}
         keys = np.union1d(keys, leaks.keys)
         if holders:

@@ -64,7 +64,11 @@ class LmEval(TaskType):
             known = ", ".join(next(iter(asked.values()))["metrics"])
             cure = f"{name} has {known}."
             raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
-        pieces = [[_as_text(key, sample)] for key, sample in asked.items()]
+        examples = [
+            {"example": key, "asked": sample["arguments"], "target": sample["target"]}
+            for key, sample in asked.items()
+        ]
+        pieces = [[json.dumps(e, ensure_ascii=False, default=str)] for e in examples]
         test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
         return Task(name, self.kind, (), 0, none, none, test, place=place)
 
@@ -85,7 +89,8 @@ class LmEval(TaskType):
                 batch_size=_BATCH,
                 mixed_precision_dtype="bfloat16" if hardware.precision == "bf16" else None,
             )
-            keys = [_key(text) for text in examples.texts()]
+            named = [json.loads(text)["example"] for text in examples.texts()]
+            keys = [(name, number) for name, number in named]
             with naming_memory_errors(_OUT_OF_MEMORY):
                 logged = _evaluated(task.place, opened, keys)
             on_done(len(examples))
@@ -140,13 +145,3 @@ def _evaluated(
         for sample in samples:
             by_example.setdefault((name, sample["doc_id"]), sample)
     return by_example
-
-
-def _as_text(key: _Key, sample: Mapping[str, Any]) -> str:
-    facts = {"example": key, "asked": sample["arguments"], "target": sample["target"]}
-    return json.dumps(facts, ensure_ascii=False, default=str)
-
-
-def _key(text: str) -> _Key:
-    name, number = json.loads(text)["example"]
-    return name, number
