@@ -41,8 +41,6 @@ from corpusfit.training.schedule import Updates, rate_at
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
 
 _ORDER, _DROPOUT = range(2)  # streams of random numbers

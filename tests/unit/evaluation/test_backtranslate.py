@@ -60,12 +60,6 @@ def test_samples_depend_on_the_seed_the_text_and_the_copy_alone(models):
     assert len({*one[:3]}) == 3
 
 
-def test_part_of_a_list_is_translated_as_in_the_whole_list(models):
-    one = translated(models, copies=2)
-    assert translated(models, TEXTS[3:], copies=2, first=3) == one[6:]
-    assert translated(models, TEXTS[3:], copies=2) != one[6:]
-
-
 def test_texts_without_letters_stay(models):
     found = translated(models, copies=2)
     assert len(found) == 12
@@ -146,16 +140,3 @@ def test_a_tokenizer_without_its_library_is_an_error_with_a_cure(models, monkeyp
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", missing)
     with pytest.raises(ModelError, match=r"^`augment\.mt`: .*: pip install sentencepiece"):
         translated(models)
-
-
-def test_a_hub_id_is_downloaded(models, monkeypatch):
-    requests = []
-
-    def snapshot_download(name, **wanted):
-        requests.append((name, wanted["allow_patterns"]))
-        return models[1]
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    assert translated([models[0], "some/model"], TEXTS[:2]) == translated(models, TEXTS[:2])
-    assert requests[0][0] == "some/model"
-    assert {"*.safetensors", "*.spm"} <= {*requests[0][1]}
