@@ -220,16 +220,16 @@ def overlaps_in(
                     numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
             for split in asked:
-                ours, others = rows[split], rows[within]
-                identical = np.isin(ours.written[:, at], others.written[:, at])
-                shared = np.isin(ours.keys[:, at], others.keys[:, at])
+                asking, searched = rows[split], rows[within]
+                identical = np.isin(asking.written[:, at], searched.written[:, at])
+                shared = np.isin(asking.keys[:, at], searched.keys[:, at])
                 table.append(
                     SplitOverlap(
                         name,
                         side,
                         split,
                         within,
-                        len(ours),
+                        len(asking),
                         int(identical.sum()),
                         int(shared.sum()),
                         int((shared | contained[split]).sum()) if near else None,

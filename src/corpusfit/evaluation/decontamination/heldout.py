@@ -54,7 +54,7 @@ def held_out(
             parts = {path.name if is_file else files.name: places}
         else:
             prefix = f"{files.name} " if len(inputs) > 1 else ""
-            held = [split for split in ("dev", "test") if split in files.places]
+            held: list[str] = [split for split in ("dev", "test") if split in files.places]
             # nothing is drawn from the train of pairs
             if len(held) < 2 and files.form != "pairs":
                 missing = "test" if held == ["dev"] else "dev"
