@@ -41,8 +41,8 @@ from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.evaluation.finetune import finetune
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples, Task, nested_places
+from corpusfit.evaluation.tasks import load
 from harness import RESULTS, Side, machine
 
 LENGTH = 512

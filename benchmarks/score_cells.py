@@ -40,8 +40,8 @@ from corpusfit.evaluation.encoding import NOWHERE, encode
 from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.text.context import Machine

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import transformers
 
-from corpusfit.evaluation.formats.labelled import whole_text
+from corpusfit.evaluation.formats import whole_text
 from corpusfit.training.decoding import beam_search
 from corpusfit.training.plan import DecodePlan
 from harness import paired

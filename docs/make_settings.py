@@ -15,8 +15,7 @@ from corpusfit.core.options import Setting, settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
-from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.scoring import registry
 from corpusfit.scoring.names import names as method_names
 from corpusfit.training.plan import AdaptPlan

@@ -36,7 +36,7 @@ with _measured:
     from corpusfit.core.types import Document, Documents, Reject, text_array
     from corpusfit.embed.static import load_static
     from corpusfit.embed.store import VectorStore
-    from corpusfit.evaluation.formats import brat, conll, conllu, pairs, rct, rows, tokens, xlsx
+    from corpusfit.evaluation.formats import brat, conll, pairs, rows
     from corpusfit.evaluation.plan import TaskPlan
     from corpusfit.experiments.loader import read_recipe
     from corpusfit.kernels.characters import table
@@ -229,16 +229,16 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     },
     "rows": partial(_task, lambda places, split: rows.read_rows(places, _TASK, split), "a.jsonl"),
     "conll": partial(_task, conll.read_conll, "a.conll"),
-    "conllu": partial(_task, conllu.read_conllu, "a.conllu"),
-    "rct": partial(_task, rct.read_rct, "a.txt"),
+    "conllu": partial(_task, conll.read_conllu, "a.conllu"),
+    "rct": partial(_task, conll.read_rct, "a.txt"),
     "json": partial(
-        _task, lambda places, split: tokens.read_tokens(places, split, _TAGGED), "a.json"
+        _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.json"
     ),
     "pairs": partial(
         _task, lambda places, split: pairs.read_translations(places, split, _PAIRS), "a.tsv"
     ),
     "moses": _moses,
-    "xlsx": partial(_task, xlsx.read_xlsx, "a.xlsx"),
+    "xlsx": partial(_task, conll.read_xlsx, "a.xlsx"),
     "brat": _brat,
     "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
     "recipe": partial(_file, read_recipe, "recipe.toml"),
@@ -251,7 +251,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "static": partial(_file, _static, "tokenizer.json"),
     "scores": partial(_file, _scores, "part-00000.parquet"),
     "labelled": partial(
-        _task, lambda places, split: tokens.read_tokens(places, split, _TAGGED), "a.parquet"
+        _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.parquet"
     ),
     "fitted": _fitted,
     "cut": _cut,

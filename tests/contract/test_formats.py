@@ -21,8 +21,8 @@ from corpusfit import text as corpus
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
-from corpusfit.evaluation.splitting.overlap import split_input
-from corpusfit.evaluation.splitting.splitting import form_of
+from corpusfit.evaluation.overlap import split_input
+from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import find, found_again, registry
 from corpusfit.text.contract import Named
 

@@ -15,7 +15,7 @@ import pytest
 import corpusfit
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.options import settings_of
-from corpusfit.evaluation import registry
+from corpusfit.evaluation import tasks as registry
 from corpusfit.evaluation.augment import replace_words
 from corpusfit.evaluation.finetune import finetune
 from corpusfit.evaluation.metrics import BINARY

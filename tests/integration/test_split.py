@@ -382,7 +382,7 @@ def test_the_command_line(cli, pairs, rows, tmp_path):
 
 
 def test_a_file_that_changes_under_it(split, rows, monkeypatch):
-    from corpusfit.evaluation.splitting import splitting
+    from corpusfit.evaluation import splitting
 
     kept = splitting.one_to_one, splitting.Groups.of_keys
 

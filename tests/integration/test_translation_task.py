@@ -78,7 +78,7 @@ def test_the_stored_sums_are_those_of_the_translations(folder, tmp_path, inline)
     run = evaluated(folder, tmp_path / "out", inline, model=folder / "good-0")
     from corpusfit.evaluation.plan import TaskPlan
     from corpusfit.evaluation.reading import read_task
-    from corpusfit.evaluation.registry import load
+    from corpusfit.evaluation.tasks import load
 
     task = read_task(str(folder / "task"), TaskPlan(direction="de-en"), seed=0)
     (outcome,) = run.outcomes()

@@ -14,7 +14,7 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, TrainingError, UsageError
-from corpusfit.evaluation.decontamination.search import find_contaminated
+from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.training import adapting
 from corpusfit.training.phases import PhaseRunner
 from corpusfit.tuning import search

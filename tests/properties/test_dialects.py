@@ -22,10 +22,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corpusfit.evaluation.formats.conll import read_conll
-from corpusfit.evaluation.formats.conllu import read_conllu
+from corpusfit.evaluation.formats.conll import read_conll, read_conllu, read_rct
 from corpusfit.evaluation.formats.pairs import read_translations
-from corpusfit.evaluation.formats.rct import read_rct
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from dialects import File, archived, check, lines, texts

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples
+from corpusfit.evaluation.tasks import load
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

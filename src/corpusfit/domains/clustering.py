@@ -20,7 +20,6 @@ from corpusfit.core.languages import count_words
 from corpusfit.core.manifest import Finished, locked, source_as_dict, source_identity, versions
 from corpusfit.core.plan import AUTO, CutPlan, ReadPlan
 from corpusfit.core.types import Shard, file_of, in_file
-from corpusfit.domains.assign import ClustersFolder
 from corpusfit.domains.describe import (
     Known,
     confusion,
@@ -31,7 +30,7 @@ from corpusfit.domains.describe import (
     write_sample,
 )
 from corpusfit.domains.fitting import Baseline, FitDomains, Fitted, TrainWords
-from corpusfit.domains.mixture import read_domains, write_domains
+from corpusfit.domains.mixture import ClustersFolder, read_domains, write_domains
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE

@@ -45,11 +45,6 @@ def confusion(clusters: Ints, domains: Ints, k: int, t: int) -> Ints:
     return np.bincount(clusters * t + domains, minlength=k * t).reshape(k, t)
 
 
-def majority(counts: Ints) -> Ints:
-    """The most frequent domain of each cluster, int64 [k]; the first of equals."""
-    return np.asarray(counts.argmax(axis=1), np.int64)
-
-
 def purity(counts: Ints) -> float:
     """The fraction of texts whose domain is the most frequent one of their cluster.
 
@@ -164,7 +159,8 @@ def outliers(
     """Units in a cluster of another domain, and their common traits (Table 2)."""
     if len(names) < 2:
         return None
-    taken_for = majority(counts)[of]  # the domain that a unit seems to be of
+    # the domain that a unit seems to be of: the most frequent in its cluster
+    taken_for = counts.argmax(axis=1)[of]
     outside = np.flatnonzero(taken_for != known)
     texts = [unit.text for unit in units]
     pairs: dict[tuple[int, int], list[str]] = {}

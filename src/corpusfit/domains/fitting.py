@@ -50,11 +50,9 @@ class FitDomains(Job[tuple[int, int], Fitted]):
     out: Path
 
     def path(self, k: int, seed: int) -> Path:
-        """File of a fit."""
         return self.out / f"{k}-{seed}.safetensors"
 
     def start(self) -> Callable[[tuple[int, int]], Fitted]:
-        """Read the vectors."""
         vectors = read_arrays(self.sample.vectors)[0]["vectors"]
         known = np.array(self.domains, np.int64)
 
@@ -84,7 +82,6 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
     t: int
 
     def start(self) -> Callable[[tuple[str, int, int]], tuple[str, Fitted]]:
-        """Read the texts."""
         texts = self.sample.read_texts()
         known = np.array(self.domains, np.int64)
 

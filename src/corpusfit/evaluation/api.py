@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, offers
 from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
-from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.training.api import build_plan as build_adapt_plan
 from corpusfit.training.plan import AdaptPlan
 
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from corpusfit.evaluation.decontamination.report import Contamination
     from corpusfit.evaluation.evaluating import Evaluated
     from corpusfit.evaluation.forecasting import Forecast
+    from corpusfit.evaluation.overlap import SplitOverlap
     from corpusfit.evaluation.retrieving import Retrieval
-    from corpusfit.evaluation.splitting.overlap import SplitOverlap
-    from corpusfit.evaluation.splitting.splitting import Split
+    from corpusfit.evaluation.splitting import Split
     from corpusfit.evaluation.tokenizer_gap import Tokenized
     from corpusfit.text.context import Machine
 
@@ -360,7 +359,7 @@ def split(
     """
     built = SPLIT.build(plan, settings, options)
     from corpusfit.core.artifacts import local_place
-    from corpusfit.evaluation.splitting import splitting
+    from corpusfit.evaluation import splitting
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
@@ -400,7 +399,7 @@ def overlaps(
         CorpusfitError: see `corpusfit.core.errors`.
     """
     built = OVERLAPS.build(plan, settings, options)
-    from corpusfit.evaluation.splitting import overlap
+    from corpusfit.evaluation import overlap
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import listed
 

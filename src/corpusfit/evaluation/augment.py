@@ -5,23 +5,33 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import remove
+from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.engine import Job, Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest
+from corpusfit.core.plan import CutPlan
+from corpusfit.core.types import Documents, text_array
+from corpusfit.embed.folders import Setting
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.evaluation.backtranslate import Backtranslate, Passage
+from corpusfit.embed.transformer import position_limit, quiet, token_batches
+from corpusfit.evaluation.network import open_translator
 from corpusfit.evaluation.plan import AugmentPlan
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples, store_examples
-from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.evaluation.tasks import load
+from corpusfit.kernels.chance import place_keys, uniform, value_keys
 from corpusfit.text.context import Machine
+from corpusfit.text.reading import cut_units
+
+if TYPE_CHECKING:
+    import torch
 
 LETTER = re.compile(r"[^\W_]")
 _STREAM = 2**41  # random numbers apart from all others of a seed
@@ -193,3 +203,232 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     return ReplacementModel(
         words, np.minimum(probability, 1), drawn / total if total else np.zeros(len(words))
     )
+
+
+TEMPERATURE = 0.9  # Sampling temperature (Xie et al. 2019); 0 takes the most likely token
+_THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
+_BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens per batch
+_LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _MORE
+
+
+@dataclass(frozen=True, eq=False)
+class BackTranslator:
+    """Two sequence-to-sequence models: one translates into another language, one back.
+
+    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix
+    (back-translation; random sampling at temperature 0.9); TADPOLE, section 4.1.
+    """
+
+    # Tokens are sampled, because beam search gives one cautious translation. A token's random
+    # number depends on the seed, its text, its copy and its position alone, so a translation does
+    # not depend on the batch, except for rounding. Safetensors only, no code from the model's
+    # folder. A multilingual model takes its languages from its folder (`forced_bos_token_id` in
+    # generation_config.json, `src_lang` in tokenizer_config.json, `prefix` in config.json). Markers
+    # in a text may get lost.
+
+    there: _Translator  # model that translates into the other language
+    back: _Translator  # model that translates back
+
+    @classmethod
+    def load(
+        cls,
+        mt: str,
+        mt_back: str,
+        *,
+        temperature: float = TEMPERATURE,
+        device: str = "auto",
+        budget: int = 0,
+    ) -> BackTranslator:
+        return cls(
+            _Translator.load("`augment.mt`", mt, device, temperature, budget),
+            _Translator.load("`augment.mt_back`", mt_back, device, temperature, budget),
+        )
+
+    def translate(
+        self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
+    ) -> list[str]:
+        translated = [text for text in texts for _ in range(copies)]
+        before, n = first * copies, len(translated)
+        for translator, stream in ((self.there, _THERE), (self.back, _BACK)):
+            keys = place_keys(seed, stream, before + n)[before:]
+            translated = translator.translate(translated, keys, progress)
+        return translated
+
+
+@dataclass(frozen=True, eq=False)
+class _Translator:
+    """A translation model; `longest` counts special tokens, `prefix` precedes each sentence."""
+
+    model: Any
+    tokenizer: Any
+    longest: int
+    prefix: str
+    temperature: float
+    budget: int
+
+    @classmethod
+    def load(
+        cls, flag: str, name: str, device: str, temperature: float, budget: int
+    ) -> _Translator:
+        setting = Setting(
+            flag=flag,
+            allowed="a model folder or a Hugging Face hub id",
+            otherwise="use `augment.kind=tfidf`",
+            extra="train",
+        )
+        device = resolve_device(device, "finetune")
+        model, tokenizer = open_translator(setting, name)
+        config = model.config
+        return cls(
+            model.to(device).eval(),
+            tokenizer,
+            min(position_limit(model), tokenizer.model_max_length),
+            getattr(config, "prefix", None) or "",
+            temperature,
+            budget or _BUDGET[device],
+        )
+
+    def translate(
+        self, texts: list[str], keys: NDArray[np.uint64], progress: Progress
+    ) -> list[str]:
+        """Translate n texts, sentence by sentence, with their random keys, uint64 [n]."""
+        sentences = [self._sentences(text) for text in texts]
+        flat = [sentence for of_text in sentences for sentence in of_text]
+        sentence_keys = [
+            place_keys(int(key), 0, len(of_text))
+            for key, of_text in zip(keys, sentences, strict=True)
+        ]
+        each = np.concatenate([np.empty(0, np.uint64), *sentence_keys])
+        translated = self._all(flat, each, progress)
+        joined, at = [], 0
+        for of_text in sentences:
+            joined.append("".join(translated[at : at + len(of_text)]))
+            at += len(of_text)
+        return joined
+
+    def _sentences(self, text: str) -> list[str]:
+        """A text's sentences with trailing white space; sentences that are too long are split."""
+        if not text:
+            return []
+        one = Documents(np.zeros(1, np.int64), text_array([text]))
+        # models are trained on sentences, and drop text from longer inputs
+        cut = cut_units(one, CutPlan(unit="sentence", pieces=self.longest))[1].to_pylist()
+        return [part for sentence in cut for part in self._fitting(sentence)]
+
+    def _fitting(self, text: str) -> list[str]:
+        """Split a text until each piece fits the model, at a space near the middle if possible."""
+        if len(text) < 2 or len(self._ids([text])[0]) <= self.longest:
+            return [text]
+        half = len(text) // 2
+        middle = text.rfind(" ", 1, half) + 1 or half
+        return self._fitting(text[:middle]) + self._fitting(text[middle:])
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        prefixed = [self.prefix + text.strip() for text in texts]
+        coded = self.tokenizer(prefixed, return_attention_mask=False, verbose=False)
+        ids: list[list[int]] = coded["input_ids"]
+        return ids
+
+    def _all(self, texts: list[str], keys: NDArray[np.uint64], progress: Progress) -> list[str]:
+        """Translate pieces, keeping their white space; pieces without a letter are not changed."""
+        translated = list(texts)
+        places = [i for i, text in enumerate(texts) if any(map(str.isalnum, text))]
+        if not places:
+            return translated
+        ids = self._ids([texts[i] for i in places])
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        progress.begin("translate", len(ids), "sentences")
+        for batch in token_batches(lengths, self.budget):
+            rows = [ids[i] for i in batch]
+            of = [places[i] for i in batch]
+            for i, new in zip(of, self._batch(rows, keys[of]), strict=True):
+                # white space around a sentence is kept as it was
+                bare = texts[i].strip()
+                translated[i] = texts[i].replace(bare, new.strip() or bare, 1)
+            progress.advance(len(batch), len(batch))
+        progress.end()
+        return translated
+
+    def _batch(self, rows: list[list[int]], keys: NDArray[np.uint64]) -> list[str]:
+        import torch
+        from transformers import LogitsProcessorList
+
+        lengths = [len(row) for row in rows]
+        ids = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row, dtype=torch.long) for row in rows],
+            batch_first=True,
+            padding_value=self.tokenizer.pad_token_id,
+        ).to(self.model.device)
+        real = torch.tensor(lengths, device=ids.device)[:, None]
+        mask = torch.arange(ids.shape[1], device=ids.device) < real
+        most = [min(_LONGER * n + _MORE, self.longest - 1) for n in lengths]
+        draw = LogitsProcessorList(
+            [TokenSampler(keys, self.temperature)] if self.temperature else []
+        )
+        with torch.inference_mode(), quiet():
+            generated = self.model.generate(
+                input_ids=ids,
+                attention_mask=mask.long(),
+                do_sample=False,
+                num_beams=1,
+                num_return_sequences=1,
+                max_new_tokens=max(most) + 1,  # some models force the end token there
+                logits_processor=draw,
+            )
+        new = [row[1 : 1 + n] for row, n in zip(generated.tolist(), most, strict=True)]
+        decoded: list[str] = self.tokenizer.batch_decode(new, skip_special_tokens=True)
+        return decoded
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSampler:
+    """Logits processor that samples a token with each row's own random number."""
+
+    keys: NDArray[np.uint64]  # uint64 [rows], random key of each row
+    temperature: float  # sampling temperature, above 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Scores [rows, vocabulary] given tokens [rows, n]: 0 for the sampled token, else -inf."""
+        import torch
+
+        number = uniform(value_keys(input_ids.shape[1], 0, self.keys))
+        through = torch.softmax(scores.double() / self.temperature, -1).cumsum(-1)
+        drawn = torch.from_numpy(number).to(scores.device)[:, None] * through[:, -1:]
+        token = torch.searchsorted(through, drawn, right=True)
+        return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Texts that are translated together."""
+
+    texts: tuple[str, ...]  # n texts
+    first: int  # number of the first text in the task
+    out: Path  # file of the translations: a JSON list of n * copies texts
+
+
+@dataclass(frozen=True)
+class Backtranslate(Job[Passage, int]):
+    """Translate a passage to another language and back; returns the number of texts."""
+
+    # Each worker loads two models and computes on one thread, so that rounding does not depend on
+    # the number of workers.
+
+    mt: str  # folder or hub id of the model that translates from the source language
+    mt_back: str  # folder or hub id of the model that translates back to it
+    copies: int  # number of translations of each text
+    seed: int
+    device: str  # `auto`, `cpu` or `cuda`
+
+    encodes = True  # two networks are loaded
+
+    def start(self) -> Callable[[Passage], int]:
+        models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
+
+        def work(piece: Passage) -> int:
+            how = {"copies": self.copies, "seed": self.seed, "first": piece.first}
+            translated = models.translate(piece.texts, **how, progress=Progress())
+            write_bytes(piece.out, json.dumps(translated).encode())
+            return len(piece.texts)
+
+        return work

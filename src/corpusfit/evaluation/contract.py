@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation.augment import split_words
-from corpusfit.evaluation.formats.labelled import Labelled
+from corpusfit.evaluation.formats import Labelled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
 from corpusfit.evaluation.tables import POINTS
@@ -76,7 +76,7 @@ class TaskType(ABC):
     """
 
     forms: ClassVar[tuple[str, ...]] = ("rows",)
-    """The formats that it reads (of `splits.FORMS`)."""
+    """The formats that it reads (of `reading.FORMS`)."""
     usual: ClassVar[bool] = False
     """Whether `task.kind = "auto"` is this kind where no kind claims the labels."""
     wants: ClassVar[str] = "a string, a whole number or a boolean"

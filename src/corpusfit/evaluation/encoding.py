@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.transformer import position_limit
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples
+from corpusfit.evaluation.tasks import load
 from corpusfit.training.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import SpecialTokens
 
@@ -44,7 +44,6 @@ class Encoded:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64 [n]: number of tokens of each example."""
         return np.fromiter(map(len, self.ids), np.int64, len(self))
 
 
@@ -187,7 +186,6 @@ class TaskVocabulary:
             self._table.padding_idx = self.pad
 
     def _logits(self, ids: NDArray[Any]) -> torch.Tensor:
-        """The model's logits of a text of some ids."""
         import torch
 
         row = torch.from_numpy(self.number[ids])[None].to(self._model.device)

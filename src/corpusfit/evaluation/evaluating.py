@@ -18,14 +18,12 @@ from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve, resolve_device
-from corpusfit.evaluation.augment import require_allowed, write_augmented_examples
-from corpusfit.evaluation.backtranslate import BackTranslator
+from corpusfit.evaluation.augment import BackTranslator, require_allowed, write_augmented_examples
 from corpusfit.evaluation.contract import TaskType
+from corpusfit.evaluation.finetune import FineTune, FineTuning, answering_hardware, require_models
 from corpusfit.evaluation.network import Side, head_fingerprint, trains_adapter
-from corpusfit.evaluation.one_seed import FineTune, FineTuning, answering_hardware, require_models
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
 from corpusfit.evaluation.reading import SPLITS, read_task
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import (
     Examples,
@@ -36,6 +34,7 @@ from corpusfit.evaluation.task import (
     store_task,
     task_digest,
 )
+from corpusfit.evaluation.tasks import load
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 from corpusfit.text.pairs import check_languages
 
@@ -312,7 +311,6 @@ class _Evaluation:
 
     @property
     def _score(self) -> Metric:
-        """The metric that is compared."""
         return partial(load(self.task.kind).score, metric_of(self.plan.task, self.task.kind))
 
     def results(self) -> list[dict[str, Any]]:

@@ -113,7 +113,6 @@ class TaskNgrams:
 
     @classmethod
     def of(cls, texts: Texts) -> TaskNgrams:
-        """The n-grams of some texts."""
         distinct, counts = np.unique(np.concatenate(_ngrams_by_order(texts)), return_counts=True)
         return cls(counts, *grams.table_of(distinct))
 
@@ -137,19 +136,6 @@ def _ngrams_by_order(texts: Texts) -> list[NDArray[np.uint64]]:
     return [grams.grams_of(data, offsets, characters.table(), order)[0] for order in orders]
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """N-gram counts of selected texts."""
-
-    texts: int  # number of texts
-    layers: NDArray[np.float64]  # float64 [LAYERS, buckets], made by `layers`
-    seen: NDArray[np.bool_]  # bool [n], made by `TaskNgrams.seen_in`
-
-    def plus(self, other: Counts) -> Counts:
-        """Add other counts."""
-        return Counts(self.texts + other.texts, self.layers + other.layers, self.seen | other.seen)
-
-
 @dataclass(frozen=True)
 class Reduction:
     """DSIR's KL reduction of a selection."""
@@ -170,7 +156,6 @@ class Reduction:
 
     @property
     def sure(self) -> bool:
-        """Whether the KL reduction exceeds the noise."""
         return self.falls > self.apart
 
 
@@ -210,13 +195,6 @@ class GainPredictors:
     # `general` text, a sample of the corpus; without `task` if its texts no longer exist
     losses: dict[str, float]
 
-    @property
-    def gap(self) -> float | None:
-        """The model's loss on the task's text minus that on general text, in nats per token."""
-        if "task" not in self.losses:
-            return None
-        return self.losses["task"] - self.losses["general"]
-
 
 def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     """Describe the predictors of some selections, in sentences.
@@ -226,7 +204,21 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     """
     # No value of a predictor is known to imply a gain, so no value is called high enough; a KL
     # reduction within the noise of the corpus sample is reported as none.
-    sentences = [_describe_reduction(p) for p in prospects]
+    sentences = []
+    for p in prospects:
+        kl = p.kl
+        precision = f"(± {kl.noise:.3f} from sampling the corpus; {kl.size:,} n-grams compared)"
+        if kl.sure:
+            sentences.append(
+                f"{p.data} ({p.method}): KL reduction of {kl.falls:.3f} of {kl.raw:.3f} nats "
+                f"between the n-grams of task and corpus, {kl.falls / kl.raw:.0%} (higher is "
+                f"nearer to the task) {precision}."
+            )
+        else:
+            sentences.append(
+                f"{p.data} ({p.method}): no KL reduction beyond noise: {kl.falls:+.3f} of "
+                f"{kl.raw:.3f} nats between the n-grams of task and corpus {precision}."
+            )
     tasks: dict[str, list[GainPredictors]] = {}
     for p in prospects:
         tasks.setdefault(p.task, []).append(p)
@@ -235,9 +227,32 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     for same_task in tasks.values():
         # the losses depend on task and corpus alone: report them once per corpus
         by_losses = {tuple(p.losses.values()): p for p in reversed(same_task)}
-        sentences += [_describe_loss(p, model) for p in reversed(by_losses.values())]
+        for p in reversed(by_losses.values()):
+            if "task" not in p.losses:
+                sentences.append(
+                    f"The task's texts no longer exist, so the loss of {model} on them is unknown."
+                )
+                continue
+            task, general = p.losses["task"], p.losses["general"]
+            side = "above" if task > general else "below"
+            sentences.append(
+                f"Loss of {model} per token: {task:.2f} nats on the task's text, "
+                f"{abs(task - general):.2f} nats {side} the corpus ({general:.2f} nats)."
+            )
         best, *others = sorted(same_task, key=lambda p: -p.kl.falls)
-        sentences += [_compare(p, best) for p in others]
+        for p in others:
+            if not best.kl.sure:
+                text = (
+                    f"{p.data} and {best.data}: no difference; neither reduces the KL beyond noise."
+                )
+            elif best.kl.falls - p.kl.falls <= best.kl.apart:
+                text = f"{p.data} and {best.data}: no difference beyond noise in KL reduction."
+            elif not p.kl.sure:
+                text = f"{p.data} ranks below {best.data}: it does not reduce the KL beyond noise."
+            else:
+                share = p.kl.falls / best.kl.falls
+                text = f"{p.data} ranks below {best.data}: {share:.0%} of its KL reduction."
+            sentences.append(text)
     sentences.append(
         "These predictors do not show that adapting helps: they are word counts and losses before "
         "training. Over selections, KL reduction correlated with the score in DSIR (r = 0.82), and "
@@ -248,60 +263,27 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     return sentences
 
 
-def _describe_reduction(p: GainPredictors) -> str:
-    kl = p.kl
-    precision = f"(± {kl.noise:.3f} from sampling the corpus; {kl.size:,} n-grams compared)"
-    if not kl.sure:
-        return (
-            f"{p.data} ({p.method}): no KL reduction beyond noise: {kl.falls:+.3f} of "
-            f"{kl.raw:.3f} nats between the n-grams of task and corpus {precision}."
-        )
-    return (
-        f"{p.data} ({p.method}): KL reduction of {kl.falls:.3f} of {kl.raw:.3f} nats between the "
-        f"n-grams of task and corpus, {kl.falls / kl.raw:.0%} (higher is nearer to the task) "
-        f"{precision}."
-    )
-
-
-def _describe_loss(p: GainPredictors, model: str) -> str:
-    if p.gap is None:
-        return f"The task's texts no longer exist, so the loss of {model} on them is unknown."
-    side = "above" if p.gap > 0 else "below"
-    return (
-        f"Loss of {model} per token: {p.losses['task']:.2f} nats on the task's text, "
-        f"{abs(p.gap):.2f} nats {side} the corpus ({p.losses['general']:.2f} nats)."
-    )
-
-
-def _compare(p: GainPredictors, best: GainPredictors) -> str:
-    if not best.kl.sure:
-        return f"{p.data} and {best.data}: no difference; neither reduces the KL beyond noise."
-    if best.kl.falls - p.kl.falls <= best.kl.apart:
-        return f"{p.data} and {best.data}: no difference beyond noise in KL reduction."
-    if not p.kl.sure:
-        return f"{p.data} ranks below {best.data}: it does not reduce the KL beyond noise."
-    share = p.kl.falls / best.kl.falls
-    return f"{p.data} ranks below {best.data}: {share:.0%} of its KL reduction."
+# Of selected texts: their number, n-grams by `layers`, and which n-grams of the task they have.
+_Counts = tuple[int, NDArray[np.float64], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
-class CountSelected(Job[Path, Counts]):
+class CountSelected(Job[Path, _Counts]):
     """Count the n-grams of one `part-*.jsonl.zst` of a selection."""
 
     target: Sample  # the task's texts
     field: str  # text field
     weighted: bool  # weight segments, for a selection of all segments
 
-    def start(self) -> Callable[[Path], Counts]:
-        """Index the task's n-grams; the work raises `InputError` for a damaged part."""
+    def start(self) -> Callable[[Path], _Counts]:
         task_ngrams = TaskNgrams.of(self.target.batch("text"))
 
-        def work(path: Path) -> Counts:
+        def work(path: Path) -> _Counts:
             name = f"{path.parent.name}/{path.name}"
             _, (texts,), weights = read_selected(path, name, (self.field,), "weight")
             batch = text_array(texts)
             counts = layers(batch, weights.astype(np.float64) if self.weighted else None)
-            return Counts(len(texts), counts, task_ngrams.seen_in(batch))
+            return len(texts), counts, task_ngrams.seen_in(batch)
 
         return work
 
@@ -348,39 +330,50 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
                 work = SelectionFolder(Path(name)).work
                 stack.enter_context(locked(work, "forecast", shared=True))
         selections = [_open_selection(name, plan, context) for name in data]
+        samples: dict[str, Sample] = {}  # the first stored sample of each corpus
+        for selection in selections:
+            if selection.sample.texts.exists():
+                samples.setdefault(selection.corpus, selection.sample)
+        for selection in selections:
+            if selection.corpus not in samples:
+                raise InputError(
+                    f"`data={selection.name}` keeps no sample of its corpus to compare with. Add a "
+                    "selection from the same corpus by a method that reads text."
+                )
 
-        # measure the losses once per task and corpus
+        # the losses depend on task and corpus alone: measure them once for each pair
         measure_losses, length = _loss_meter(plan, AdaptFolder(context.work), context)
-        samples = _samples(selections)
         losses: dict[tuple[str, str], dict[str, float]] = {}
         for selection in selections:
-            if selection.task_and_corpus not in losses:
-                sample = samples[selection.corpus]
-                losses[selection.task_and_corpus] = measure_losses(selection.inputs, sample)
+            key = selection.task, selection.corpus
+            if key not in losses:
+                losses[key] = measure_losses(selection.inputs, samples[selection.corpus])
 
         # count the n-grams of the task, of the corpus [PARTS, LAYERS, buckets] and of the selection
         counts = []
         for selection in selections:
             general = samples[selection.corpus].batch("text")
-            selected, covered = _count_selection(selection, context)
+            texts, selected, covered = _count_selection(selection, context)
             parts = [
                 layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
             ]
             target = count(selection.target.batch("text"))
-            counts.append((target, np.stack(parts), selected, covered))
+            counts.append((target, np.stack(parts), texts, selected, covered))
 
     # compare samples of equal size: of the smallest corpus sample or selection
-    size = min(int(c.sum()) for _, parts, selected, _ in counts for c in (parts, selected.layers))
+    size = min(int(c.sum()) for _, parts, _, selected, _ in counts for c in (parts, selected))
     prospects = [
         GainPredictors(
             selection.name,
             selection.manifest["method"]["name"],
             selection.task,
-            selected.texts,
-            reduction(target, parts, selected.layers, covered, size),
-            losses[selection.task_and_corpus],
+            texts,
+            reduction(target, parts, selected, covered, size),
+            losses[selection.task, selection.corpus],
         )
-        for selection, (target, parts, selected, covered) in zip(selections, counts, strict=True)
+        for selection, (target, parts, texts, selected, covered) in zip(
+            selections, counts, strict=True
+        )
     ]
     name = plan.model.name
     return Forecast(name, plan.objective.name, length, prospects, describe(prospects, name))
@@ -396,11 +389,6 @@ class _Selection:
     task: str  # fingerprint
     corpus: str  # fingerprint
 
-    @property
-    def task_and_corpus(self) -> tuple[str, str]:
-        """The base model's losses depend on these alone."""
-        return self.task, self.corpus
-
 
 def _open_selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selection:
     """Open a selection; raises `UsageError` for data of another kind."""
@@ -410,40 +398,29 @@ def _open_selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selecti
         raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
     fit = SelectionFolder(inputs.folder).fit
     target = Sample(fit, "target")
-    sample = Sample(fit, "background")
     corpus = digest(source_identity([Source(**s) for s in inputs.selection["corpus"]]))
     task = digest(target.read_texts())
+    sample = Sample(fit, "background")
     return _Selection(name, inputs, inputs.selection, target, sample, task, corpus)
 
 
-def _samples(selections: Sequence[_Selection]) -> dict[str, Sample]:
-    """The first stored sample of each corpus; raises `InputError` for a corpus without one."""
-    samples: dict[str, Sample] = {}
-    for selection in selections:
-        if selection.sample.texts.exists():
-            samples.setdefault(selection.corpus, selection.sample)
-    for selection in selections:
-        if selection.corpus not in samples:
-            raise InputError(
-                f"`data={selection.name}` keeps no sample of its corpus to compare with. Add a "
-                "selection from the same corpus by a method that reads text."
-            )
-    return samples
-
-
-def _count_selection(selection: _Selection, context: RunContext) -> tuple[Counts, float]:
-    """N-gram counts of the selected text, and the share of the task's n-grams that it contains."""
+def _count_selection(
+    selection: _Selection, context: RunContext
+) -> tuple[int, NDArray[np.float64], float]:
+    """The selected texts, their n-grams, and the share of the task's n-grams they contain."""
     inputs = selection.inputs
     weighted = selection.manifest["plan"]["choose"]["policy"] == "continuous"
     job = CountSelected(selection.target, inputs.read.text_field, weighted)
     task_ngrams = TaskNgrams.of(selection.target.batch("text"))
+    texts, counts = 0, np.zeros((LAYERS, FEATURES.buckets))
     seen = np.zeros(len(task_ngrams.times), np.bool_)
-    total = Counts(0, np.zeros((LAYERS, FEATURES.buckets)), seen)
     with context.progress.showing("count n-grams", len(inputs.data), "segments"):
-        for part in context.map(job, (Path(s.url) for s in inputs.data)):
-            total = total.plus(part)
-            context.progress.advance(0, part.texts)
-    return total, task_ngrams.share(total.seen)
+        for of_part, counted, of_task in context.map(job, (Path(s.url) for s in inputs.data)):
+            texts += of_part
+            counts = counts + counted
+            seen |= of_task
+            context.progress.advance(0, of_part)
+    return texts, counts, task_ngrams.share(seen)
 
 
 def _loss_meter(

@@ -1,9 +1,4 @@
-"""A causal model, and the likelihood of tokens under it.
-
-What: log-likelihoods of the last tokens of sequences: windows of a long text, or a prompt with its
-continuation.
-Why: the sequences are those of EleutherAI's lm-evaluation-harness, so the figures are, too.
-Trade-off: sequences that begin alike are each computed whole.
+"""A causal model, and the likelihood of tokens under it, in the windows of lm-evaluation-harness.
 
 Reference: Gao et al. (2021), A framework for few-shot language model evaluation.
 """
@@ -12,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,16 +23,15 @@ from corpusfit.embed.transformer import (
     position_limit,
     token_batches,
 )
-from corpusfit.evaluation.network import with_attention
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
-from corpusfit.training.models import MODEL, missing_weights, reads_ahead
+from corpusfit.training.models import missing_weights, reads_ahead
 from corpusfit.training.objectives import Network
 from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.schedule import naming_memory_errors
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
-_SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
 _UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
 # Token ids, of which a number at the end is predicted from all before them.
@@ -136,47 +131,39 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
 
 def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
     """A causal model of transformers on its device, and its tokenizer."""
-    place = find(name, setting=_SETTING)
-    if not (place / ADAPTER).is_file():
-        place = transformer_folder(place, _SETTING)
-    model = open_adapted(place, _Causal(name, hardware.attention))
-    with loading(f"`model.name`: the tokenizer of {name}"):
-        tokenizer = load_tokenizer(model_under(place), f"`model.name`: {name}")
-    return model.to(hardware.device), tokenizer
 
+    def unfit(why: str) -> ModelError:
+        return ModelError(
+            f"`model.name`: {name} has no likelihood of text: {why}. Name a causal language "
+            "model, such as gpt2, or leave out `task.kind` to fine-tune this one on a labelled "
+            "task."
+        )
 
-@dataclass
-class _Causal:
-    """An auto class for `open_adapted` that opens a causal language model."""
-
-    name: str
-    attention: str
-
-    def from_pretrained(self, folder: Any, **options: Any) -> Any:
-        """Open the model; raises `ModelError` if it is not causal or not complete."""
+    def from_pretrained(folder: Any, **options: Any) -> Any:
         import transformers
 
         config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
         if config.is_encoder_decoder:
-            raise self._unfit("it is an encoder-decoder")
-        unfit = self._unfit("its architecture predicts no next token")
+            raise unfit("it is an encoder-decoder")
         options["output_loading_info"] = True
         auto = transformers.AutoModelForCausalLM
-        model, info = with_attention(auto, folder, self.attention, unfit, options)
+        no_head = unfit("its architecture predicts no next token")
+        model, info = with_attention(auto, folder, hardware.attention, no_head, options)
         model.eval()
         if reads_ahead(model):
-            raise self._unfit("its attention is not causal")
+            raise unfit("its attention is not causal")
         lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]
         if lacking:
             raise ModelError(
-                f"`model.name`: {self.name} lacks weights of a {type(model).__name__}: "
-                f"{lacking[0]} is missing. Name a folder with the complete model."
+                f"`model.name`: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
+                "missing. Name a folder with the complete model."
             )
         return model
 
-    def _unfit(self, why: str) -> ModelError:
-        return ModelError(
-            f"`model.name`: {self.name} has no likelihood of text: {why}. Name a causal language "
-            "model, such as gpt2, or leave out `task.kind` to fine-tune this one on a labelled "
-            "task."
-        )
+    place = find(name, setting=MODEL_TO_EVALUATE)
+    if not (place / ADAPTER).is_file():
+        place = transformer_folder(place, MODEL_TO_EVALUATE)
+    model = open_adapted(place, SimpleNamespace(from_pretrained=from_pretrained))
+    with loading(f"`model.name`: the tokenizer of {name}"):
+        tokenizer = load_tokenizer(model_under(place), f"`model.name`: {name}")
+    return model.to(hardware.device), tokenizer

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit, quiet
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
-from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.tasks import load
 from corpusfit.training.adapters import (
     adapter_fingerprint,
     adapter_plan,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 
 MODEL_TO_EVALUATE = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
-SETTING = MODEL._replace(otherwise="run the command again when the hub can be reached")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,42 +62,36 @@ class HeadedModel:
     adapter: bool  # an adapter is trained and the base model is frozen
 
 
-@dataclass
-class _WithHead:
-    """An auto class for `open_adapted` that opens a model with a new head."""
+def _load_with_head(
+    task: TaskType, outputs: int, attention: str, folder: Any, **options: Any
+) -> Any:
+    """A model with a head of some outputs; raises `ModelError` if a head or weights are missing."""
+    import transformers
 
-    task: TaskType
-    outputs: int
-    attention: str
-
-    def from_pretrained(self, folder: Any, **options: Any) -> Any:
-        """Open the model; raises `ModelError` if a head or weights are missing."""
-        import transformers
-
-        options |= {"num_labels": self.outputs, "output_loading_info": True}
-        options |= {"ignore_mismatched_sizes": True}  # a head for another task
-        unfit = ModelError(
-            f"`model.name`: the architecture in {folder} has no head for {self.task.kind}. Name an "
-            "encoder, such as BERT, or a decoder."
+    options |= {"num_labels": outputs, "output_loading_info": True}
+    options |= {"ignore_mismatched_sizes": True}  # a head for another task
+    unfit = ModelError(
+        f"`model.name`: the architecture in {folder} has no head for {task.kind}. Name an "
+        "encoder, such as BERT, or a decoder."
+    )
+    auto = getattr(transformers, task.head)
+    model, info = with_attention(auto, folder, attention, unfit, options)
+    if model.config.is_encoder_decoder:
+        raise ModelError(
+            f"`model.name`: {folder} is an encoder-decoder; only encoders and decoders can be "
+            "evaluated. Name one of those."
         )
-        auto = getattr(transformers, self.task.head)
-        model, info = with_attention(auto, folder, self.attention, unfit, options)
-        if model.config.is_encoder_decoder:
-            raise ModelError(
-                f"`model.name`: {folder} is an encoder-decoder; only encoders and decoders can be "
-                "evaluated. Name one of those."
-            )
-        # a head of another size is replaced; any other mismatch is damage
-        other = [key for key, *_ in info["mismatched_keys"]]
-        lacking = missing_weights(model, info["missing_keys"])[1] + [
-            key for key in other if key not in _head(model)
-        ]
-        if lacking:
-            raise ModelError(
-                f"`model.name`: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
-                "is missing or has another size. Name a folder with the complete model."
-            )
-        return model
+    # a head of another size is replaced; any other mismatch is damage
+    other = [key for key, *_ in info["mismatched_keys"]]
+    lacking = missing_weights(model, info["missing_keys"])[1] + [
+        key for key in other if key not in _head(model)
+    ]
+    if lacking:
+        raise ModelError(
+            f"`model.name`: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
+            "is missing or has another size. Name a folder with the complete model."
+        )
+    return model
 
 
 def with_attention(
@@ -133,7 +128,8 @@ def open_with_head(
     if not adapted:
         place = transformer_folder(place, MODEL_TO_EVALUATE)
     with seeded(seed):
-        model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
+        loader = partial(_load_with_head, task, outputs, hardware.attention)
+        model = open_adapted(place, SimpleNamespace(from_pretrained=loader))
         with loading(f"`model.name`: the tokenizer of {plan.name}"):
             tokenizer = load_tokenizer(model_under(place), f"`model.name`: {plan.name}")
         special = special_tokens_of(

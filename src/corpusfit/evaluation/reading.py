@@ -15,19 +15,27 @@ from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.evaluation.formats import Labelled
 from corpusfit.evaluation.formats.brat import read_brat
-from corpusfit.evaluation.formats.conll import read_conll
-from corpusfit.evaluation.formats.conllu import read_conllu
-from corpusfit.evaluation.formats.labelled import Labelled
+from corpusfit.evaluation.formats.conll import (
+    ABSTRACT,
+    read_conll,
+    read_conllu,
+    read_rct,
+    read_xlsx,
+)
 from corpusfit.evaluation.formats.pairs import languages_of, read_translations
-from corpusfit.evaluation.formats.rct import ABSTRACT, read_rct
-from corpusfit.evaluation.formats.rows import read_rows, read_texts
-from corpusfit.evaluation.formats.tokens import SUFFIXES, given_names, read_tokens
-from corpusfit.evaluation.formats.xlsx import read_xlsx
+from corpusfit.evaluation.formats.rows import (
+    SUFFIXES,
+    given_names,
+    read_rows,
+    read_texts,
+    read_tokens,
+)
 from corpusfit.evaluation.metrics import BINARY
 from corpusfit.evaluation.plan import TaskPlan, metric_of
-from corpusfit.evaluation.registry import detect, load, names
 from corpusfit.evaluation.task import Examples, Task, nested_places
+from corpusfit.evaluation.tasks import detect, load, names
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.cutting import BOM
 from corpusfit.text.files import Stream, unpacked_name

@@ -124,12 +124,19 @@ def nearest(
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The nearest neighbour of each query by cosine, and its margin; exact search."""
-    columns = _of_unit_length(others).T
+
+    def of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
+        wide = vectors.astype(np.float64)
+        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+        wide /= np.where(lengths > 0, lengths, 1)  # zero vectors stay zero
+        return wide
+
+    columns = of_unit_length(others).T
     place = np.empty(len(queries), np.int64)
     lead = np.empty(len(queries), np.float64)
     rows = max(1, block // len(others))
     for start in range(0, len(queries), rows):
-        cosines = _of_unit_length(queries[start : start + rows]) @ columns
+        cosines = of_unit_length(queries[start : start + rows]) @ columns
         at = cosines.argmax(1)
         best = np.take_along_axis(cosines, at[:, None], 1)[:, 0]
         # a tie with the second best retrieves nothing
@@ -139,14 +146,6 @@ def nearest(
         if on_progress is not None:
             on_progress(len(at))
     return place, lead
-
-
-def _of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
-    """float64 [n, d], vectors of length 1; zero vectors stay zero."""
-    wide = vectors.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    wide /= np.where(lengths > 0, lengths, 1)
-    return wide
 
 
 def retrieved(
@@ -264,38 +263,38 @@ def retrieval(
                             lambda n: progress.advance(n, n),
                         )
                         hits.setdefault((nth, side), []).append(answers)
-    results = []
-    for (nth, side), by_model in sorted(hits.items()):
-        test, both = tests[nth]
-        base = tallies(by_model[0])
-        for model, answers in zip(models, by_model, strict=True):
-            counted = tallies(answers)
-            low, high = interval([counted], accuracy, seed=seed)
-            against = None
-            if answers is not by_model[0]:
-                against = compare([counted], [base], accuracy, seed=seed)
-            results.append(
-                Retrieved(
-                    names[nth],
-                    test.languages[side],
-                    test.languages[1 - side],
-                    model,
-                    len(answers),
-                    int(answers.sum()),
-                    float(answers.mean()),
-                    low,
-                    high,
-                    1 / len(both[1 - side].texts),
-                    against,
-                )
-            )
-    adjusted = holm([r.comparison.p if r.comparison else None for r in results])
-    results = [
-        r
-        if r.comparison is None or p is None
-        else dataclasses.replace(r, adjusted=p, verdict=finding(r.comparison, p))
-        for r, p in zip(results, adjusted, strict=True)
+    # every model is compared with the first one on the same sentences
+    ordered = sorted(hits.items())
+    comparisons = [
+        compare([tallies(answers)], [tallies(by_model[0])], accuracy, seed=seed)
+        for _, by_model in ordered
+        for answers in by_model[1:]
     ]
+    adjusted = iter(zip(comparisons, holm([c.p for c in comparisons]), strict=True))
+    results = []
+    for (nth, side), by_model in ordered:
+        test, both = tests[nth]
+        for model, answers in zip(models, by_model, strict=True):
+            low, high = interval([tallies(answers)], accuracy, seed=seed)
+            result = Retrieved(
+                pairs=names[nth],
+                source=test.languages[side],
+                target=test.languages[1 - side],
+                model=model,
+                sentences=len(answers),
+                found=int(answers.sum()),
+                precision=float(answers.mean()),
+                low=low,
+                high=high,
+                chance=1 / len(both[1 - side].texts),
+            )
+            if answers is not by_model[0]:
+                comparison, p = next(adjusted)
+                verdict = finding(comparison, comparison.p if p is None else p)
+                result = dataclasses.replace(
+                    result, comparison=comparison, adjusted=p, verdict=verdict
+                )
+            results.append(result)
     blank = {name: test.blank for name, (test, _) in zip(names, tests, strict=True)}
     return Retrieval(list(models), encoders, blank, results)
 

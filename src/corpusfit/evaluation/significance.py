@@ -186,7 +186,16 @@ def compare(
     draws, sides = np.random.default_rng(seed).spawn(2)
     drawn = bootstrap_scores(both, metric, draws, rounds)
     low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
-    p_seeds = _p_seeds(differences)
+    p_seeds: float | None = None
+    if seeds > 1 and np.ptp(differences) > ROUNDING:
+        from scipy import stats
+
+        p_seeds = float(stats.ttest_rel(differences, np.zeros_like(differences)).pvalue)
+    elif seeds > 1:
+        # If all differences are equal, as on a small test set, the t-test would give 0; the p-value
+        # is then that of a sign test, or 1 if the differences are 0. Identical fine-tunings are not
+        # recognised as such.
+        p_seeds = 1.0 if abs(differences[0]) <= ROUNDING else float(2.0 ** (1 - seeds))
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
     # a gain must hold over seeds and over examples
     p = of_items if p_seeds is None else max(p_seeds, of_items)
@@ -251,20 +260,6 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     ranks = stats.pearsonr(stats.rankdata(x), stats.rankdata(y), method=shuffled)
     figures = (linear.statistic, linear.pvalue, ranks.statistic, ranks.pvalue)
     return Correlation(len(x), *map(float, figures))
-
-
-def _p_seeds(differences: NDArray[np.float64]) -> float | None:
-    """Two-sided p-value of a paired t-test over seeds."""
-    # If all differences are equal, as on a small test set, the t-test would give 0; the p-value is
-    # then that of a sign test, 2^(1 - seeds), or 1 if the differences are 0. Identical fine-tunings
-    # are not recognised as such.
-    if len(differences) < 2:
-        return None
-    if np.ptp(differences) <= ROUNDING:
-        return 1.0 if abs(differences[0]) <= ROUNDING else float(2.0 ** (1 - len(differences)))
-    from scipy import stats
-
-    return float(stats.ttest_rel(differences, np.zeros_like(differences)).pvalue)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv as formats
 import dataclasses
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,9 +52,20 @@ def with_best(table: Table, among: Literal["row", "column"]) -> Table:
     """Mark the best score of each row or column, including ties after rounding."""
     # A score that is alone in its row or column is not marked.
     lines = table.rows if among == "row" else tuple(zip(*table.rows, strict=True))
-    rows = tuple(_best(line) for line in lines)
-    rows = rows if among == "row" else tuple(zip(*rows, strict=True))
-    return dataclasses.replace(table, rows=rows)
+    marked: list[tuple[Cell, ...]] = []
+    for line in lines:
+        scores = [round(100 * entry.mean, 2) for entry in line if isinstance(entry, Score)]
+        highest = max(scores) if len(scores) > 1 else None
+        marked.append(
+            tuple(
+                dataclasses.replace(entry, best=round(100 * entry.mean, 2) == highest)
+                if isinstance(entry, Score)
+                else entry
+                for entry in line
+            )
+        )
+    rows = marked if among == "row" else zip(*marked, strict=True)
+    return dataclasses.replace(table, rows=tuple(rows))
 
 
 def cell(mean: float, sd: float | None, unit: str = POINTS) -> str:
@@ -147,18 +157,6 @@ def _figures(table: Table) -> list[bool]:
         and not any(isinstance(entry, str) for entry in column)
         for column in _columns(table)
     ]
-
-
-def _best(line: Sequence[Cell]) -> tuple[Cell, ...]:
-    scores = [round(100 * entry.mean, 2) for entry in line if isinstance(entry, Score)]
-    return tuple(
-        dataclasses.replace(
-            entry, best=len(scores) > 1 and round(100 * entry.mean, 2) == max(scores)
-        )
-        if isinstance(entry, Score)
-        else entry
-        for entry in line
-    )
 
 
 def _points(share: float) -> str:

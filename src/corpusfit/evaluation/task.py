@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.same_text import exact_key, text_keys
 
@@ -40,11 +40,9 @@ class Examples:
         return len(self.pieces)
 
     def take(self, places: Sequence[int]) -> Examples:
-        """Select examples by position, in that order."""
         return Examples([self.pieces[i] for i in places], [self.labels[i] for i in places])
 
     def followed_by(self, others: Examples) -> Examples:
-        """Concatenate with other examples."""
         return Examples([*self.pieces, *others.pieces], [*self.labels, *others.labels])
 
     def texts(self) -> list[str]:
@@ -186,12 +184,10 @@ class Outcome:
         return len({label for label in labels if isinstance(label, int)}) == 1
 
     def write(self, path: Path) -> None:
-        """Write to a JSON file, atomically; raises `StorageError` if it cannot be written."""
         write_bytes(path, json.dumps(dataclasses.asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> Outcome:
-        """Read a file written by `write`."""
         return cls(**json.loads(path.read_text("utf-8")))
 
 
@@ -208,11 +204,9 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Share of the examples, in [0, 1]."""
         return self.shared / self.examples if self.examples else 0.0
 
     def __str__(self) -> str:
-        """A sentence with the counts."""
         where = "copies of earlier ones" if self.split == self.within else f"also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
         more = f" ({self.identical:,} exact, {self.relabelled:,} with another label)"

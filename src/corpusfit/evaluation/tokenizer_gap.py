@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,9 +115,13 @@ def fertility_counts(
         batch = list(texts[start : start + _BATCH])
         coded = tokenizer.encode_batch(batch, add_special_tokens=False)
         for i, (text, encoding) in enumerate(zip(batch, coded, strict=True), start):
-            words = np.array(list(_spans(text)), np.int64)
-            if not len(words):
+            spans = [match.span() for match in WORD.finditer(text)]
+            if not spans:
                 continue
+            # a word begins at the space before it
+            words = np.array(
+                [(b - int(b > 0 and text[b - 1].isspace()), e) for b, e in spans], np.int64
+            )
             offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
             real = offsets[:, 0] < offsets[:, 1]
             each = _overlapping(words, offsets[real])
@@ -126,13 +130,6 @@ def fertility_counts(
         if on_progress is not None:
             on_progress(len(batch))
     return counts
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Characters [begin, end) of each word, with the space before it."""
-    for match in WORD.finditer(text):
-        begin, end = match.span()
-        yield begin - int(begin > 0 and text[begin - 1].isspace()), end
 
 
 def _overlapping(words: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -221,13 +218,16 @@ def tokenizers(
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
             raise EmptyInputError(f"`{kind}` contains no word. Give other texts.")
-    drawn = {  # the same chances for both figures
-        (figure, kind): _redrawn(counted, column, chance)
-        for figure, column in _FIGURES.items()
-        for (kind, counted), chance in zip(
-            counts.items(), np.random.default_rng(plan.seed).spawn(2), strict=True
-        )
-    }
+    # the ratio of all texts, then of bootstrap samples: float64 [rounds + 1, tokenizers]
+    drawn: dict[tuple[str, str], NDArray[np.float64]] = {}
+    for figure, column in _FIGURES.items():
+        chances = np.random.default_rng(plan.seed).spawn(2)  # the same for both figures
+        for (kind, counted), chance in zip(counts.items(), chances, strict=True):
+            sums = np.zeros((*counted.shape[:2], 3, 1), np.int64)  # tallies, for `accuracy`
+            sums[:, :, 0, 0], sums[:, :, 2, 0] = counted[..., column], counted[..., WORDS]
+            together = stack_tallies(list(sums.transpose(1, 0, 2, 3)))
+            redrawn = bootstrap_scores(together, accuracy, chance, ROUNDS)
+            drawn[figure, kind] = np.concatenate([_ratio(counted, column)[None], redrawn])
     splits = [
         Splits(
             name,
@@ -279,17 +279,6 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     if rejected.counts:
         run.warn(f"{rejected.counts.total():,} rows of `{kind}` were not used: {rejected}.")
     return sample.read_texts()
-
-
-def _redrawn(
-    counts: NDArray[np.int64], column: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """float64 [rounds + 1, tokenizers]: the ratio of all texts, then of the same samples."""
-    pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose accuracy is a ratio
-    pairs[:, :, 0, 0], pairs[:, :, 2, 0] = counts[..., column], counts[..., WORDS]
-    together = stack_tallies(list(pairs.transpose(1, 0, 2, 3)))
-    drawn = bootstrap_scores(together, accuracy, rng, ROUNDS)
-    return np.concatenate([_ratio(counts, column)[None], drawn])
 
 
 def _ratio(counts: NDArray[np.int64], column: int) -> NDArray[np.float64]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from corpusfit.core.errors import CorpusfitError
 from corpusfit.embed.hardware import resolve
-from corpusfit.evaluation.augment import require_allowed
-from corpusfit.evaluation.backtranslate import BackTranslator
-from corpusfit.evaluation.one_seed import require_models
+from corpusfit.evaluation.augment import BackTranslator, require_allowed
+from corpusfit.evaluation.finetune import require_models
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import load_task

@@ -11,7 +11,7 @@ from corpusfit.core.manifest import digest
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
-from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.tasks import load
 from corpusfit.experiments.config import Recipe
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Outcome
+from corpusfit.evaluation.tasks import load
 from corpusfit.experiments import fingerprints
 from corpusfit.experiments.config import COMPOSE, GENERAL, ORACLE, RANDOM, Selector
 from corpusfit.experiments.entries import BASE, RecipeTask

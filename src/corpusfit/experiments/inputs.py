@@ -18,8 +18,8 @@ from corpusfit.embed import prepare
 from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import metric_of
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.registry import load, names
 from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
+from corpusfit.evaluation.tasks import load, names
 from corpusfit.experiments.config import COMPOSE, INIT, ORACLE, Recipe, Selector
 from corpusfit.experiments.entries import BASE, RecipeTask
 from corpusfit.experiments.fingerprints import encoders_of, methods_of, translators

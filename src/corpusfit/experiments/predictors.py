@@ -13,7 +13,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import PlainJob, WarningCollector
 from corpusfit.evaluation.forecasting import forecast
-from corpusfit.evaluation.registry import load
+from corpusfit.evaluation.tasks import load
 from corpusfit.experiments import fingerprints
 from corpusfit.experiments.entries import BASE
 from corpusfit.experiments.grid import Cell, adapt_plan

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.significance import Comparison, Metric, compare, interval, spread
 from corpusfit.evaluation.task import Outcome, Task, load_task
+from corpusfit.evaluation.tasks import load
 from corpusfit.experiments.contrasts import (
     adjusted_pairs,
     augmented_means,

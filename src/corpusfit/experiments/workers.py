@@ -21,7 +21,7 @@ from corpusfit.core.errors import (
     machine_fault,
 )
 from corpusfit.core.manifest import commit, versions
-from corpusfit.evaluation.one_seed import FineTune, FineTuning
+from corpusfit.evaluation.finetune import FineTune, FineTuning
 from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments.nodes import AdaptNode, TuneNode
 from corpusfit.text.context import Machine

@@ -18,7 +18,7 @@ _RESULTS = {
     "evaluate": "evaluation.evaluating.Evaluated",
     "clusters": "domains.clustering.Clustered",
     "compose": "mixing.composing.Composition",
-    "split": "evaluation.splitting.splitting.Split",
+    "split": "evaluation.splitting.Split",
     "tune": "tuning.result.Tuned",
 }
 """The class of a command's finished run."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from corpusfit.core.escaping import harmless
-from corpusfit.domains.assign import ClustersFolder
+from corpusfit.domains.mixture import ClustersFolder
 from corpusfit.reporting.charts import clusters_chart, squares_chart
 from corpusfit.reporting.examples import ON_MAP
 from corpusfit.reporting.part import Part

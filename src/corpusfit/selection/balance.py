@@ -15,8 +15,14 @@ from corpusfit.core.artifacts import place, read_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
 from corpusfit.core.plan import ChoosePlan, EmbedPlan
-from corpusfit.domains.assign import ClustersFolder, assigned_path, read_clusters, read_shares
-from corpusfit.domains.mixture import Domains, read_domains
+from corpusfit.domains.mixture import (
+    ClustersFolder,
+    Domains,
+    assigned_path,
+    read_clusters,
+    read_domains,
+    read_shares,
+)
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.scoring import table
 from corpusfit.selection.copies import Copies

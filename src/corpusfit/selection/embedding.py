@@ -17,7 +17,7 @@ from corpusfit.core.engine import Job, counting
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
-from corpusfit.domains.assign import Assign, assigned_path
+from corpusfit.domains.mixture import Assign, assigned_path
 from corpusfit.embed import has_network, load, prepare, wants_gpu
 from corpusfit.embed.store import VectorStore
 from corpusfit.selection.fit import Sample

@@ -26,7 +26,7 @@ from corpusfit.core.types import Source
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.evaluation.decontamination.search import find_contaminated
+from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.contract import SIDES

@@ -17,7 +17,7 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source, text_array
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
-from corpusfit.evaluation.splitting.rows import Groups
+from corpusfit.evaluation.splitting import Groups
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons, read_shard
 from corpusfit.text.same_text import folded, form_of, text_keys

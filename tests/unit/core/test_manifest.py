@@ -6,7 +6,7 @@ import pytest
 
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.evaluation.splitting.overlap import SplitFolder
+from corpusfit.evaluation.overlap import SplitFolder
 from corpusfit.selection.folder import SelectionFolder
 
 IDENTITY = {

@@ -13,8 +13,7 @@ from corpusfit.core.options import settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
-from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.splitting.plan import SplitPlan
+from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.training.plan import AdaptPlan
 from corpusfit.tuning.plan import TunePlan
 

@@ -60,9 +60,3 @@ def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
 def test_components_are_limited_by_rows_and_dimensions(vectors, components, n):
     found = fit_domains(vectors, 2, components=components, steps=20, seed=0)
     assert len(found.projection.axes) == n
-
-
-def test_two_units_make_one_component(vectors):
-    found = fit_domains(vectors[:2], 2, components=50, steps=20, seed=0)
-    assert np.isfinite(found.shares(vectors)).all()
-    assert all(np.isfinite(e).all() for e in found.ellipses())

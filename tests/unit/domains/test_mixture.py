@@ -50,12 +50,6 @@ def test_bic_finds_how_many(clouds):
     assert min(bic, key=bic.get) == 3
 
 
-def test_the_same_twice(clouds):
-    x, _ = clouds
-    one, again = (fit_mixture(x, 3, seed=3) for _ in range(2))
-    np.testing.assert_array_equal(one.gaussians.means, again.gaussians.means)
-
-
 def test_more_rows_than_the_sample(clouds, monkeypatch):
     x, _ = clouds
     monkeypatch.setattr(mixture, "SAMPLE", 400)

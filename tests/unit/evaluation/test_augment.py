@@ -11,7 +11,7 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.evaluation.augment import replace_words, replacement_model, require_allowed
 from corpusfit.evaluation.plan import AugmentPlan
-from corpusfit.evaluation.task import Examples, load_examples, store_examples
+from corpusfit.evaluation.task import Examples
 
 TFIDF = AugmentPlan(kind="tfidf")
 TEXTS = [
@@ -33,16 +33,6 @@ def augmented(texts, *, copies=1, share=0.3, seed=0):
         classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed
     )
     return [pieces[0] for pieces in new.pieces]
-
-
-def test_probabilities_by_hand():
-    """Two texts, `the` in both: IDF 0; all other words log 2."""
-    found = replacement_model([["the", "the", "cell", "dies"], ["the", "cat"]], 0.3)
-    # first text: TF-IDF 0, 0, log 2 / 4 twice; C - TF-IDF: c, c, 0, 0; their mean c / 2
-    # second: 0 and log 2 / 2; C - TF-IDF: d, 0; mean d / 2
-    np.testing.assert_allclose(found.probability, [0.6, 0.6, 0, 0, 0.6, 0])
-    assert found.words == ["cat", "cell", "dies", "the"]
-    np.testing.assert_allclose(found.drawn, [0, 0, 0, 1])  # S: log 2 thrice, and 0
 
 
 def test_probabilities_are_the_papers_formulas():
@@ -195,10 +185,3 @@ def test_tagging_refusals():
     back = AugmentPlan(kind="backtranslate", mt="x", mt_back="y")
     with pytest.raises(UsageError, match=r"^`augment\.kind\b.*tagging.*'backtranslate'"):
         require_allowed(back, "tagging")
-
-
-def test_examples_come_back_as_they_were_stored(tmp_path):
-    examples = Examples([["a\ud800 b"], ["é", "\n"], []], [[1], [0, 2], []])
-    store_examples(examples, tmp_path / "extra.json")
-    found = load_examples(tmp_path / "extra.json")
-    assert (found.pieces, found.labels) == (examples.pieces, examples.labels)

@@ -9,8 +9,12 @@ pytest.importorskip("torch", reason="the extra train is not installed")
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import UsageError
 from corpusfit.evaluation import augment
-from corpusfit.evaluation.augment import augment_examples, replace_words, write_augmented_examples
-from corpusfit.evaluation.backtranslate import BackTranslator
+from corpusfit.evaluation.augment import (
+    BackTranslator,
+    augment_examples,
+    replace_words,
+    write_augmented_examples,
+)
 from corpusfit.evaluation.plan import AugmentPlan
 from corpusfit.evaluation.task import Examples, load_examples
 from translating import built

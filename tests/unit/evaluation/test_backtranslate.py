@@ -17,8 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.evaluation.augment import augment_examples
-from corpusfit.evaluation.backtranslate import BackTranslator, TokenSampler
+from corpusfit.evaluation.augment import BackTranslator, TokenSampler, augment_examples
 from corpusfit.evaluation.task import Examples
 from corpusfit.kernels.chance import place_keys
 from translating import built
@@ -59,12 +58,6 @@ def test_samples_depend_on_the_seed_the_text_and_the_copy_alone(models):
     assert translated(models, copies=3, budget=300) == one
     assert translated(models, copies=3, seed=1) != one
     assert len({*one[:3]}) == 3
-
-
-def test_part_of_a_list_is_translated_as_in_the_whole_list(models):
-    one = translated(models, copies=2)
-    assert translated(models, TEXTS[3:], copies=2, first=3) == one[6:]
-    assert translated(models, TEXTS[3:], copies=2) != one[6:]
 
 
 def test_texts_without_letters_stay(models):
@@ -147,16 +140,3 @@ def test_a_tokenizer_without_its_library_is_an_error_with_a_cure(models, monkeyp
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", missing)
     with pytest.raises(ModelError, match=r"^`augment\.mt`: .*: pip install sentencepiece"):
         translated(models)
-
-
-def test_a_hub_id_is_downloaded(models, monkeypatch):
-    requests = []
-
-    def snapshot_download(name, **wanted):
-        requests.append((name, wanted["allow_patterns"]))
-        return models[1]
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    assert translated([models[0], "some/model"], TEXTS[:2]) == translated(models, TEXTS[:2])
-    assert requests[0][0] == "some/model"
-    assert {"*.safetensors", "*.spm"} <= {*requests[0][1]}

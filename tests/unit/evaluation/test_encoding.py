@@ -112,9 +112,3 @@ def test_wider_rows_are_used_where_that_saves_tokens(lengths, widest):
     longest = max(lengths[row].sum() for row in rows)
     assert longest <= max(lengths.max(), min(widest, 2 * lengths.max()))
     assert len(rows) * longest <= len(narrow) * lengths.max()
-
-
-def test_two_thirds_and_a_third_fill_one_row():
-    assert packed_rows(np.array([40, 30]), 100) == [[0, 1]]  # 70 tokens; 80 if padded
-    assert packed_rows(np.array([40, 30]), 60) == [[0], [1]]
-    assert packed_rows(np.array([400, 300]), 700) == [[0], [1]]  # attention would cost more

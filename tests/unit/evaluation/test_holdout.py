@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.splitting.rows import KEPT, Groups, draw, one_to_one
+from corpusfit.evaluation.splitting import KEPT, Groups, draw, one_to_one
 
 
 def keys(pairs):

@@ -13,8 +13,8 @@ import pytest
 from corpusfit.core.errors import EmptyInputError, InputError, ModelError, UsageError
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation import likelihood
+from corpusfit.evaluation.finetune import answer_task
 from corpusfit.evaluation.likelihood import open_decoder
-from corpusfit.evaluation.one_seed import answer_task
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.training.adapters import Base, add_adapter, save_adapter

@@ -15,11 +15,11 @@ import pytest
 import corpusfit
 from corpusfit import experiments
 from corpusfit.core.errors import InputError, UsageError
-from corpusfit.evaluation.one_seed import answer_task
+from corpusfit.evaluation.finetune import answer_task
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import load_task, store_task, task_digest
+from corpusfit.evaluation.tasks import load
 
 pytest.importorskip("torch", reason="the extra train is not installed")
 

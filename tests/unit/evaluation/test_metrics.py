@@ -10,8 +10,8 @@ from seqeval.metrics import sequence_labeling as seqeval
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from corpusfit.evaluation.metrics import BINARY, METRICS, from_counts
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples
+from corpusfit.evaluation.tasks import load
 
 FIGURES = ("precision", "recall", "f1")
 IOB = ("O", "B-Gene", "I-Gene", "B-Drug", "I-Drug")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from corpusfit.evaluation.task import Examples, Overlap, Task, split_overlaps
-from corpusfit.text.same_text import text_keys
 
 
 def texts(*rows):
@@ -75,10 +74,3 @@ def test_sentences_by_their_words_and_tags():
     found = split_overlaps(Task("t", "tagging", ("O", "B-X", "I-X"), 3, one, other, one))
     assert found.between[0] == Overlap("dev", "train", 2, shared=2, identical=0, relabelled=2)
     assert found.between[1] == Overlap("test", "train", 1, shared=1, identical=1, relabelled=0)
-
-
-def test_keys_of_normalised_texts():
-    keys = text_keys(["A b", "ab.", "a c", "\ud800", "« Straße_9 »!", "strasse9"])
-    assert keys[0] == keys[1]
-    assert keys[4] == keys[5]
-    assert len(set(keys.tolist())) == 4

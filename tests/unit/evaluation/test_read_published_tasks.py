@@ -204,14 +204,6 @@ def test_csv_of_10kgnad(write):
     assert [len(task.train) + len(task.dev), len(task.test)] == [12, 12]
 
 
-def test_csv_of_the_phrasebank(write):
-    """Separator `@`, no quotes, no header."""
-    lines = ['Sales "rose 5 %@positive\n', "It's flat@neutral\n"] * 10
-    task = read(write("train.csv", "".join(lines)), separator="@", quote="", columns="text,label")
-    assert set(labelled(task)) == {("positive", 'Sales "rose 5 %'), ("neutral", "It's flat")}
-    assert len(task.train) + len(task.dev) + len(task.test) == 20
-
-
 OMP = """
     SELECT Title AS text, substr(Path, 10, instr(substr(Path, 10) || '/', '/') - 1) AS label
     FROM Articles

@@ -20,7 +20,7 @@ import zstandard
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.task import load_task, nested_places, store_task
+from corpusfit.evaluation.task import nested_places
 
 ROWS = [(f'a text, number {i}\nwith "two" lines', "ab"[i % 2]) for i in range(10)]
 
@@ -198,13 +198,6 @@ def test_a_size_limits_a_split(write, split):
     assert len(task.notes) == 1
     assert task.notes[0].startswith(f"4 of 10 {split} examples")
     assert len(getattr(read(folder, **{f"{split}_size": 10}), split)) == 10
-
-
-def test_a_task_is_stored_and_loaded(write, tmp_path):
-    task = read(three(write))
-    store_task(task, tmp_path / "task.json")
-    back = load_task(tmp_path / "task.json")
-    assert (back.labels, back.notes, pairs(back, "train")) == (task.labels, (), ROWS[:6])
 
 
 def test_one_class_only(write):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.metrics import from_counts
-from corpusfit.evaluation.retrieving import deduplicate, nearest, retrieved, tallies
+from corpusfit.evaluation.retrieving import deduplicate, nearest, retrieved
 
 
 def vectors(seed, n, d=12):
@@ -64,14 +63,3 @@ def test_copies_are_one_sentence():
     assert retrieved(source, target, queries, others).tolist() == [True, True, True]
     # from English, one vector has one nearest: at most one of two translations is retrieved
     assert retrieved(target, source, others, queries).tolist() == [True, False, True]
-
-
-def test_vector_length_has_no_effect():
-    side = deduplicate(["a", "b"])
-    near = np.array([[3, 0], [0, 0.01]], np.float32)
-    assert retrieved(side, side, near, np.array([[0.5, 0.1], [90, 100]], np.float32)).all()
-
-
-def test_tallies_give_the_precision():
-    hits = np.array([True, False, True, True])
-    assert from_counts("accuracy", tallies(hits).sum(0)) == 0.75

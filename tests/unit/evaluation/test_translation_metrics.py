@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.registry import load
 from corpusfit.evaluation.task import Examples
+from corpusfit.evaluation.tasks import load
 
 pytest.importorskip("sacrebleu", reason="the extra train is not installed")
 from sacrebleu.metrics import BLEU, CHRF

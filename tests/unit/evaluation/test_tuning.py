@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from corpusfit.core.errors import ModelError, TrainingError, UsageError
+from corpusfit.core.errors import ModelError, TrainingError
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation import finetune as finetuning
 from corpusfit.evaluation.encoding import TaskVocabulary
@@ -296,11 +296,6 @@ def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
         finetune(task, plan, 0)
 
 
-def test_a_missing_model_is_named(task, plan):
-    with pytest.raises(UsageError, match=r"^`model\.name` must .*nowhere at all"):
-        finetune(task, plan.with_value("model.name", "./nowhere at all"), 0)
-
-
 def test_a_folder_without_all_weights_is_refused(task, plan, tmp_path, tiny_lm):
     import shutil
 
@@ -398,9 +393,3 @@ def test_defaults_are_those_of_the_papers(kind, adapter, wanted):
     names = ("epochs", "rate", "batch", "warmup", "patience", "length")
     found = tuple(getattr(plan, name) for name in names)
     assert found == wanted
-
-
-def test_settings_override_the_papers_defaults():
-    plan = EvaluatePlan().with_overrides(["finetune.epochs=2", "finetune.length=4096"])
-    found = settled(plan, "tagging", adapter=True, longest=512).finetune
-    assert (found.epochs, found.rate, found.length) == (2, 1e-4, 512)

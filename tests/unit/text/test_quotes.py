@@ -9,7 +9,7 @@ import pytest
 
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.splitting.splitting import form_of
+from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import find, raw_rows, shards
 
 

@@ -6,7 +6,7 @@ import transformers as tf
 
 from corpusfit.core.engine import WarningCollector
 from corpusfit.core.errors import ModelError
-from corpusfit.evaluation.network import SETTING, open_translator
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, open_translator
 from corpusfit.training.inputs import check_marks
 from corpusfit.training.models import open_model
 from corpusfit.training.plan import ModelPlan
@@ -57,7 +57,7 @@ def refused(folder, opening):
 
 
 def translating(folder):
-    return open_translator(SETTING, str(folder))
+    return open_translator(MODEL_TO_EVALUATE, str(folder))
 
 
 @pytest.mark.parametrize("kind", ["MBart50Tokenizer", "NllbTokenizer"])

@@ -93,12 +93,10 @@ class HeldoutIndex:
         return np.where(self.keys[at] == keys, self.texts[at], -1)
 
     def write(self, path: Path) -> None:
-        """Write the index to a file, for workers."""
         write_arrays(path, {f.name: getattr(self, f.name) for f in fields(self)}, {})
 
     @classmethod
     def read(cls, path: Path) -> HeldoutIndex:
-        """Read an index written by `write`."""
         return cls(**read_arrays(path)[0])
 
 

@@ -13,7 +13,7 @@ from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.evaluation.reading import READERS, TaskFiles, find_splits, form_of_name
+from corpusfit.evaluation.reading import READERS, find_splits, form_of_name
 from corpusfit.text.formats import hub
 from corpusfit.text.reading import Reasons
 from corpusfit.text.registry import format_of
@@ -54,7 +54,16 @@ def held_out(
             parts = {path.name if is_file else files.name: places}
         else:
             prefix = f"{files.name} " if len(inputs) > 1 else ""
-            held = _held_out_splits(files, progress, setting)
+            held: list[str] = [split for split in ("dev", "test") if split in files.places]
+            # nothing is drawn from the train of pairs
+            if len(held) < 2 and files.form != "pairs":
+                missing = "test" if held == ["dev"] else "dev"
+                progress.note(
+                    f"`{setting}` {files.name} has no {missing} split. An evaluation draws one "
+                    f"from train, so all of train is held out too. To hold out only {held[0]}, "
+                    "name its file, or hub:NAME@SPLIT."
+                )
+                held = ["train", *held]
             parts = {prefix + split: files.places[split] for split in held}
         for name, places in parts.items():
             texts = _words(name, files.form, places)
@@ -129,20 +138,6 @@ def _has_splits(place: str, path: Path) -> bool:
 def _may_hold_words(name: str) -> bool:
     """Whether a file of this name may hold words with tags, not rows."""
     return form_of_name(name, tuple(READERS)) in READERS
-
-
-def _held_out_splits(files: TaskFiles, progress: Progress, setting: str) -> list[str]:
-    """The splits of a task with two or three splits that are held out."""
-    held: list[str] = [split for split in ("dev", "test") if split in files.places]
-    if len(held) == 2 or files.form == "pairs":  # nothing is drawn from the train of pairs
-        return held
-    missing = "test" if held == ["dev"] else "dev"
-    progress.note(
-        f"`{setting}` {files.name} has no {missing} split. An evaluation draws one from train, so "
-        f"all of train is held out too. To hold out only {held[0]}, name its file, or "
-        "hub:NAME@SPLIT."
-    )
-    return ["train", *held]
 
 
 def _words(name: str, form: str, places: list[str]) -> list[str] | None:

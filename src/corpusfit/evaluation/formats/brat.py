@@ -16,7 +16,7 @@ import numpy as np
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.evaluation.formats.labelled import Labelled, lines_of, whole_text
+from corpusfit.evaluation.formats import Labelled, lines_of, whole_text
 from corpusfit.text.reading import cut_units
 
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
@@ -122,10 +122,14 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
     return max(forms, key=lambda form: sum(a.fits(form) for a in annotations)), annotations
 
 
-def _spans(
-    path: Path, text: str, annotations: Sequence[_Annotation], events: _Events
-) -> Iterator[tuple[int, int, str]]:
-    """Each annotation from its first character to its last, and its type."""
+def _sentences(
+    text: str, annotations: Sequence[_Annotation], events: _Events, path: Path
+) -> Iterator[tuple[list[str], list[str]]]:
+    """The words and tags of each sentence."""
+    places = [match.span() for match in WORD.finditer(text)]
+    tags = ["O"] * len(places)
+    begins, ends = [b for b, _ in places], [e for _, e in places]
+    spans = []  # each annotation from its first character to its last
     for annotation in annotations:
         parts = annotation.parts
         begin, end = min(b for b, _ in parts), max(e for _, e in parts)
@@ -140,17 +144,7 @@ def _spans(
             events.note("gaps", where)
         if annotation.words and not annotation.fits(text):
             events.note("moved", where)
-        yield begin, end, annotation.type
-
-
-def _sentences(
-    text: str, annotations: Sequence[_Annotation], events: _Events, path: Path
-) -> Iterator[tuple[list[str], list[str]]]:
-    """The words and tags of each sentence."""
-    places = [match.span() for match in WORD.finditer(text)]
-    tags = ["O"] * len(places)
-    begins, ends = [b for b, _ in places], [e for _, e in places]
-    spans = list(_spans(path, text, annotations, events))
+        spans.append((begin, end, annotation.type))
     for begin, end, kind in sorted(spans, key=lambda s: s[0] - s[1]):  # stable: the first of equals
         first, past = bisect_right(ends, begin), bisect_left(begins, end)
         if first >= past:

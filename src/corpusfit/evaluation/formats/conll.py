@@ -1,13 +1,14 @@
-"""Read CoNLL columns: one word per line with its tag, blank lines between sentences."""
+"""Read annotated sentences from lines and sheets: CoNLL columns, CoNLL-U, `.xlsx`, PubMed RCT."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpusfit.core.errors import InputError
-from corpusfit.evaluation.formats.labelled import Labelled, lines_of
+from corpusfit.core.errors import EmptyInputError, InputError, importing, raise_machine_fault
+from corpusfit.evaluation.formats import Labelled, lines_of
 
 _BLANKS = re.compile(r"[ \t]+")
 TAG = re.compile(r"O|[BIESLU](?:-.*)?")  # A tag of an entity
@@ -63,3 +64,171 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
 def with_type(tag: str) -> str:
     """A tag with the type `_` if it has none."""
     return tag if "-" in tag or tag == "O" else f"{tag}-{_NO_TYPE}"
+
+
+_ID, _FORM, _MISC, _COLUMNS = 0, 1, 9, 10
+_NUMBER = re.compile(r"0\.\d+|[1-9]\d*(?:-(\d+)|\.\d+)?")
+_ANY = "label"  # The default of `task.label_field`: the only attribute whose values are tags
+_Sentence = list[tuple[str, dict[str, str]]]  # Words with the attributes of MISC
+
+
+def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelled:
+    """Read the sentences of a split; a word without the attribute is O.
+
+    Reference: https://universaldependencies.org/format.html; UD Romanian SiMoNERo
+    (`BioNERLabel=B-DISO`).
+    """
+    # Comments and empty nodes are skipped. A multi-word token is one word, as it stands in the
+    # text, with the first tag of its syntactic words that is not O.
+    sentences = [sentence for place in places for sentence in _sentences(Path(place))]
+    if not sentences:
+        raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
+    if field == _ANY:
+        field = _only_attribute(sentences, split)
+    pieces = [[word for word, _ in sentence] for sentence in sentences]
+    tags = [[misc.get(field, "O") for _, misc in sentence] for sentence in sentences]
+    wrong = {tag for of_sentence in tags for tag in of_sentence if not TAG.fullmatch(tag)}
+    if wrong:
+        raise InputError(
+            f"The attribute {field} in MISC of {split} must be a tag such as O, B-NAME or I-NAME; "
+            f"got {min(wrong)!r}. Set `task.label_field` to the attribute with the tags."
+        )
+    return Labelled(pieces, [list(map(with_type, of_sentence)) for of_sentence in tags])
+
+
+def _sentences(path: Path) -> Iterator[_Sentence]:
+    sentence: _Sentence = []
+    last = 0  # the last syntactic word of the multi-word token that is open
+    for number, line in lines_of(path):
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            if sentence:
+                yield sentence
+            sentence, last = [], 0
+            continue
+        columns = line.split("\t")
+        of = _NUMBER.fullmatch(columns[_ID])
+        if len(columns) != _COLUMNS or not of:
+            raise InputError(
+                f"{path}, line {number}: must have the ten columns of CoNLL-U, the first a number; "
+                f"got {line[:60]!r}."
+            )
+        misc = dict(part.split("=", 1) for part in columns[_MISC].split("|") if "=" in part)
+        if "." in columns[_ID]:
+            continue
+        if of[1] is None and int(columns[_ID]) <= last:
+            whole = sentence[-1][1]
+            whole.update((n, v) for n, v in misc.items() if whole.get(n, "O") == "O")
+            continue
+        last = int(of[1] or last)
+        sentence.append((columns[_FORM], misc))
+    if sentence:
+        yield sentence
+
+
+def _only_attribute(sentences: Sequence[_Sentence], split: str) -> str:
+    """The attribute whose values are all tags of entities."""
+    values: dict[str, set[str]] = {}
+    for sentence in sentences:
+        for _, misc in sentence:
+            for name, value in misc.items():
+                values.setdefault(name, set()).add(value)
+    fitting = [n for n, tags in sorted(values.items()) if all(map(TAG.fullmatch, tags))]
+    if len(fitting) != 1:
+        raise InputError(
+            f"`task.label_field` must name the attribute in MISC with the tags; {split} has "
+            f"{', '.join(sorted(values)) or 'none'}. For example `task.label_field=BioNERLabel`."
+        )
+    return fitting[0]
+
+
+_STOP = "."
+# Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size.
+_FREE = 32 << 20
+_MAX_RATIO = 100
+
+
+def read_xlsx(places: Sequence[str], split: str) -> Labelled:
+    """Read the sentences of a split: of each row the first cell is the word, the last its tag.
+
+    Reference: Lopes et al. (2019), https://github.com/fabioacl/PortugueseClinicalNER; mDAPT,
+    appendix B.
+    """
+    # The first sheet of each file is read. A first row without a tag is a header. Sentences end at
+    # blank rows, or in a file without any at full stops.
+    pieces: list[list[str]] = []
+    tags: list[list[str]] = []
+    for place in places:
+        rows = _rows(Path(place))
+        if rows and rows[0] and not TAG.fullmatch(rows[0][-1]):
+            rows[0] = []
+        stops = all(rows[1:])
+        between = True
+        for number, row in enumerate(rows, 1):
+            if not row:
+                between = True
+                continue
+            if len(row) < 2 or not TAG.fullmatch(row[-1]):
+                raise InputError(
+                    f"{place}, row {number}: the last cell must be a tag such as O, B-NAME or "
+                    f"I-NAME, and the first a word; got {' | '.join(row)[:60]!r}."
+                )
+            if between:
+                pieces.append([])
+                tags.append([])
+            pieces[-1].append(row[0])
+            tags[-1].append(with_type(row[-1]))
+            between = stops and row[0] == _STOP
+    return Labelled.of_sentences(split, pieces, tags)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The filled cells of each row of the first sheet, without blank rows at the end."""
+    with importing(f"Reading {path.name}", "xlsx"):
+        import openpyxl
+        from openpyxl.utils.exceptions import InvalidFileException
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+        if size > max(_FREE, _MAX_RATIO * path.stat().st_size):
+            raise InputError(
+                f"{path} must unpack to at most {_MAX_RATIO} times its size, and it unpacks to "
+                f"{size >> 20:,} MiB. Save its first sheet as tab-separated text that ends in "
+                ".conll."
+            )
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        cells = list(book.worksheets[0].iter_rows(values_only=True))
+        book.close()
+    except (InvalidFileException, OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
+        raise_machine_fault(e)
+        raise InputError(f"{path} cannot be read as a workbook: {e}.") from e
+    rows = [[str(c).strip() for c in row if c is not None and str(c).strip()] for row in cells]
+    while rows and not rows[-1]:
+        rows.pop()
+    return rows
+
+
+ABSTRACT = "###"  # Beginning of the line with an abstract's number, the first of a file
+
+
+def read_rct(places: Sequence[str], split: str) -> Labelled:
+    """Read the sentences of a split, each an example: lines of a label, a tab and a sentence.
+
+    Reference: Dernoncourt and Lee (2017), https://github.com/Franck-Dernoncourt/pubmed-rct.
+    """
+    texts: list[list[str]] = []
+    labels: list[list[str]] = []
+    for place in places:
+        for number, line in lines_of(Path(place)):
+            label, _, text = line.partition("\t")
+            if not line.strip() or line.startswith(ABSTRACT):
+                continue
+            if not label.strip() or not text.strip():
+                raise InputError(
+                    f"{place}, line {number}: must be a label, a tab and a sentence; got "
+                    f"{line[:60]!r}."
+                )
+            texts.append([text.strip()])
+            labels.append([label.strip()])
+    return Labelled.of_sentences(split, texts, labels)

@@ -11,7 +11,7 @@ from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
-from corpusfit.evaluation.formats.labelled import Labelled
+from corpusfit.evaluation.formats import Labelled
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name
@@ -27,7 +27,10 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
     if not named:
         field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
         rows = read_rows(places, replace(plan, label_field=field), split)
-        labelled = rows.labelled(_parse, "a translation, a string that is not blank")
+        labelled = rows.labelled(
+            lambda value: [value.strip()] if isinstance(value, str) and value.strip() else None,
+            "a translation, a string that is not blank",
+        )
         if not plan.normalise:
             return labelled
         first, second = map(punctuation, plan.normalise.split("-"))
@@ -106,7 +109,3 @@ def languages_of(places: Sequence[str], plan: TaskPlan) -> tuple[str, str]:
 def ending(path: Path) -> str:
     """The last ending of a file's name without its compression, such as `de`."""
     return unpacked_name(path.name)[0].rpartition(".")[2]
-
-
-def _parse(value: object) -> list[str] | None:
-    return [value.strip()] if isinstance(value, str) and value.strip() else None

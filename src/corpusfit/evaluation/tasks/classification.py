@@ -46,7 +46,6 @@ class Classification(TaskType):
         return self.metrics if len(labels) == 2 else METRICS
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
-        """The classes of train."""
         if len(labels) < 2:
             raise InputError(
                 f"`task` must have two or more labels in train; all {examples:,} examples have "
@@ -64,7 +63,6 @@ class Classification(TaskType):
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Counts of texts (column 0) and of the texts of each class."""
         gold, owner = examples.flat, np.arange(len(examples))
         right = gold == answers
         counted = [(owner[right], gold[right]), (owner, answers), (owner, gold)]

@@ -38,7 +38,6 @@ class FewShot(Classification):
     def open_model(
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
-        """Answer by the likelihood of each label of train."""
         shots, n = plan.likelihood.shots, len(task.train)
         if shots > n:
             allowed = f"0 to {n:,}, the number of training examples"

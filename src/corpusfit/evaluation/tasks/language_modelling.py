@@ -70,5 +70,4 @@ class LanguageModelling(TaskType):
         return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
-        """Negated bits per byte, of sums [..., 3, 1]."""
         return np.asarray(-summed[..., 0, 0] / summed[..., 2, 0], np.float64)

@@ -1,11 +1,5 @@
 """Tasks of lm-evaluation-harness, by name or as a YAML file, answered by a causal model as it is.
 
-What: lm-eval reads the task, writes the prompts and scores each example; the model is opened here.
-Why: hundreds of published tasks, each with the figures that others report, and for the difference
-of two models the paired test and interval of every other kind.
-Trade-off: only metrics that are means over examples, as only those can be resampled; lm-eval's own
-means of groups, which may weight subtasks alike, are not repeated: every example counts once.
-
 Reference: Gao et al. (2021), A framework for few-shot language model evaluation.
 """
 
@@ -39,7 +33,8 @@ class LmEval(TaskType):
     """A task that lm-eval reads and scores.
 
     An example is what the model is asked, with its `_Key` and the right answer, as JSON. An answer
-    has the value of each of `metrics`, None where the task lacks it.
+    has the value of each of `metrics`, None where the task lacks it. Only metrics that are means
+    over examples can be resampled; every example counts once, also in a group of tasks.
     """
 
     forms = ()
@@ -69,7 +64,11 @@ class LmEval(TaskType):
             known = ", ".join(next(iter(asked.values()))["metrics"])
             cure = f"{name} has {known}."
             raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
-        pieces = [[_as_text(key, sample)] for key, sample in asked.items()]
+        examples = [
+            {"example": key, "asked": sample["arguments"], "target": sample["target"]}
+            for key, sample in asked.items()
+        ]
+        pieces = [[json.dumps(e, ensure_ascii=False, default=str)] for e in examples]
         test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
         return Task(name, self.kind, (), 0, none, none, test, place=place)
 
@@ -90,7 +89,8 @@ class LmEval(TaskType):
                 batch_size=_BATCH,
                 mixed_precision_dtype="bfloat16" if hardware.precision == "bf16" else None,
             )
-            keys = [_key(text) for text in examples.texts()]
+            named = [json.loads(text)["example"] for text in examples.texts()]
+            keys = [(name, number) for name, number in named]
             with naming_memory_errors(_OUT_OF_MEMORY):
                 logged = _evaluated(task.place, opened, keys)
             on_done(len(examples))
@@ -145,13 +145,3 @@ def _evaluated(
         for sample in samples:
             by_example.setdefault((name, sample["doc_id"]), sample)
     return by_example
-
-
-def _as_text(key: _Key, sample: Mapping[str, Any]) -> str:
-    facts = {"example": key, "asked": sample["arguments"], "target": sample["target"]}
-    return json.dumps(facts, ensure_ascii=False, default=str)
-
-
-def _key(text: str) -> _Key:
-    name, number = json.loads(text)["example"]
-    return name, number

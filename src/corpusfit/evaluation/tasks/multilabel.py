@@ -39,9 +39,9 @@ class Multilabel(TaskType):
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether all are lists, perhaps as text."""
-        return all(
-            isinstance(value, list) or (isinstance(value, str) and _is_written(value))
-            for value in labels
+        texts = [value.strip() for value in labels if isinstance(value, str)]
+        return all(isinstance(value, list | str) for value in labels) and all(
+            text.startswith("[") and text.endswith("]") for text in texts
         )
 
     def parse(self, value: object) -> list[Any] | None:
@@ -84,7 +84,17 @@ class Multilabel(TaskType):
                 if hot:
                     named = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
                 else:
-                    named = [_name(label, names) for label in _once(row, split)]
+                    # a list of booleans, or with a number twice, holds no names of classes
+                    numbers = [label for label in row if not isinstance(label, str)]
+                    if len({*numbers}) < len(numbers) or any(
+                        isinstance(n, bool | float) for n in numbers
+                    ):
+                        raise InputError(
+                            "`task` must have lists of labels, or lists of one length that are 0 "
+                            f"or 1 for every class; {split} has {row[:8]}. Check "
+                            "`task.label_field`, or write the names of each example's labels."
+                        )
+                    named = [_name(label, names) for label in row]
                 rows.append(list(dict.fromkeys(named)))
             changed[split] = dataclasses.replace(labelled, labels=rows)
         if hot:
@@ -94,7 +104,6 @@ class Multilabel(TaskType):
         return changed, ["Labels are lists of the numbers of classes."] if numbered else []
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
-        """The labels of train."""
         if not labels:
             raise InputError(
                 f"`task` must have labels in train; the lists of all {examples:,} examples are "
@@ -107,7 +116,6 @@ class Multilabel(TaskType):
         return [int(label in own) for label in number]
 
     def targets(self, labels: Sequence[float]) -> NDArray[np.float32]:
-        """float32 [1, labels]."""
         return np.asarray([labels], np.float32)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor, task: Task) -> torch.Tensor:
@@ -126,32 +134,12 @@ class Multilabel(TaskType):
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Counts of texts (column 0) and of the texts with each label."""
         gold = examples.flat.reshape(len(examples), len(labels))
         counted = [np.nonzero(items) for items in (gold & answers, answers, gold)]
         return tallies((gold == answers).all(1), examples.lengths, counted, len(labels))
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
-        """A metric of counts."""
         return from_counts(name, summed, absent=True)
-
-
-def _is_written(value: str) -> bool:
-    """Whether it is the text of a list, as in CSV."""
-    text = value.strip()
-    return text.startswith("[") and text.endswith("]")
-
-
-def _once(row: Sequence[Any], split: str) -> Sequence[Any]:
-    """A list of labels, unless it can be none: of booleans, or with a number twice."""
-    numbers = [label for label in row if not isinstance(label, str)]
-    if len({*numbers}) < len(numbers) or any(isinstance(n, bool | float) for n in numbers):
-        raise InputError(
-            "`task` must have lists of labels, or lists of one length that are 0 or 1 for every "
-            f"class; {split} has {row[:8]}. Check `task.label_field`, or write the names of each "
-            "example's labels."
-        )
-    return row
 
 
 def _name(label: str | int, names: Sequence[str]) -> str:

@@ -58,15 +58,12 @@ class Regression(TaskType):
         return (), 1
 
     def numbers(self, own: Sequence[float], number: Mapping[str, int]) -> list[float]:
-        """The number itself."""
         return list(own)
 
     def targets(self, labels: Sequence[float]) -> NDArray[np.float64]:
-        """float64 [1]."""
         return np.asarray(labels, np.float64)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor, task: Task) -> torch.Tensor:
-        """Mean squared error of standard scores."""
         import torch
 
         mean, deviation = _scale(task)

@@ -79,7 +79,6 @@ class Tagging(TaskType):
     augmentations = ("tfidf",)  # translation loses the words of the tags
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
-        """Tags in BIO."""
         written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
         changed = {
             split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
@@ -98,7 +97,6 @@ class Tagging(TaskType):
         ]
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
-        """O, and the other tags of train."""
         if not labels - {_OUTSIDE}:
             raise InputError(
                 "`task` must have entities in train; every word of train is tagged O. Check the "
@@ -140,7 +138,6 @@ class Tagging(TaskType):
         return tallies(gold == answers, examples.lengths, counted, rules.types)
 
     def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
-        """Words tagged O may be replaced."""
         if _OUTSIDE not in labels:
             raise UsageError(
                 "`augment.kind=tfidf` replaces words labelled O; this task has no label O. Leave "

@@ -12,9 +12,8 @@ from corpusfit.core.errors import TrainingError, importing
 from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation.contract import Answering, TaskType
-from corpusfit.evaluation.network import SETTING, open_translator
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, open_translator
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.significance import Metric
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.training.decoding import translate
 from corpusfit.training.schedule import naming_memory_errors
@@ -55,14 +54,12 @@ class Translation(TaskType):
     augmentations = ()
 
     def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
-        """The reference itself."""
         return list(own)
 
     def open_model(
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
-        """Translate by beam search; nothing is drawn."""
-        model, tokenizer = open_translator(SETTING, plan.model.name, hardware.precision)
+        model, tokenizer = open_translator(MODEL_TO_EVALUATE, plan.model.name, hardware.precision)
         model.to(hardware.device)
         out_of_memory = TrainingError(
             f"Out of memory with {plan.decode.beam} beams. Set a smaller `decode.beam`."
@@ -101,7 +98,6 @@ class Translation(TaskType):
         return _bleu_of(summed) if name == "bleu" else _chrf_of(summed[..., _CHRF[name]])
 
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
-        """The signatures of sacreBLEU, of the metrics, for one reference."""
         metrics = (_bleu(labels), _chrf(0), _chrf(_WORDS))
         for metric in metrics:
             metric.num_refs = 1
@@ -112,18 +108,24 @@ class Translation(TaskType):
 
         Reference: `sacrebleu.significance` (its defaults: 1,000 resamples, 10,000 shuffles).
         """
-        bootstrap = _resampled(len(ours))
-        return {
-            name: {
-                "p_bootstrap": _p_bootstrap(ours, base, bootstrap, _metric(self, name)),
-                "p_randomisation": _p_randomisation(ours, base, _metric(self, name)),
+        n = len(ours)
+        drawn = np.random.default_rng(_SEED).choice(n, size=(_RESAMPLES, n), replace=True)
+        times = np.zeros((_RESAMPLES, n), np.float32)  # how often each sentence is drawn
+        np.add.at(times, (np.arange(_RESAMPLES)[:, None], drawn), 1)
+        resampled = [_summed(times, tallies) for tallies in (ours, base)]
+        sides = np.random.default_rng(_SEED).integers(2, size=(_SHUFFLES, n), dtype=bool)
+        moved = _summed(sides, base - ours)
+        shuffled = ours.sum(0) + moved, base.sum(0) - moved
+        tests = {}
+        for name in self.metrics:
+            observed = abs(float(self.score(name, ours.sum(0)) - self.score(name, base.sum(0))))
+            differences = np.abs(self.score(name, resampled[0]) - self.score(name, resampled[1]))
+            swapped = np.abs(self.score(name, shuffled[0]) - self.score(name, shuffled[1]))
+            tests[name] = {
+                "p_bootstrap": _share(differences - differences.mean(), observed),
+                "p_randomisation": _share(swapped, observed),
             }
-            for name in self.metrics
-        }
-
-
-def _metric(task_type: Translation, name: str) -> Metric:
-    return lambda summed: task_type.score(name, summed)
+        return tests
 
 
 def _bleu(labels: tuple[str, ...]) -> Any:
@@ -169,35 +171,12 @@ def _chrf_of(grams: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(score, np.float64)
 
 
-def _resampled(n: int) -> NDArray[np.float32]:
-    """[resamples, n]: how often each sentence is drawn."""
-    drawn = np.random.default_rng(_SEED).choice(n, size=(_RESAMPLES, n), replace=True)
-    times = np.zeros((_RESAMPLES, n), np.float32)
-    np.add.at(times, (np.arange(_RESAMPLES)[:, None], drawn), 1)
-    return times
-
-
 def _summed(weights: NDArray[Any], tallies: NDArray[Any]) -> NDArray[np.float64]:
     """[rounds, 3, k]: sums of the tallies [n, 3, k] with weights [rounds, n]."""
     rows = tallies.reshape(len(tallies), -1).astype(np.float64)
     blocks = [weights[at : at + _BLOCK] for at in range(0, len(weights), _BLOCK)]
     summed = np.concatenate([block.astype(np.float64) @ rows for block in blocks])
     return summed.reshape(len(weights), *tallies.shape[1:])
-
-
-def _p_bootstrap(
-    ours: NDArray[Any], base: NDArray[Any], times: NDArray[np.float32], metric: Metric
-) -> float:
-    drawn = np.abs(metric(_summed(times, ours)) - metric(_summed(times, base)))
-    observed = abs(float(metric(ours.sum(0)) - metric(base.sum(0))))
-    return _share(drawn - drawn.mean(), observed)
-
-
-def _p_randomisation(ours: NDArray[Any], base: NDArray[Any], metric: Metric) -> float:
-    sides = np.random.default_rng(_SEED).integers(2, size=(_SHUFFLES, len(ours)), dtype=bool)
-    moved = _summed(sides, base - ours)
-    drawn = metric(ours.sum(0) + moved) - metric(base.sum(0) - moved)
-    return _share(np.abs(drawn), abs(float(metric(ours.sum(0)) - metric(base.sum(0)))))
 
 
 def _share(drawn: NDArray[np.float64], observed: float) -> float:

@@ -1,4 +1,4 @@
-"""The command `split`: splits a corpus into train, dev and test with no text in two of them."""
+"""The command `split`: divide a corpus into train, dev and test with no text in two of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import contextlib
 import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import orjson
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import writing
+from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.core.manifest import (
     Finished,
@@ -27,36 +29,40 @@ from corpusfit.core.manifest import (
     warn_if_disk_is_small,
 )
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Reject, Source
+from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.search import find_leaks
-from corpusfit.evaluation.splitting.overlap import SplitFolder, overlaps_in, split_input
-from corpusfit.evaluation.splitting.plan import SplitPlan
-from corpusfit.evaluation.splitting.rows import (
-    KEPT,
-    REASONS,
-    Drawn,
-    Groups,
+from corpusfit.evaluation.decontamination.report import find_leaks
+from corpusfit.evaluation.overlap import (
     Rows,
-    TextsOfRows,
-    draw,
+    SplitFolder,
     key_rows,
-    one_to_one,
+    overlaps_in,
+    sides_of,
+    split_input,
 )
+from corpusfit.evaluation.plan import SplitPlan
+from corpusfit.kernels.chance import value_keys
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, RunContext, absolute
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
-_DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
+_ROWS = 1 << 40  # more rows than a source has
+_STREAM = 20  # random numbers apart from all others of a seed
+_SPARE = 100  # Least number of spare groups to draw from: dev must not hold near-duplicates of test
+# What becomes of a row: a number from 1 to 3 is why `one_to_one` drops a pair.
+KEPT, _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 0, 10, 11, 12, 13
 _NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
 _REASONS = {
-    **REASONS,
+    1: "the same pair came before",
+    2: "another translation of a text that came before",
+    3: "another text of a translation that came before",
     _NEAR_DEV: "contains a near-duplicate of a dev text",
     _NEAR_TEST: "contains a near-duplicate of a test text",
 }
-_SPARE = 100  # Least number of spare groups to draw from: dev must not hold near-duplicates of test
+_Piece = tuple[Shard, NDArray[np.int64]]
+_Texts = tuple[int, list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -145,8 +151,7 @@ def split(
         warn_if_disk_is_small(folder, sum(source.size for source in sources), context.progress)
         wanted = {"train": 1.0, "dev": plan.split.dev, "test": plan.split.test}
         names = {code: name for code, name in _NAMES.items() if wanted[name]}
-        drawing = _Drawing(plan, sources, context)
-        rows, codes = drawing.codes()
+        rows, codes = _drawn_rows(plan, sources, context)
         form = form_of(sources, plan.read)
         written = _write_split(folder, sources, plan.read, rows, codes, names, form, context)
         # the corpus was read three times, and must be the same each time
@@ -189,98 +194,182 @@ def split(
     return Split(out, manifest)
 
 
+def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
+    """int8 [n]: `KEPT`, or why a pair is dropped, so that no side of a kept pair repeats.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1: "we did not allow more than one translation
+    of a given source or target sentence".
+    """
+    codes = np.zeros(len(keys), np.int8)
+    translation_of: dict[int, int] = {}
+    translations: set[int] = set()
+    for i, (text, translation) in enumerate(keys.tolist()):
+        if text in translation_of:
+            codes[i] = 1 if translation_of[text] == translation else 2
+        elif translation in translations:
+            codes[i] = 3
+        else:
+            translation_of[text] = translation
+            translations.add(translation)
+    return codes
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of rows with the same text: g groups over n rows, in the order of drawing."""
+
+    of: NDArray[np.int64]  # int64 [n], each row's group; -1 for a row in none
+    sizes: NDArray[np.int64]  # int64 [g], rows of each group
+
+    @classmethod
+    def of_keys(cls, keys: NDArray[np.uint64], kept: NDArray[np.bool_], seed: int) -> Groups:
+        """Group the kept rows, bool [n], by their keys, uint64 [n]."""
+        different, member, sizes = np.unique(keys[kept], return_inverse=True, return_counts=True)
+        # by seed and text alone, so a growing corpus keeps most of its held-out rows
+        order = np.argsort(value_keys(seed, _STREAM, different), kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        of = np.full(len(keys), -1, np.int64)
+        of[kept] = rank[member]
+        return cls(of, sizes[order])
+
+
+class Drawn(NamedTuple):
+    """The groups drawn for test and dev."""
+
+    test: frozenset[int]
+    dev: frozenset[int]
+
+
+def draw(
+    groups: Groups, dev: int, test: int, near: Mapping[int, AbstractSet[int]], candidates: int
+) -> Drawn | None:
+    """Draw test, then dev from groups without a near-duplicate in test."""
+    sizes = groups.sizes[:candidates].tolist()
+    of_test = _fill(sizes, test, range(len(sizes)))
+    if of_test is None:
+        return None
+    similar = {other for group in of_test for other in near.get(group, ())}
+    free = (g for g in range(len(sizes)) if g not in of_test and g not in similar)
+    of_dev = _fill(sizes, dev, free)
+    return None if of_dev is None else Drawn(of_test, of_dev)
+
+
+def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int] | None:
+    """The first groups that together have exactly `wanted` rows; None if none do."""
+    chosen: list[int] = []
+    for group in groups:
+        if not wanted:
+            break
+        if sizes[group] <= wanted:  # a larger one is skipped, so sizes are exact
+            chosen.append(group)
+            wanted -= sizes[group]
+    return None if wanted else frozenset(chosen)
+
+
 @dataclass(frozen=True)
-class _Drawing:
-    plan: SplitPlan
-    sources: list[Source]
-    context: RunContext
+class TextsOfRows(PlainJob[_Piece, _Texts]):
+    """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides."""
 
-    def codes(self) -> tuple[Rows, NDArray[np.int8]]:
-        """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
-        rows = key_rows(self.sources, self.plan.read, self.context, "read")
-        if not len(rows):
-            reasons, field = rows.rejected, "Name the text field with `read.text_field`"
-            otherwise = cures.of_reasons(reasons.counts, field, "data")
-            cure = cures.of_content(self.sources, self.plan.read, reasons.counts, otherwise)
-            raise EmptyInputError(f"`data` has no usable row ({reasons}). {cure}")
-        if cure := rows.losses.cure(self.sources, self.plan.read):
-            unused = f"{rows.rejected.counts.total():,} rows were not used: {rows.rejected}."
-            self.context.progress.warn(f"{unused} {cure}")
-        codes = np.full(len(rows), KEPT, np.int8)
-        if corpus.is_parallel(self.sources):
-            codes = one_to_one(rows.keys)
-        kept = codes == KEPT
-        groups = Groups.of_keys(rows.keys[:, 0], kept, self.plan.seed)
-        drawn, holders = self._drawn(rows, groups, *self.plan.split.wanted(int(kept.sum())))
-        for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
-            codes[np.isin(groups.of, list(chosen))] = code
-        # what contains a text of test is worse in train than what contains one of dev
-        for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
-            holding = sorted({row for group in chosen for row in holders.get(group, ())})
-            at = np.array(holding, np.int64)
-            codes[at[codes[at] == KEPT]] = code
-        return rows, codes
+    read: ReadPlan
 
-    def _drawn(
-        self, rows: Rows, groups: Groups, dev: int, test: int
-    ) -> tuple[Drawn, dict[int, set[int]]]:
-        """Draw dev and test; by group, the rows of others that contain a near-duplicate of it."""
-        spare = max(_SPARE, (dev + test) // 4)
-        most = candidates = len(groups.sizes)
-        holders: dict[int, set[int]] = {}
-        near: dict[int, set[int]] = {}
-        while True:
-            if self.plan.split.near:  # of the groups wanted and some spare ones
-                ends = np.cumsum(groups.sizes)
-                candidates = min(most, int(np.searchsorted(ends, dev + test + spare)) + 1)
-                holders, near = self._near(rows, groups, candidates)
-            drawn = draw(groups, dev, test, near, candidates)
-            if drawn is not None:
-                return drawn, holders
-            if candidates == most:
-                raise bad_setting(
-                    "`split.dev` and `split.test`",
-                    "sizes that whole groups of duplicate texts can fill",
-                    f"{dev:,} and {test:,}",
-                    "Lower one of them.",
-                )
-            spare *= 4
+    def _work(self, piece: _Piece) -> _Texts:
+        shard, numbers = piece
+        wanted = set(numbers.tolist())
+        asked = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
+        return shard.index, [sides_of(row) for row in asked if isinstance(row, Document)]
 
-    def _near(
-        self, rows: Rows, groups: Groups, candidates: int
-    ) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """By group, the rows of others that contain its text, and the groups near it."""
-        holders: dict[int, set[int]] = defaultdict(set)
-        near: dict[int, set[int]] = defaultdict(set)
-        first = np.flatnonzero((groups.of >= 0) & (groups.of < candidates))
-        first = first[np.unique(groups.of[first], return_index=True)[1]]
-        first.sort()  # one row of each group, in reading order
-        shards = rows.shard[first]
-        by_shard = {int(s): rows.row[first[shards == s]] for s in np.unique(shards)}
-        read = self.plan.read
-        pieces = (
-            (shard, by_shard[shard.index])
-            for shard in self.context.shards_of(self.sources, read)
-            if shard.index in by_shard
-        )
-        with self.context.progress.showing("read drawn texts", sum(s.size for s in self.sources)):
-            read_texts = dict(self.context.map(TextsOfRows(read), pieces))
-        texts = [sides for shard in sorted(read_texts) for sides in read_texts[shard]]
-        for side, of_side in enumerate(zip(*texts, strict=True)):
-            watched = HeldoutIndex.of_texts(of_side)
-            groups_of: dict[int, list[int]] = defaultdict(list)
-            for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
-                groups_of[number].append(int(groups.of[row]))
-            leaks = find_leaks(watched, self.sources, read.sides()[side], self.context)
-            holding = rows.at(leaks.places()).tolist()
-            for row, number in zip(holding, leaks.watched.tolist(), strict=True):
-                holder = int(groups.of[row])
-                for group in groups_of[number]:
-                    if holder not in (-1, group):
-                        holders[group].add(row)
-                        near[group].add(holder)
-                        near[holder].add(group)
-        return holders, near
+
+def _drawn_rows(
+    plan: SplitPlan, sources: list[Source], context: RunContext
+) -> tuple[Rows, NDArray[np.int8]]:
+    """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
+    rows = key_rows(sources, plan.read, context, "read")
+    if not len(rows):
+        reasons, field = rows.rejected, "Name the text field with `read.text_field`"
+        otherwise = cures.of_reasons(reasons.counts, field, "data")
+        cure = cures.of_content(sources, plan.read, reasons.counts, otherwise)
+        raise EmptyInputError(f"`data` has no usable row ({reasons}). {cure}")
+    if cure := rows.losses.cure(sources, plan.read):
+        unused = f"{rows.rejected.counts.total():,} rows were not used: {rows.rejected}."
+        context.progress.warn(f"{unused} {cure}")
+    codes = np.full(len(rows), KEPT, np.int8)
+    if corpus.is_parallel(sources):
+        codes = one_to_one(rows.keys)
+    kept = codes == KEPT
+    groups = Groups.of_keys(rows.keys[:, 0], kept, plan.seed)
+    dev, test = plan.split.wanted(int(kept.sum()))
+    spare = max(_SPARE, (dev + test) // 4)
+    candidates = len(groups.sizes)
+    holders: dict[int, set[int]] = {}  # by group, the rows of others that contain its text
+    near: dict[int, set[int]] = {}
+    while True:
+        if plan.split.near:  # of the groups wanted and some spare ones
+            ends = np.cumsum(groups.sizes)
+            candidates = min(len(ends), int(np.searchsorted(ends, dev + test + spare)) + 1)
+            holders, near = _near(plan, sources, rows, groups, candidates, context)
+        drawn = draw(groups, dev, test, near, candidates)
+        if drawn is not None:
+            break
+        if candidates == len(groups.sizes):
+            raise bad_setting(
+                "`split.dev` and `split.test`",
+                "sizes that whole groups of duplicate texts can fill",
+                f"{dev:,} and {test:,}",
+                "Lower one of them.",
+            )
+        spare *= 4
+    for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
+        codes[np.isin(groups.of, list(chosen))] = code
+    # what contains a text of test is worse in train than what contains one of dev
+    for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
+        holding = sorted({row for group in chosen for row in holders.get(group, ())})
+        at = np.array(holding, np.int64)
+        codes[at[codes[at] == KEPT]] = code
+    return rows, codes
+
+
+def _near(
+    plan: SplitPlan,
+    sources: list[Source],
+    rows: Rows,
+    groups: Groups,
+    candidates: int,
+    context: RunContext,
+) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+    """By group, the rows of others that contain its text, and the groups near it."""
+    holders: dict[int, set[int]] = defaultdict(set)
+    near: dict[int, set[int]] = defaultdict(set)
+    first = np.flatnonzero((groups.of >= 0) & (groups.of < candidates))
+    first = first[np.unique(groups.of[first], return_index=True)[1]]
+    first.sort()  # one row of each group, in reading order
+    shards = rows.shard[first]
+    by_shard = {int(s): rows.row[first[shards == s]] for s in np.unique(shards)}
+    read = plan.read
+    pieces = (
+        (shard, by_shard[shard.index])
+        for shard in context.shards_of(sources, read)
+        if shard.index in by_shard
+    )
+    with context.progress.showing("read drawn texts", sum(s.size for s in sources)):
+        read_texts = dict(context.map(TextsOfRows(read), pieces))
+    texts = [sides for shard in sorted(read_texts) for sides in read_texts[shard]]
+    for side, of_side in enumerate(zip(*texts, strict=True)):
+        watched = HeldoutIndex.of_texts(of_side)
+        groups_of: dict[int, list[int]] = defaultdict(list)
+        for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
+            groups_of[number].append(int(groups.of[row]))
+        leaks = find_leaks(watched, sources, read.sides()[side], context)
+        known = rows.source * _ROWS + rows.row
+        holding = np.searchsorted(known, leaks.source * _ROWS + leaks.rows).tolist()
+        for row, number in zip(holding, leaks.watched.tolist(), strict=True):
+            holder = int(groups.of[row])
+            for group in groups_of[number]:
+                if holder not in (-1, group):
+                    holders[group].add(row)
+                    near[group].add(holder)
+                    near[holder].add(group)
+    return holders, near
 
 
 def _write_split(

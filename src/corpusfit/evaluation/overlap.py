@@ -1,4 +1,4 @@
-"""The folder of a split, and how many of its texts are in another split: the overlap table."""
+"""The folder of a split, hashes of its rows, and how many texts are in two splits."""
 
 from __future__ import annotations
 
@@ -14,19 +14,98 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import remove, user_path
+from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Source
+from corpusfit.core.types import Document, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.search import find_leaks
+from corpusfit.evaluation.decontamination.report import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
-from corpusfit.evaluation.splitting.rows import Rows, key_rows
+from corpusfit.text import cures, rows
 from corpusfit.text.context import Machine, RunContext
+from corpusfit.text.reading import Reasons, Tally, require_none_rejected
 from corpusfit.text.registry import format_of
+from corpusfit.text.same_text import exact_key, text_keys
 
 # The splits whose texts are searched for, by the split that is searched.
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
+_Keyed = tuple[int, Tally, NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]
+
+
+def sides_of(document: Document) -> tuple[str, ...]:
+    """The text of a row, and its translation if it has one."""
+    if document.translation is None:
+        return (document.text,)
+    return document.text, document.translation
+
+
+@dataclass(frozen=True)
+class KeyTexts(PlainJob[Shard, _Keyed]):
+    """Hash the texts of a shard (XXH3); returns its number, counts, rows and both hashes."""
+
+    read: ReadPlan
+    names: tuple[str, ...]
+    sides: int  # 2 for aligned pairs, else 1
+
+    def _work(self, shard: Shard) -> _Keyed:
+        tally, numbers = Tally.of(shard), []
+        keys: list[int] = []
+        written: list[int] = []
+        for row in rows(shard, self.read):
+            if isinstance(row, Document):
+                numbers.append(row.row)
+                texts = sides_of(row)
+                keys += text_keys(texts).tolist()
+                written += (exact_key(text.encode()) for text in texts)
+            else:
+                tally.rejects.append((row.row, row.byte, row.reason))
+        tally.documents = len(numbers)
+        if self.read.strict:
+            require_none_rejected(tally, self.names)
+        of_keys, exact = (
+            np.array(each, np.uint64).reshape(-1, self.sides) for each in (keys, written)
+        )
+        return shard.index, tally, np.array(numbers, np.int64), of_keys, exact
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The n usable rows of some sources, in reading order."""
+
+    shard: NDArray[np.int64]  # int64 [n], number of the row's shard
+    source: NDArray[np.int64]  # int64 [n], number of the row's source
+    row: NDArray[np.int64]  # int64 [n], number of the row in its source
+    keys: NDArray[np.uint64]  # uint64 [n, sides], `text_keys`
+    written: NDArray[np.uint64]  # uint64 [n, sides], `exact_key`
+    rejected: Reasons  # why other rows are unusable
+    losses: cures.Losses  # them and the usable ones by source
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
+    """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs."""
+    sides = 2 if corpus.is_parallel(sources) else 1
+    job = KeyTexts(read, tuple(s.name for s in sources), sides)
+    with context.progress.showing(stage, sum(s.size for s in sources)):
+        keyed = context.map(job, context.shards_of(sources, read))
+        parts = sorted(keyed, key=lambda part: part[0])
+    rejected, losses = Reasons(), cures.Losses()
+    for _, tally, numbers, *_ in parts:
+        rejected.add(tally.rejects)
+        losses.add(sources[tally.source].name, len(numbers), tally.reasons())
+    none, nothing = np.empty(0, np.int64), np.empty((0, sides), np.uint64)
+    return Rows(
+        np.concatenate([none, *(np.full(len(part[2]), part[0]) for part in parts)]),
+        np.concatenate([none, *(np.full(len(part[2]), part[1].source) for part in parts)]),
+        np.concatenate([none, *(part[2] for part in parts)]),
+        np.concatenate([nothing, *(part[3] for part in parts)]),
+        np.concatenate([nothing, *(part[4] for part in parts)]),
+        rejected,
+        losses,
+    )
 
 
 class SplitFolder(OutFolder):
@@ -126,7 +205,9 @@ def overlaps_in(
     for at, side in enumerate(sides):
         for split, counted in rows.items():  # copies after the first
             n = len(counted)
-            exact, same = (n - len(np.unique(hashes[:, at])) for hashes in _hashes(counted))
+            exact, same = (
+                n - len(np.unique(hashes[:, at])) for hashes in (counted.written, counted.keys)
+            )
             table.append(SplitOverlap(name, side, split, split, n, exact, same, None))
         for within, splits in _WITHIN.items():
             asked = [split for split in splits if split in rows and within in rows]
@@ -139,26 +220,22 @@ def overlaps_in(
                     numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
             for split in asked:
-                pairs = zip(_hashes(rows[split]), _hashes(rows[within]), strict=True)
-                identical, shared = (np.isin(a[:, at], b[:, at]) for a, b in pairs)
+                asking, searched = rows[split], rows[within]
+                identical = np.isin(asking.written[:, at], searched.written[:, at])
+                shared = np.isin(asking.keys[:, at], searched.keys[:, at])
                 table.append(
                     SplitOverlap(
                         name,
                         side,
                         split,
                         within,
-                        len(rows[split]),
+                        len(asking),
                         int(identical.sum()),
                         int(shared.sum()),
                         int((shared | contained[split]).sum()) if near else None,
                     )
                 )
     return table
-
-
-def _hashes(rows: Rows) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Of texts as written, and of normalised ones."""
-    return rows.written, rows.keys
 
 
 def split_input(folder: Path, entry: Mapping[str, Any]) -> str:

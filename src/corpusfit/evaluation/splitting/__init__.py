@@ -1,1 +1,0 @@
-"""Divide a data set into train, dev and test without overlap: split."""
