@@ -260,10 +260,13 @@ class Recipe:
             if name not in names:
                 raise unknown_name("`only`", name, names)
 
+    def task(self, name: str) -> RecipeTask:
+        """The task of a name."""
+        return next(task for task in self.tasks if task.name == name)
+
     def training_task(self, selector: Selector, task: str) -> RecipeTask:
         """The task whose text a selector adapts on: the task, or for a control its `other`."""
-        entries = {entry.name: entry for entry in self.tasks}
-        return entries[entries[task].other] if selector.of else entries[task]
+        return self.task(self.task(task).other if selector.of else task)
 
     def _check_others(self) -> None:
         """Raise `UsageError` for a control whose `of`, or whose tasks' `other`, is not valid."""

@@ -19,7 +19,6 @@ from corpusfit.experiments.config import (
     GENERAL,
     ORACLE,
     RANDOM,
-    RecipeTask,
     Selector,
 )
 from corpusfit.experiments.folder import RecipeFolder
@@ -78,10 +77,10 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
     for name, size in inputs.tasks:
         sizes.setdefault(name, []).append(size)
     selectors = {s.name: s for s in inputs.recipe.selectors}
-    entries = {t.name: t for t in inputs.recipe.tasks}
     graph = StepGraph()
-    places = [place for place in inputs.tasks if inputs.runs(place[0])]
-    graph.searches = {place: search_nodes(inputs, *place) for place in places}
+    for name, size in inputs.tasks:
+        if inputs.runs(name):
+            graph.searches[name, size] = _search_steps(inputs, name, size)
     cells = [cell for cell in grid(inputs.recipe, sizes) if inputs.runs(cell.task)]
     for cell, column in columns_of(cells).items():
         stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
@@ -91,13 +90,28 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
                 step = _adaptation(inputs, selector, cell, number, graph)
                 graph.adaptations.setdefault(step.key, step)
                 adapted.append(step.key)
-        plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
+        plan = tune_plan(inputs.recipe, selector, cell, inputs.recipe.task(cell.task))
         search = inputs.recipe.search
         if search is not None and search.covers(cell.task):
             # the first to try until the search is finished
             settings = inputs.found.get((cell.task, cell.size), search.settings()[0])
             plan = plan.with_values({"finetune": settings})
-        extra = _augmentation(inputs, plan, stored, graph)
+        extra = ""
+        if plan.augment.kind:
+            extra = fingerprints.step(
+                "augment",
+                plan=fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device),
+                examples=stored.learned,
+                seed=inputs.recipe.seed,
+            )
+            graph.augmentations[extra] = Augment(
+                extra,
+                plan.augment.kind,
+                plan.augment,
+                inputs.folder.task(stored.key),
+                inputs.recipe.seed,
+                inputs.recipe.evaluate.finetune.device,
+            )
         number = inputs.recipe.seeds
         if not load(stored.kind).uses_train:  # each adapted model answers once
             number = inputs.recipe.adaptations
@@ -108,7 +122,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
     return graph
 
 
-def search_nodes(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[str, int], Tune]]:
+def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[str, int], Tune]]:
     """The fine-tunings of the search for a task, with their settings; none without a search."""
     # Each has the recipe's first seed; the table's own fine-tuning with the same settings is one
     # of them.
@@ -117,7 +131,7 @@ def search_nodes(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[
         return []
     selector = next(s for s in recipe.selectors if s.name == search.selector)
     cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
-    plan = tune_plan(recipe, selector, cell, _entry(inputs, task))
+    plan = tune_plan(recipe, selector, cell, recipe.task(task))
     tried = []
     for settings in search.settings():
         own = plan.with_values({"finetune": settings})
@@ -130,15 +144,11 @@ def with_found(inputs: RecipeInputs) -> RecipeInputs:
     """The inputs with the settings of every search that is finished: the best on dev."""
     found = {}
     for place, stored in inputs.tasks.items():
-        tried = search_nodes(inputs, *place)
+        tried = _search_steps(inputs, *place)
         if tried and all(tuning.out.exists() for _, tuning in tried):
             scores = [Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in tried]
             found[place] = tried[scores.index(max(scores))][0]
     return dataclasses.replace(inputs, found=found)
-
-
-def _entry(inputs: RecipeInputs, task: str) -> RecipeTask:
-    return next(entry for entry in inputs.recipe.tasks if entry.name == task)
 
 
 def _adaptation(
@@ -171,13 +181,16 @@ def _adaptation(
         graph.selections.setdefault(selection.key, selection)
         data, key = (str(inputs.folder.selections / selection.key),), selection.key
     if selector.strategy == COMPOSE:
-        composition = _composition(inputs, selector, cell)
-        graph.selections.setdefault(composition.key, composition)
-        data, key = (str(inputs.folder.selections / composition.key),), composition.key
-    plan = adapt_plan(recipe, selector, cell, _entry(inputs, cell.task), number)
+        file = selector.composition_for(recipe.training_task(selector, cell.task))
+        composition, decides = inputs.compositions[file]
+        key = fingerprints.step("compose", plan=decides)
+        label = f"{composition.composition} of {Path(file).stem}"
+        graph.selections.setdefault(key, Compose(key, label, composition))
+        data = (str(inputs.folder.selections / key),)
+    plan = adapt_plan(recipe, selector, cell, inputs.recipe.task(cell.task), number)
     identity = {
         "plan": fingerprints.adapting(plan),
-        "model": inputs.models[selector.model_for(_entry(inputs, cell.task), cell.model)],
+        "model": inputs.models[selector.model_for(inputs.recipe.task(cell.task), cell.model)],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
         "texts": [t.judged for t in dev] if dev else training_task.texts if own else "",
@@ -191,7 +204,12 @@ def _adaptation(
         plan,
         key,
         data,
-        tuple(_measured_texts(inputs, task, split) for task, split in measured),
+        tuple(
+            f"pair:{inputs.folder.pairs(task.key, split)}"
+            if load(task.kind).parallel
+            else str(inputs.folder.texts(task.key, split))
+            for task, split in measured
+        ),
         tuple(
             str(inputs.folder.texts(task.key, split))
             for task in held_out.values()
@@ -199,13 +217,6 @@ def _adaptation(
         ),
         shared,
     )
-
-
-def _measured_texts(inputs: RecipeInputs, stored: StoredTask, split: str) -> str:
-    """The texts of a task to measure on, perhaps to train on; of a translation task its pairs."""
-    if not load(stored.kind).parallel:
-        return str(inputs.folder.texts(stored.key, split))
-    return f"pair:{inputs.folder.pairs(stored.key, split)}"
 
 
 def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> StoredTask:
@@ -239,14 +250,6 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
     return Select(key, label, scores, plan, target, inputs.recipe.corpus)
 
 
-def _composition(inputs: RecipeInputs, selector: Selector, cell: Cell) -> Compose:
-    """The composition that a cell's model is adapted on."""
-    file = selector.composition_for(inputs.recipe.training_task(selector, cell.task))
-    plan, decides = inputs.compositions[file]
-    key = fingerprints.step("compose", plan=decides)
-    return Compose(key, f"{plan.composition} of {Path(file).stem}", plan)
-
-
 def _ignores_task(selector: Selector) -> bool:
     """Whether a selector reads no text of the task; the stages of a cascade do."""
     return selector.strategy in (RANDOM, ORACLE) and not selector.select.cascade.stages
@@ -268,20 +271,6 @@ def _ordinal(number: int) -> str:
     return f", number {number + 1}" if number else ""
 
 
-def _augmentation(
-    inputs: RecipeInputs, plan: EvaluatePlan, stored: StoredTask, graph: StepGraph
-) -> str:
-    """The digest of a task's augmentation; empty without one."""
-    if not plan.augment.kind:
-        return ""
-    how = fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device)
-    key = fingerprints.step("augment", plan=how, examples=stored.learned, seed=inputs.recipe.seed)
-    task, seed = inputs.folder.task(stored.key), inputs.recipe.seed
-    device = inputs.recipe.evaluate.finetune.device
-    graph.augmentations[key] = Augment(key, plan.augment.kind, plan.augment, task, seed, device)
-    return key
-
-
 def _fine_tuning(
     inputs: RecipeInputs,
     plan: EvaluatePlan,
@@ -294,7 +283,7 @@ def _fine_tuning(
     stored = inputs.tasks[cell.task, cell.size]
     adapted_model = adapted[number % len(adapted)] if adapted else ""
     selector = next(s for s in inputs.recipe.selectors if s.name == cell.selector)
-    base = selector.model_for(_entry(inputs, cell.task), cell.model)
+    base = selector.model_for(inputs.recipe.task(cell.task), cell.model)
     key = fingerprints.step(
         "tune",
         plan=fingerprints.tuning(plan, stored.kind, adapter=bool(cell.adapter)),
@@ -307,6 +296,4 @@ def _fine_tuning(
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
     task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)
-    if not label.startswith("search"):
-        label = f"{label}, seed {seed}"
-    return Tune(key, label, seed, plan, task, adapted_model, extra, out)
+    return Tune(key, f"{label}, seed {seed}", seed, plan, task, adapted_model, extra, out)

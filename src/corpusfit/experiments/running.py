@@ -183,7 +183,7 @@ def _faults_of(
         if path.exists():
             task = load_task(path)
         else:  # a dry run stores none
-            entry = next(entry for entry in inputs.recipe.tasks if entry.name == name)
+            entry = inputs.recipe.task(name)
             task_settings = task_plan(inputs.recipe, entry).task
             task = read_task(entry.path, task_settings, seed=inputs.recipe.seed)
         require_models(task, [plan])
