@@ -88,8 +88,8 @@ def predictors_of(inputs: RecipeInputs, graph: StepGraph) -> dict[Cell, Predicto
         plan = adapt_plan(inputs.recipe, selectors[BASE], first, entries[first.task], 0)
         name = str(inputs.folder.models / adapted) if adapted else cell.model
         model = dataclasses.replace(plan.model, name=name)
-        plain = {"adapter": AdapterPlan(), "weights": WeightsPlan()}
-        plan = dataclasses.replace(plan, model=model, **plain)
+        adapter, weights = AdapterPlan(), WeightsPlan()
+        plan = dataclasses.replace(plan, model=model, adapter=adapter, weights=weights)
         settings, train = plan.decisive(), plan.train
         key = fingerprints.step(
             "look",

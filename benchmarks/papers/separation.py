@@ -39,6 +39,7 @@ from corpusfit.embed.load import transformer
 from corpusfit.evaluation.plan import EvaluatePlan, settled
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.significance import spread
+from corpusfit.evaluation.tables import Cell as Shown
 from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import HELD_OUT, Split, figures, separate
@@ -205,8 +206,8 @@ def measure(s: Setting, context: RunContext) -> tuple[Measured, list[Source]]:
     beyond: dict[str, list[str]] = {name: [] for name in sought}
     for source in sources:
         if source.name in used.union(*sought.values()):
-            more = s.texts if any(source.name in of for of in sought.values()) else 0
-            drawn = drawn_units(context, s, source, s.documents + more)
+            extra = s.texts if any(source.name in of for of in sought.values()) else 0
+            drawn = drawn_units(context, s, source, s.documents + extra)
             units += drawn[: s.documents]
             origin += [source.name] * len(drawn[: s.documents])
             for name, of in sought.items():
@@ -265,8 +266,10 @@ def measure(s: Setting, context: RunContext) -> tuple[Measured, list[Source]]:
                             )
                             for t, v in zip((target.texts, texts), both, strict=True)
                         ]
-                        of = [label.get(origin[i], origin[i]) for i in own]
-                        found = measure_one(s, s.methods[method], inputs, split, of, seed) | more
+                        names_of = [label.get(origin[i], origin[i]) for i in own]
+                        found = (
+                            measure_one(s, s.methods[method], inputs, split, names_of, seed) | more
+                        )
                         measured.setdefault((", ".join(parts), method), []).append(found)
     return measured, sources
 
@@ -276,7 +279,8 @@ def measure_one(
 ) -> dict[str, Any]:
     """F1, AUROC, average precision, histogram, and the sources of the highest scores."""
     method = registry.unit_method(plan.name, plan.options)
-    found = separate(method, *(read_as(of, method.fits_on) for of in inputs), split, seed=seed)
+    target, corpus = (read_as(of, method.fits_on) for of in inputs)
+    found = separate(method, target, corpus, split, seed=seed)
     scores = np.concatenate([found.inliers, found.outliers])
     scored = [sources[i] for i in split.vote]
     return {
@@ -302,7 +306,8 @@ def fine_tuned(
         settled(s.evaluate, target.kind, adapter=False, longest=512).finetune,
     )
     good, bad = ([target.texts[i] for i in split.train if labels[i] == of] for of in (1, 0))
-    tuning = Tuning(epochs=plan.epochs, rate=plan.rate, batch=plan.batch, seed=seed)
+    settings: dict[str, Any] = {name: getattr(plan, name) for name in ("epochs", "rate", "batch")}
+    tuning = Tuning(**settings, seed=seed)
     tuned = finetune(transformer(embed.embedder), good, bad, 1.0, tuning)
     vectors = [opened(tuned).encode(texts) for texts in (target.texts, units)]
     answers = vectors[0][split.test] @ tuned.head[:-1] + tuned.head[-1] > 0
@@ -320,7 +325,9 @@ def tables_of(s: Setting, measured: Measured) -> Iterator[Table]:
         groups.setdefault(", ".join(filter(None, ("mean", row.partition(", ")[2]))), []).append(row)
     for key, name in (("f1", "F1"), ("auroc", "AUROC")):
         values = {cell: [of[key] for of in seeds] for cell, seeds in measured.items()}
-        shown = [(row, *(Score(*spread(values[row, m])) for m in s.methods)) for row in rows]
+        shown: list[tuple[Shown, ...]] = [
+            (row, *(Score(*spread(values[row, m])) for m in s.methods)) for row in rows
+        ]
         for group, own in groups.items():
             if len(own) > 1:
                 means = (
@@ -389,7 +396,7 @@ def tenths(counts: list[int]) -> list[float]:
     n = np.array(counts, np.float64)
     bins = n[1:-1].copy()
     bins[[0, -1]] += n[[0, -1]]
-    return (bins.reshape(10, -1).sum(axis=1) / n.sum()).tolist()
+    return [float(v) for v in bins.reshape(10, -1).sum(axis=1) / n.sum()]
 
 
 def run(path: Path, out: Path, machine: Machine | None = None) -> Path:

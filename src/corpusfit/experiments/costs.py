@@ -66,7 +66,8 @@ def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
             cores += sum(r["cpu_seconds"] for r in own)
             gpu += sum(r["seconds"] for r in own if r.get("device") == "cuda")
         joules = cores * recipe.watts + gpu * recipe.gpu_watts
-        return Cost(*seconds, cores, joules / 3600)
+        select_s, adapt_s, tune_s = seconds
+        return Cost(select_s, adapt_s, tune_s, cores, joules / 3600)
 
     columns: dict[str, list[Cell]] = {}
     for cell, name in columns_of(graph.cells).items():

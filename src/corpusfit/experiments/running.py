@@ -192,8 +192,8 @@ def _faults_of(
     for step in (step for steps in pending.values() for step in steps):
         if isinstance(step, Adapt) and not step.plan.model.init:
             plan = step.plan
-            use = ("adapt", plan.model, plan.objective, plan.adapter, plan.train)
-            checks[use] = partial(adapts, plan)
+            decides = (plan.model, plan.objective, plan.adapter, plan.train)
+            checks["adapt", *decides] = partial(adapts, plan)
         if isinstance(step, Augment) and step.plan.mt:
             models = (step.plan.mt, step.plan.mt_back)
             checks["evaluate", models] = partial(BackTranslator.load, *models, device="cpu")
@@ -207,8 +207,8 @@ def _faults_of(
                     "model.name", graph.adaptations[tuning.adapted].plan.model.name
                 )
             if tuned.model.name:  # an untrained one is made for each adaptation
-                use = ("evaluate", name, tuned.model, tuned.augment.kind)
-                checks[use] = partial(evaluates, name, stored, tuned)
+                of = ("evaluate", name, tuned.model, tuned.augment.kind)
+                checks[of] = partial(evaluates, name, stored, tuned)
     for use, check in checks.items():
         try:
             with in_table(str(use[0])):
