@@ -1,8 +1,9 @@
 """Make the papers' tables that are recipes, with what follows from them.
 
 Runs `examples/papers/NAME_SCALE.toml` in WORK/NAME, and writes docs/results/NAME.md and NAME.json:
-a conclusion, the recipe's tables, the paper's figures. Recipes that adapt models take finished
-cells from benchmarks/papers/cells and add to them, so a table may grow row by row (`--only`).
+a conclusion, the tables, the paper's figures. Recipes take finished cells from
+benchmarks/papers/cells and add to them, so a table may grow row by row (`--only`). `predictors.py`
+adds what was known before fine-tuning; files with `[separation]` are measured by `separation.py`.
 
 Run: .venv/bin/python benchmarks/papers/from_recipes.py WORK [NAME …] [--only TASK …] [--scale cpu]
 with $CORPUSFIT_DATA and $CORPUSFIT_MODELS as in examples/papers/README.md.
@@ -23,6 +24,8 @@ import numpy as np
 sys.path.insert(1, str(Path(__file__).parent.parent))
 
 import corpusfit
+import predictors
+import separation
 from corpusfit.evaluation.significance import LEVEL, holm
 from cross_domain import cross_domain
 from harness import machine
@@ -280,9 +283,23 @@ def main() -> None:
     asked = parser.parse_args()
     for name in asked.names or names:
         recipe = ROOT / "examples" / "papers" / f"{name}_{asked.scale}.toml"
-        kept = None if name in SEPARATIONS else CELLS  # they take minutes
-        path = corpusfit.run(recipe, out=asked.work / name, cells=kept, only=asked.only).path
-        write(asked.out, name, recipe.name, path, asked.only)
+        work = asked.work / name
+        if name in SEPARATIONS:
+            separation.run(recipe, work)
+        else:
+            corpusfit.run(recipe, out=work, cells=CELLS, only=asked.only)
+            add_predictors(recipe, work)
+        write(asked.out, name, recipe.name, work, asked.only)
+
+
+def add_predictors(recipe: Path, run: Path) -> None:
+    """Put what was known before fine-tuning into the tables of a finished run."""
+    shown, figures = predictors.measure(recipe, run, CELLS)
+    page, table = run / "table.md", run / "table.json"
+    before, data, after = page.read_text("utf-8").partition("**Data**")
+    page.write_text(f"{before}{shown}\n{data}{after}" if shown else before + data + after, "utf-8")
+    content = json.loads(table.read_text("utf-8")) | {"forecasts": figures}
+    table.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 
 def write(out: Path, name: str, recipe: str, path: Path, only: list[str]) -> None:

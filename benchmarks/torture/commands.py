@@ -136,7 +136,7 @@ COMMANDS = {
     "run": Command(
         "run {w}/recipe.toml --out {out} --no-report",
         (
-            *("table.csv", "tasks", "scores", "forecasts"),
+            *("table.csv", "tasks", "scores"),
             *("selections/*/scores", "selections/*/selected", "models/*/model.safetensors"),
         ),
     ),

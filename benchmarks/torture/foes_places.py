@@ -188,8 +188,8 @@ def _recipe(box: Box, text: str) -> None:
     word = _toml(text)
     (box.given / "recipe.toml").write_text(
         f'name = {word}\nmodel = {json.dumps(str(box.model))}\ncorpus = ["corpus"]\nseeds = 1\n'
+        f"compare = {word}\nadapt.train.steps = 1\n"
         f'fractions = [0.25]\nselectors = [{word}]\n[selector.{word}.method]\nname = "dsir"\n'
-        f"[separation]\ndocuments = 20\n[separation.targets]\n{word} = [{word}]\n"
         f'[[tasks]]\nname = {word}\npath = "task"\n',
         "utf-8",
     )
@@ -338,7 +338,7 @@ def _cards(box: Box, manifest: dict[str, Any]) -> None:
 def _table(box: Box, text: str) -> None:
     """The tables of a recipe."""
     from corpusfit.evaluation.tables import Score, Table
-    from corpusfit.experiments.export import write_tables
+    from corpusfit.experiments.tables import write_tables
 
     lines = ((text, Score(0.5, 0.1, "*", best=True), text), ("b", Score(-0.5), None))
     table = Table(text, ("task", text, f"a {text}"), lines, (text, f"a {text}"))

@@ -241,5 +241,5 @@ def test_a_finished_recipe_opens_no_model_again(
     path.write_text(text.replace('"base", "dsir"', '"base"'), "utf-8")
     ran = corpusfit.run(path, out=tmp_path / "out", machine=machine)
     assert json.loads((ran.path / "manifest.json").read_text("utf-8"))
-    monkeypatch.setattr("corpusfit.experiments.checks.require_models", pytest.fail)
+    monkeypatch.setattr("corpusfit.experiments.running.require_models", pytest.fail)
     corpusfit.run(path, out=tmp_path / "out", machine=machine)

@@ -103,8 +103,7 @@ def recipe(data, tiny_lm):
 def inline_steps(inline):
     """What steps give to workers of their own is done in this process too."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("workers", "predictors"):
-            patch.setattr(f"corpusfit.experiments.{module}.Machine", type(inline))
+        patch.setattr("corpusfit.experiments.steps.Machine", type(inline))
         yield
 
 
@@ -171,9 +170,6 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     mean = {c: sum(r.mean for r in results if r.column == c) / 2 for c in ("base", "dsir")}
     assert gains["dsir"] == pytest.approx(mean["dsir"] - mean["base"])
     assert (ran.path / "manifest.json").exists()
-    assert [(link["row"][0], link["column"]) for link in plain["forecasts"]["links"]] == [
-        (task, column) for task in ("science", "cooking") for column in ("random", "dsir")
-    ]
     kept = [found["guard"] for found in plain["adapted"]]
     assert [found["texts"] for found in kept] == [80, 40, 40]  # dev and test; random: of both tasks
     again = run(recipe())
@@ -189,14 +185,12 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
 
 
 def test_the_loss_before_adapting_is_that_of_forecast(done, tiny_lm, inline):
-    """In the manifests of a recipe's models, in its forecasts, and by `corpusfit forecast`."""
+    """In the manifests of a recipe's models, and by `corpusfit forecast`."""
     out = done / "small"
-    losses = [json.loads(f.read_bytes())["loss"] for f in out.glob("forecasts/*.json")]
     models = [json.loads(f.read_bytes()) for f in out.glob("models/*/manifest.json")]
     assert len(models) == 3
     for model in models:
         before = pytest.approx(model["losses"]["before"]["task"], abs=1e-5)
-        assert before in losses
         settings = ["train.device=cpu", "train.precision=fp32", "mix.heldout=8"]
         found = corpusfit.forecast(
             data=model["repeat"][model["repeat"].index("--data") + 1],
@@ -232,7 +226,7 @@ def test_cells_that_are_kept_need_no_models_elsewhere(recipe, run, done, tmp_pat
     cells, path = tmp_path / "cells", recipe(**BASE_AND_DSIR)
     first = run(path, shutil.copytree(done / "two", tmp_path / "first"), cells=cells)
     kept = {f.relative_to(cells): f.read_bytes() for f in cells.rglob("*.json")}
-    assert {f.parts[0] for f in kept} == {"scores", "forecasts", "costs"}
+    assert {f.parts[0] for f in kept} == {"scores", "costs"}
     elsewhere = tmp_path / "elsewhere"
     count = experiments.missing(path, out=elsewhere, cells=cells, machine=inline).steps
     assert {left for _, left in count.values()} == {0}
@@ -299,9 +293,6 @@ def tasks(ran):
 def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     ran = run(recipe('["base", "oracle", "dsir"]', pairs=""))
     assert not list((ran.path / "failures").glob("*"))  # the oracle keeps no sample
-    links = json.loads((ran.path / "table.json").read_text("utf-8"))["forecasts"]["links"]
-    assert [k["column"] for k in links] == ["oracle", "dsir"] * 2
-    assert all(k["kl"] is not None for k in links)
     taken = [
         {segment["source"] for segment in corpusfit.Selection(folder, {})}
         for folder in (ran.path / "selections").iterdir()
@@ -326,8 +317,6 @@ def test_a_control_is_adapted_on_the_other_domain(recipe, run):
     }
     watched = {label.split()[0]: found["guard"]["texts"] for label, found in models.items()}
     assert watched == {"dsir": 40, "other": 80}
-    links = [(k["column"], k["kl"] is None) for k in plain["forecasts"]["links"]]
-    assert links == [("dsir", False), ("other", True)] * 2
 
 
 def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
@@ -377,7 +366,6 @@ def test_a_dry_run_writes_nothing_and_counts(recipe, cli, copied, tmp_path):
         "adaptations": [3, 3],
         "companions": [0, 0],
         "fine-tunings": [12, 12],
-        "forecasts": [6, 6],
     }
     assert found["seconds"] is None
     assert not out.exists()

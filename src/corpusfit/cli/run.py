@@ -16,7 +16,7 @@ from corpusfit.cli.show import answer, as_json, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.evaluation.tables import Table
-    from corpusfit.experiments.status import Missing
+    from corpusfit.experiments.running import Missing
 
 
 def run(
@@ -33,7 +33,7 @@ def run(
         Path | None,
         o.option(
             "FOLDER",
-            "Folder of finished cells' scores, predictions and losses: what is there is not "
+            "Folder of finished cells' scores and predictions: what is there is not "
             "repeated, and what is finished is added (default: none)",
         ),
     ] = None,

@@ -12,8 +12,7 @@ from corpusfit.core.offers import offers
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import MachineOptions
     from corpusfit.experiments.config import Recipe
-    from corpusfit.experiments.running import Ran
-    from corpusfit.experiments.status import Missing
+    from corpusfit.experiments.running import Missing, Ran
     from corpusfit.text.context import Machine
 
 
@@ -79,11 +78,11 @@ def missing(
 ) -> Missing:
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
     from corpusfit.core.artifacts import place
-    from corpusfit.experiments import status
+    from corpusfit.experiments import running
     from corpusfit.text.context import machine_of
 
     machine = machine_of(machine, options)
-    return status.missing(
+    return running.missing(
         _recipe(recipe, keep_overlap=keep_overlap),
         place(out, "`out`"),
         cells=None if cells is None else place(cells, "`cells`"),

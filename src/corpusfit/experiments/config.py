@@ -2,65 +2,92 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.errors import CorpusfitError, UsageError, bad_setting
 from corpusfit.core.manifest import versions
-from corpusfit.core.plan import AUTO, Plan
+from corpusfit.core.plan import Plan
 from corpusfit.core.settings import one_of, positive
-from corpusfit.evaluation.plan import AUGMENTS, EvaluatePlan
-from corpusfit.experiments.entries import BASE, RecipeTask, Search
-from corpusfit.experiments.separation.settings import Separation
+from corpusfit.evaluation.plan import AUGMENTS, EvaluatePlan, check_metric
 from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
 
-GENERAL, RANDOM, ORACLE, COMPOSE = "general", "random", "oracle", "compose"
-INIT = "init:"
-"""Prefix of an untrained model, as in `init:small`, which every adaptation makes for itself."""
-WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)
-"""Selectors that do not select a part of the corpus."""
+BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
+INIT = "init:"  # prefix of an untrained model, which every adaptation makes for itself
+WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)  # selectors that select no part of the corpus
+
+
+@dataclass(frozen=True)
+class RecipeTask:
+    """One task of a recipe; `path` is in the form of `corpusfit evaluate --task`."""
+
+    name: str
+    path: str
+    metric: str = "auto"  # the score that is compared; the default of the kind of task
+    oracle: tuple[str, ...] = ()  # globs for names of the corpus's sources of its domain
+    other: str = ""  # a task of another domain, for controls (mDAPT, 5.2)
+    # by selector, the model or the recipe of the composition of its column for this task
+    models: Mapping[str, str] = field(default_factory=dict)
+    compose: Mapping[str, str] = field(default_factory=dict)
+    evaluate: Mapping[str, Any] = field(default_factory=dict)  # settings of its fine-tunings alone
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        for setting in ("name", "path"):
+            if not getattr(self, setting):
+                raise bad_setting(f"tasks.{setting}", "set for every task", "nothing")
+        check_metric(f"tasks.metric of {self.name}", self.metric)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the fine-tuning that dev chooses for each task, with one model."""
+
+    # Reference: mDAPT, section 4.2: the model of one language, and what it finds for all models.
+    selector: str = BASE  # it is not adapted
+    tasks: tuple[str, ...] = ()  # names of the tasks that are searched; empty for all
+    batch: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+
+    def covers(self, task: str) -> bool:
+        """Whether a task is searched."""
+        return not self.tasks or task in self.tasks
+
+    def settings(self) -> list[dict[str, int]]:
+        """Every combination, in order; of equally good ones the first is used."""
+        tried = {k: v for k, v in (("batch", self.batch), ("epochs", self.epochs)) if v}
+        return [dict(zip(tried, v, strict=True)) for v in itertools.product(*tried.values())]
 
 
 @dataclass(frozen=True)
 class Selector:
-    """A way to obtain a model: a baseline of TADPOLE's section 4.1, a method, or a variant.
+    """A way to obtain a model: a baseline of TADPOLE's section 4.1, a method, or a variant."""
 
-    Attributes:
-        name: `base` (no adaptation), `general` (adapted on the corpus as it is), `task` (adapted on
-            the training texts), `random`, `oracle` (the corpus's sources of the task's domain),
-            `auto`, a method, or the name of a variant, of another model or of a composition.
-        select: settings of its selection; the cell sets the amount and the weights.
-        adapt: settings of its adaptation; the cell sets the model, the weights and the adapter.
-        fractions: fractions of the corpus to select, one column each.
-        weights: use of relevance weights in training, one column each.
-        adapters: adapter that is trained, one column each; empty for all weights.
-        augment: augmentation of the training examples, one column each; empty for none.
-        of: for a cross-domain control, the selector whose model for the task's `other` is used,
-            with all settings of that selector (mDAPT, section 5.2 and Table 5).
-        model: its model in place of the row's (mDAPT, Table 4).
-        compose: recipe of the composition that it adapts on, as `corpusfit compose` takes it.
-        sources: globs for names of the corpus's sources; it adapts on these for every task, as a
-            domain's model that is tested on all domains (Aharoni and Goldberg 2020, Table 4).
-        dev: names of tasks whose dev split measures its adaptations, in every row, in place of the
-            row's training texts: these decide on the best weights and on when to stop.
-        plain: whether it has neither a method nor a composition: its model is not adapted.
-    """
-
+    # `base` (no adaptation), `general` (adapted on the corpus as it is), `task` (on the training
+    # texts), `random`, `oracle` (the corpus's sources of the task's domain), `auto`, a method, or
+    # the name of a variant, of another model or of a composition
     name: str
-    select: Plan
-    adapt: AdaptPlan
+    select: Plan  # the cell sets the amount and the weights
+    adapt: AdaptPlan  # the cell sets the model, the weights and the adapter
+    # one column for each of these
     fractions: tuple[float, ...]
     weights: tuple[str, ...]
-    adapters: tuple[str, ...]
+    adapters: tuple[str, ...]  # empty for all weights
     augment: tuple[str, ...]
-    of: str = ""
-    model: str = ""
-    compose: str = ""
+    of: str = ""  # of a control: the selector whose model for the task's `other` is used
+    model: str = ""  # in place of the row's (mDAPT, Table 4)
+    compose: str = ""  # recipe of the composition that it adapts on
+    # globs for names of the corpus's sources; it adapts on these for every task, as a domain's
+    # model that is tested on all domains (Aharoni and Goldberg 2020, Table 4)
     sources: tuple[str, ...] = ()
+    # names of tasks whose dev split, in place of the row's training texts, decides on the best
+    # weights of its adaptations in every row and on when to stop
     dev: tuple[str, ...] = ()
-    plain: bool = False
+    plain: bool = False  # neither a method nor a composition: its model is not adapted
 
     @property
     def strategy(self) -> str:
@@ -101,15 +128,11 @@ class Selector:
         """Whether its scores are graded, so that fractions and weights apply."""
         return self.selects and self.strategy != ORACLE
 
-    def check_fractions(self) -> None:
-        """Raise `UsageError` for a fraction that is not allowed."""
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
         for share in self.fractions:
             if not 0 < share <= 1:
                 raise bad_setting("fractions", "in (0, 1]", share, "For a tenth, use 0.1.")
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        self.check_fractions()
         for setting, allowed in (
             ("weights", WEIGHTS),
             ("adapters", ("", *ADAPTERS)),
@@ -137,52 +160,25 @@ class Selector:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of a table of results: its rows, columns, models and seeds.
+    """Settings of a table of results: its rows, columns, models and seeds."""
 
-    Two cells differ only in what the table's axes name; every selector has the same columns unless
-    it sets its own.
-
-    Reference: TADPOLE, sections 4 to 4.2 and Table 3.
-
-    Attributes:
-        name: name of the table.
-        models: model folders or hub ids that are adapted and fine-tuned, or untrained ones such as
-            `init:small`.
-        tasks: the rows.
-        selectors: the columns, with their settings.
-        corpus: inputs to select from.
-        evaluate: settings of the fine-tunings.
-        search: settings of the fine-tunings that are found for each task; None for no search.
-        seeds: number of fine-tunings per cell.
-        seed: first random seed of the fine-tunings, and that of selections and adaptations.
-        train_sizes: numbers of training examples, each a task of its own (TADPOLE, section 4.2);
-            empty for all examples.
-        adaptations: adapted models per cell; fine-tuning k starts from number k modulo this.
-        compare: the column that all others are compared with.
-        pairs: further pairs of columns to compare.
-        separation: measures how well methods separate target texts from corpus texts, in place of
-            adapting and fine-tuning; None to adapt and fine-tune.
-        keep_overlap: train on copies of dev and test texts too.
-        watts: power of a busy processor core in watts, for the estimate of energy.
-        gpu_watts: power of a busy GPU in watts.
-    """
-
+    # Two cells differ only in what the table's axes name; every selector has the same columns
+    # unless it sets its own. Reference: TADPOLE, sections 4 to 4.2 and Table 3.
     name: str
-    models: tuple[str, ...]
-    tasks: tuple[RecipeTask, ...]
-    selectors: tuple[Selector, ...]
+    models: tuple[str, ...]  # folders, hub ids, or untrained ones such as `init:small`
+    tasks: tuple[RecipeTask, ...]  # the rows
+    selectors: tuple[Selector, ...]  # the columns
     corpus: tuple[str, ...] = ()
     evaluate: EvaluatePlan = field(default_factory=EvaluatePlan)
     search: Search | None = None
-    seeds: int = 8
-    seed: int = 0
-    train_sizes: tuple[int, ...] = ()
-    adaptations: int = 1
-    compare: str = BASE
+    seeds: int = 8  # number of fine-tunings per cell
+    seed: int = 0  # the first of the fine-tunings, and that of selections and adaptations
+    train_sizes: tuple[int, ...] = ()  # each a task of its own (TADPOLE, section 4.2)
+    adaptations: int = 1  # models per cell; fine-tuning k starts from number k modulo this
+    compare: str = BASE  # the column that all others are compared with
     pairs: tuple[tuple[str, ...], ...] = ()
-    keep_overlap: bool = False
-    separation: Separation | None = None
-    watts: float = 10.0
+    keep_overlap: bool = False  # train on copies of dev and test texts too
+    watts: float = 10.0  # of a busy processor core, and of a busy GPU
     gpu_watts: float = 400.0
 
     @property
@@ -218,9 +214,6 @@ class Recipe:
             raise bad_setting("seed", "0 or more, and below 2^31", self.seed)
         for size in self.train_sizes:
             positive("train_sizes", size)
-        if self.separation is not None:
-            self._check_separation(self.separation)
-            return self
         entries: list[RecipeTask | Selector] = [*self.tasks, *self.selectors]
         for entry in entries:
             entry.check()
@@ -230,23 +223,6 @@ class Recipe:
         self._check_others()
         self._check_search()
         return self
-
-    def _check_separation(self, separation: Separation) -> None:
-        """Raise `UsageError` for a selector without a method, or an unknown task of a target."""
-        separation.check()
-        if not self.corpus:
-            raise bad_setting("corpus", "set for [separation]", "nothing")
-        for selector in self.selectors:
-            method = selector.select.method.name
-            if selector.strategy in WITHOUT_SELECTION or method in (AUTO, ORACLE):
-                allowed = "methods that score each unit alone, as the recipe has [separation]"
-                raise bad_setting("selectors", allowed, selector.name)
-            selector.check_fractions()
-        names = [task.name for task in self.tasks]
-        for tasks in separation.targets.values():
-            for name in tasks:
-                if name not in names:
-                    raise unknown_name("separation.targets", name, names)
 
     def _check_columns_of_tasks(self) -> None:
         """Raise `UsageError` for a task's unknown selector, or a selector's unknown task."""
@@ -278,18 +254,19 @@ class Recipe:
             raise bad_setting("search", allowed, self.search.settings())
 
     def check_only(self, only: Sequence[str]) -> None:
-        """Raise `UsageError` for a name in `only` that no task has, or for any in `separation`."""
-        if only and self.separation is not None:
-            raise bad_setting("`only`", "left out for a recipe with [separation]", only[0])
+        """Raise `UsageError` for a name in `only` that no task has."""
         names = [task.name for task in self.tasks]
         for name in only:
             if name not in names:
                 raise unknown_name("`only`", name, names)
 
+    def task(self, name: str) -> RecipeTask:
+        """The task of a name."""
+        return next(task for task in self.tasks if task.name == name)
+
     def training_task(self, selector: Selector, task: str) -> RecipeTask:
         """The task whose text a selector adapts on: the task, or for a control its `other`."""
-        entries = {entry.name: entry for entry in self.tasks}
-        return entries[entries[task].other] if selector.of else entries[task]
+        return self.task(self.task(task).other if selector.of else task)
 
     def _check_others(self) -> None:
         """Raise `UsageError` for a control whose `of`, or whose tasks' `other`, is not valid."""
@@ -359,3 +336,13 @@ def unknown_name(setting: str, came: object, allowed: Sequence[str]) -> UsageErr
     nearest = difflib.get_close_matches(str(came), allowed, n=1, cutoff=0.0)
     cure = f"Perhaps {nearest[0]}?" if nearest else ""
     return bad_setting(setting, f"one of {', '.join(allowed)}", came, cure)
+
+
+@contextlib.contextmanager
+def in_table(table: str) -> Iterator[None]:
+    """A block in which errors begin with the table of the recipe that has the settings."""
+    try:
+        yield
+    except CorpusfitError as e:
+        e.args = (f"In [{table}] of the recipe: {e}",)
+        raise

@@ -18,7 +18,6 @@ class RecipeFolder(OutFolder):
         self.models = path / "models"
         self.companions = path / "companions"
         self.scores = path / "scores"
-        self.forecasts = path / "forecasts"
         self.comparisons = path / "comparisons"
         self.costs = path / "costs"
         self.failures = path / "failures"
@@ -39,13 +38,15 @@ class RecipeFolder(OutFolder):
         """Outcome of a fine-tuning."""
         return self.scores / f"{key}-{seed}.json"
 
-    def exchange(self, cells: Path) -> None:
-        """Copy the small files of finished steps from and to a folder, where one has none.
+    def augmented(self, key: str) -> Path:
+        """The augmented examples of a task."""
+        return self.companions / f"{key}.json"
 
-        Those are scores, predictions, losses, forecasts, times and how each model was trained, but
-        no selection and no model.
-        """
-        for ours in (self.scores, self.forecasts, self.costs):
+    def exchange(self, cells: Path) -> None:
+        """Copy the small files of finished steps from and to a folder, where one has none."""
+        # scores, predictions, losses, times and how each model was trained, but no selection and
+        # no model
+        for ours in (self.scores, self.costs):
             theirs = cells / ours.name
             here, there = listed(ours), listed(theirs)
             for source, to, names in ((theirs, ours, there - here), (ours, theirs, here - there)):
@@ -58,5 +59,5 @@ class RecipeFolder(OutFolder):
     def _clear(self) -> None:
         super()._clear()
         remove(self.tasks, self.selections, self.models, self.companions, self.scores)
-        remove(self.forecasts, self.comparisons, self.costs, self.failures)
+        remove(self.path / "forecasts", self.comparisons, self.costs, self.failures)
         remove(*self.path.glob("table.*"))

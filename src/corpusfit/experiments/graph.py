@@ -4,137 +4,160 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpusfit.core.artifacts import listed
 from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
 from corpusfit.evaluation.tasks import load
 from corpusfit.experiments import fingerprints
-from corpusfit.experiments.config import COMPOSE, GENERAL, ORACLE, RANDOM, Selector
-from corpusfit.experiments.entries import BASE, RecipeTask
-from corpusfit.experiments.grid import Cell, adapt_plan, grid, select_plan, tune_plan
-from corpusfit.experiments.nodes import (
-    AdaptNode,
-    AugmentNode,
-    ComposeNode,
-    RecipeInputs,
-    SelectNode,
-    StepGraph,
-    StoredTask,
-    TuneNode,
+from corpusfit.experiments.config import (
+    BASE,
+    COMPOSE,
+    GENERAL,
+    ORACLE,
+    RANDOM,
+    Selector,
 )
+from corpusfit.experiments.folder import RecipeFolder
+from corpusfit.experiments.grid import Cell, adapt_plan, columns_of, grid, select_plan, tune_plan
+from corpusfit.experiments.inputs import RecipeInputs, StoredTask
+from corpusfit.experiments.steps import Adapt, Augment, Compose, Select, Step, Tune
 from corpusfit.training.plan import TASK
 
 
+@dataclass
+class StepGraph:
+    """All steps of a recipe, by digest, and the fine-tunings of each cell."""
+
+    cells: dict[Cell, list[Tune]] = field(default_factory=dict)
+    # by task and size, the fine-tunings of the search with their settings, in order
+    searches: dict[tuple[str, int], list[tuple[dict[str, int], Tune]]] = field(default_factory=dict)
+    selections: dict[str, Select | Compose] = field(default_factory=dict)
+    adaptations: dict[str, Adapt] = field(default_factory=dict)
+    augmentations: dict[str, Augment] = field(default_factory=dict)
+
+    @property
+    def phases(self) -> dict[str, Mapping[str, Step]]:
+        """All steps in the order in which they run; a step needs those of earlier phases."""
+        tried = [tuning for settings in self.searches.values() for _, tuning in settings]
+        tunings = [*tried, *(tuning for own in self.cells.values() for tuning in own)]
+        return {
+            "selections": self.selections,
+            "adaptations": self.adaptations,
+            "companions": self.augmentations,
+            "fine-tunings": {tuning.name: tuning for tuning in tunings},
+        }
+
+    def pending(self, folder: RecipeFolder, cells: Path | None = None) -> dict[str, list[Step]]:
+        """By phase the missing outcomes, and the missing steps that they depend on."""
+        # A selection or a model that was deleted is made again only if a pending step needs it.
+        # What `cells` has is not pending.
+        scored = listed(folder.scores)
+        if cells is not None:
+            scored |= listed(RecipeFolder(cells).scores)
+        *before, tunings = self.phases.items()
+        left: dict[str, list[Step]] = {
+            tunings[0]: [t for t in tunings[1].values() if f"{t.name}.json" not in scored]
+        }
+        for phase, steps in reversed(before):
+            needed = {key for later in left.values() for step in later for key in step.needs}
+            left[phase] = [s for k, s in steps.items() if k in needed and not s.finished(folder)]
+        return dict(reversed(left.items()))
+
+
 def build_graph(inputs: RecipeInputs) -> StepGraph:
-    """The steps of all cells, each once.
-
-    Each step has a digest of everything that can change its result, so cells share steps, and a
-    changed recipe reuses those that are finished. Digests go by the content of tasks, pile and
-    models.
-
-    Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
-    """
+    """The steps of all cells, each once."""
+    # Each step has a digest of everything that can change its result, so cells share steps, and a
+    # changed recipe reuses those that are finished. Digests go by the content of tasks, pile and
+    # models. Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
     sizes: dict[str, list[int]] = {}
     for name, size in inputs.tasks:
         sizes.setdefault(name, []).append(size)
     selectors = {s.name: s for s in inputs.recipe.selectors}
-    entries = {t.name: t for t in inputs.recipe.tasks}
     graph = StepGraph()
-    places = [place for place in inputs.tasks if inputs.runs(place[0])]
-    graph.searches = {place: search_nodes(inputs, *place) for place in places}
-    for cell in grid(inputs.recipe, sizes):
-        if not inputs.runs(cell.task):
-            continue
+    for name, size in inputs.tasks:
+        if inputs.runs(name):
+            graph.searches[name, size] = _search_steps(inputs, name, size)
+    cells = [cell for cell in grid(inputs.recipe, sizes) if inputs.runs(cell.task)]
+    for cell, column in columns_of(cells).items():
         stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
-        adapted = _adapted_models(inputs, selector, cell, graph)
-        plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
-        plan = _with_settings(plan, _settings_of(inputs, cell.task, cell.size))
-        extra = _augmentation(inputs, plan, stored, graph)
+        adapted = []
+        if selector.strategy != BASE:
+            for number in range(inputs.recipe.adaptations):
+                step = _adaptation(inputs, selector, cell, number, graph)
+                graph.adaptations.setdefault(step.key, step)
+                adapted.append(step.key)
+        plan = tune_plan(inputs.recipe, selector, cell, inputs.recipe.task(cell.task))
+        search = inputs.recipe.search
+        if search is not None and search.covers(cell.task):
+            # the first to try until the search is finished
+            settings = inputs.found.get((cell.task, cell.size), search.settings()[0])
+            plan = plan.with_values({"finetune": settings})
+        extra = ""
+        if plan.augment.kind:
+            extra = fingerprints.step(
+                "augment",
+                plan=fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device),
+                examples=stored.learned,
+                seed=inputs.recipe.seed,
+            )
+            graph.augmentations[extra] = Augment(
+                extra,
+                plan.augment.kind,
+                plan.augment,
+                inputs.folder.task(stored.key),
+                inputs.recipe.seed,
+                inputs.recipe.evaluate.finetune.device,
+            )
         number = inputs.recipe.seeds
         if not load(stored.kind).uses_train:  # each adapted model answers once
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
-            _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(number)
+            _fine_tuning(inputs, plan, cell, f"{column} for {cell.task}", adapted, extra, k)
+            for k in range(number)
         ]
     return graph
 
 
-def search_nodes(
-    inputs: RecipeInputs, task: str, size: int
-) -> list[tuple[dict[str, int], TuneNode]]:
-    """The fine-tunings of the search for a task, with their settings; none without a search.
-
-    Each has the recipe's first seed; the table's own fine-tuning with the same settings is one of
-    them.
-    """
+def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[str, int], Tune]]:
+    """The fine-tunings of the search for a task, with their settings; none without a search."""
+    # Each has the recipe's first seed; the table's own fine-tuning with the same settings is one
+    # of them.
     recipe, search = inputs.recipe, inputs.recipe.search
     if search is None or not search.covers(task):
         return []
     selector = next(s for s in recipe.selectors if s.name == search.selector)
     cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
-    plan = tune_plan(recipe, selector, cell, _entry(inputs, task))
-    return [
-        (settings, _fine_tuning(inputs, _with_settings(plan, settings), cell, [], "", 0))
-        for settings in search.settings()
-    ]
+    plan = tune_plan(recipe, selector, cell, recipe.task(task))
+    tried = []
+    for settings in search.settings():
+        own = plan.with_values({"finetune": settings})
+        label = f"search for {task}, {settings}"
+        tried.append((settings, _fine_tuning(inputs, own, cell, label, [], "", 0)))
+    return tried
 
 
 def with_found(inputs: RecipeInputs) -> RecipeInputs:
     """The inputs with the settings of every search that is finished: the best on dev."""
     found = {}
     for place, stored in inputs.tasks.items():
-        tried = search_nodes(inputs, *place)
-        if tried and all(node.out.exists() for _, node in tried):
-            scores = [Outcome.read(node.out).scores["dev"][stored.metric] for _, node in tried]
+        tried = _search_steps(inputs, *place)
+        if tried and all(tuning.out.exists() for _, tuning in tried):
+            scores = [Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in tried]
             found[place] = tried[scores.index(max(scores))][0]
     return dataclasses.replace(inputs, found=found)
 
 
-def _settings_of(inputs: RecipeInputs, task: str, size: int) -> dict[str, int]:
-    """The settings found for a task; the first to try until its search is finished."""
-    search = inputs.recipe.search
-    if search is None or not search.covers(task):
-        return {}
-    return inputs.found.get((task, size), search.settings()[0])
-
-
-def _with_settings(plan: EvaluatePlan, settings: Mapping[str, int]) -> EvaluatePlan:
-    return plan.with_values({"finetune": settings}) if settings else plan
-
-
-def _entry(inputs: RecipeInputs, task: str) -> RecipeTask:
-    return next(entry for entry in inputs.recipe.tasks if entry.name == task)
-
-
-def _adapted_models(
-    inputs: RecipeInputs, selector: Selector, cell: Cell, graph: StepGraph
-) -> list[str]:
-    """The digests of a cell's adapted models; empty for the base."""
-    if selector.strategy == BASE:
-        return []
-    found = [
-        _adaptation(inputs, selector, cell, number, graph)
-        for number in range(inputs.recipe.adaptations)
-    ]
-    for step in found:
-        graph.adaptations.setdefault(step.key, step)
-    return [step.key for step in found]
-
-
 def _adaptation(
     inputs: RecipeInputs, selector: Selector, cell: Cell, number: int, graph: StepGraph
-) -> AdaptNode:
-    """One adaptation of a cell; its selection is added to the graph.
-
-    `general`, `random` and compositions do not depend on the task, so all tasks share their models,
-    which leave out the dev and test texts of every task. A control trains on another task's
-    selection without the dev and test texts of both tasks.
-
-    Raises:
-        UsageError: a task whose dev split the selector names has none.
-    """
+) -> Adapt:
+    """One adaptation of a cell; its selection is added to the graph."""
+    # `general`, `random` and compositions do not depend on the task, so all tasks share their
+    # models, which leave out the dev and test texts of every task. A control trains on another
+    # task's selection without the dev and test texts of both tasks.
     stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
     training_task = _training_task(inputs, selector, cell)
     dev = [next(t for t in inputs.tasks.values() if t.name == name) for name in selector.dev]
@@ -158,41 +181,42 @@ def _adaptation(
         graph.selections.setdefault(selection.key, selection)
         data, key = (str(inputs.folder.selections / selection.key),), selection.key
     if selector.strategy == COMPOSE:
-        composition = _composition(inputs, selector, cell)
-        graph.selections.setdefault(composition.key, composition)
-        data, key = (str(inputs.folder.selections / composition.key),), composition.key
-    plan = adapt_plan(recipe, selector, cell, _entry(inputs, cell.task), number)
+        file = selector.composition_for(recipe.training_task(selector, cell.task))
+        composition, decides = inputs.compositions[file]
+        key = fingerprints.step("compose", plan=decides)
+        label = f"{composition.composition} of {Path(file).stem}"
+        graph.selections.setdefault(key, Compose(key, label, composition))
+        data = (str(inputs.folder.selections / key),)
+    plan = adapt_plan(recipe, selector, cell, inputs.recipe.task(cell.task), number)
     identity = {
         "plan": fingerprints.adapting(plan),
-        "model": inputs.models[selector.model_for(_entry(inputs, cell.task), cell.model)],
+        "model": inputs.models[selector.model_for(inputs.recipe.task(cell.task), cell.model)],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
         "texts": [t.judged for t in dev] if dev else training_task.texts if own else "",
         "guard": sorted(held_out),
     }
-    return AdaptNode(
+    return Adapt(
         fingerprints.step("adapt", **identity),
+        f"{_model_text(cell)} for {'all tasks' if shared else _task_text(stored)}"
+        f"{f' ({selector.of} for {_task_text(training_task)})' if selector.of else ''}"
+        f"{_ordinal(number)}",
         plan,
         key,
         data,
-        tuple(_measured_texts(inputs, task, split) for task, split in measured),
+        tuple(
+            f"pair:{inputs.folder.pairs(task.key, split)}"
+            if load(task.kind).parallel
+            else str(inputs.folder.texts(task.key, split))
+            for task, split in measured
+        ),
         tuple(
             str(inputs.folder.texts(task.key, split))
             for task in held_out.values()
             for split in ("dev", "test")
         ),
         shared,
-        f"{_model_text(cell)} for {'all tasks' if shared else _task_text(stored)}"
-        f"{f' ({selector.of} for {_task_text(training_task)})' if selector.of else ''}"
-        f"{_ordinal(number)}",
     )
-
-
-def _measured_texts(inputs: RecipeInputs, stored: StoredTask, split: str) -> str:
-    """The texts of a task to measure on, perhaps to train on; of a translation task its pairs."""
-    if not load(stored.kind).parallel:
-        return str(inputs.folder.texts(stored.key, split))
-    return f"pair:{inputs.folder.pairs(stored.key, split)}"
 
 
 def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> StoredTask:
@@ -202,7 +226,7 @@ def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> Stor
     return inputs.tasks[name, cell.size if cell.size in sizes else sizes[-1]]
 
 
-def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int) -> SelectNode:
+def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int) -> Select:
     """The selection of one adaptation of a cell; only `random` has one for each adaptation."""
     entry = inputs.recipe.training_task(selector, cell.task)
     ignores_task, random = _ignores_task(selector), selector.name == RANDOM
@@ -223,15 +247,7 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
     )
     label = f"{text} for {_task_text(stored)}{_ordinal(drawn)}"
     target = inputs.folder.texts(stored.key, "train")
-    return SelectNode(key, scores, plan, target, fingerprints.sampled(plan), label)
-
-
-def _composition(inputs: RecipeInputs, selector: Selector, cell: Cell) -> ComposeNode:
-    """The composition that a cell's model is adapted on."""
-    file = selector.composition_for(inputs.recipe.training_task(selector, cell.task))
-    plan, decides = inputs.compositions[file]
-    key = fingerprints.step("compose", plan=decides)
-    return ComposeNode(key, plan, f"{plan.composition} of {Path(file).stem}")
+    return Select(key, label, scores, plan, target, inputs.recipe.corpus)
 
 
 def _ignores_task(selector: Selector) -> bool:
@@ -255,30 +271,19 @@ def _ordinal(number: int) -> str:
     return f", number {number + 1}" if number else ""
 
 
-def _augmentation(
-    inputs: RecipeInputs, plan: EvaluatePlan, stored: StoredTask, graph: StepGraph
-) -> str:
-    """The digest of a task's augmentation; empty without one."""
-    if not plan.augment.kind:
-        return ""
-    how = fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device)
-    key = fingerprints.step("augment", plan=how, examples=stored.learned, seed=inputs.recipe.seed)
-    graph.augmentations[key] = AugmentNode(key, plan.augment, inputs.folder.task(stored.key))
-    return key
-
-
 def _fine_tuning(
     inputs: RecipeInputs,
     plan: EvaluatePlan,
     cell: Cell,
+    label: str,
     adapted: Sequence[str],
     extra: str,
     number: int,
-) -> TuneNode:
+) -> Tune:
     stored = inputs.tasks[cell.task, cell.size]
     adapted_model = adapted[number % len(adapted)] if adapted else ""
     selector = next(s for s in inputs.recipe.selectors if s.name == cell.selector)
-    base = selector.model_for(_entry(inputs, cell.task), cell.model)
+    base = selector.model_for(inputs.recipe.task(cell.task), cell.model)
     key = fingerprints.step(
         "tune",
         plan=fingerprints.tuning(plan, stored.kind, adapter=bool(cell.adapter)),
@@ -291,4 +296,4 @@ def _fine_tuning(
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
     task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)
-    return TuneNode(key, seed, plan, task, adapted_model, extra, out)
+    return Tune(key, f"{label}, seed {seed}", seed, plan, task, adapted_model, extra, out)

@@ -11,10 +11,16 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import Plan
 from corpusfit.embed.folders import require_extras
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
-from corpusfit.experiments.config import INIT, ORACLE, Recipe, Selector
-from corpusfit.experiments.entries import BASE, RecipeTask
+from corpusfit.experiments.config import (
+    BASE,
+    INIT,
+    ORACLE,
+    Recipe,
+    RecipeTask,
+    Selector,
+    in_table,
+)
 from corpusfit.experiments.fingerprints import methods_of
-from corpusfit.experiments.recipe_keys import in_table
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 
 RESERVED = ("dataset", "metric")
@@ -23,27 +29,18 @@ RESERVED = ("dataset", "metric")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the table: a mean over seeds.
-
-    Attributes:
-        size: number of training examples that the recipe asks for; 0 for all.
-        model: base model, which is adapted unless the selector is `base`.
-        selector: name of the selector.
-        fraction: fraction of the corpus; None for selectors without a selection and for continuous
-            weights, which use the whole corpus (TADPOLE, appendix E).
-        weights: use of relevance weights in training.
-        adapter: adapter that is trained; empty for all weights.
-        augment: augmentation of the training examples; empty for none.
-    """
+    """One cell of the table: a mean over seeds."""
 
     task: str
-    size: int
-    model: str
+    size: int  # number of training examples that the recipe asks for; 0 for all
+    model: str  # base model, which is adapted unless the selector is `base`
     selector: str
+    # None for selectors without a selection and for continuous weights, which use the whole corpus
+    # (TADPOLE, appendix E)
     fraction: float | None
     weights: str
-    adapter: str
-    augment: str
+    adapter: str  # empty for all weights
+    augment: str  # empty for none
 
     @property
     def row(self) -> tuple[str, int, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpusfit import text as corpus
@@ -12,7 +13,7 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest, source_identity
-from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.plan import SECOND, EmbedPlan, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.embed import prepare
 from corpusfit.evaluation.network import head_fingerprint
@@ -20,13 +21,18 @@ from corpusfit.evaluation.plan import metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
 from corpusfit.evaluation.tasks import load, names
-from corpusfit.experiments.config import COMPOSE, INIT, ORACLE, Recipe, Selector
-from corpusfit.experiments.entries import BASE, RecipeTask
+from corpusfit.experiments.config import (
+    BASE,
+    COMPOSE,
+    INIT,
+    ORACLE,
+    Recipe,
+    RecipeTask,
+    Selector,
+)
 from corpusfit.experiments.fingerprints import encoders_of, methods_of, translators
 from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import with_found
 from corpusfit.experiments.grid import task_plan
-from corpusfit.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.mixing.plan import CompositionPlan
 from corpusfit.mixing.plan import read_recipe as read_composition
 from corpusfit.selection.resolving import by_size, encoder_of
@@ -35,13 +41,59 @@ from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
 from corpusfit.training.plan import TASK, TRANSLATION
 
 
+@dataclass(frozen=True)
+class StoredTask:
+    """A task of some size, in the recipe's folder."""
+
+    name: str
+    size: int  # number of training examples that the recipe asks for; 0 for all
+    examples: int  # number of training examples that it has
+    kind: str
+    metric: str
+    # digests: of the whole task, of its training texts, of their scored side, of its training
+    # examples with their labels, of its dev and test texts
+    key: str
+    texts: str
+    target: str
+    learned: str
+    judged: str
+    splits: tuple[int, int] = (0, 0)  # numbers of dev and test examples
+    copies: int = 0  # test examples whose text is in train too
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RecipeInputs:
+    """Everything that steps depend on, by content."""
+
+    recipe: Recipe
+    folder: RecipeFolder
+    tasks: Mapping[tuple[str, int], StoredTask]  # by name and size
+    # fingerprints: of the corpus's sources, of models with those that translate, of encoders, and
+    # of files that methods read
+    pile: Mapping[str, str]
+    models: Mapping[str, str]
+    encoders: Mapping[EmbedPlan, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    # by recipe, the plan of a composition with what decides its text
+    compositions: Mapping[str, tuple[CompositionPlan, str]] = field(default_factory=dict)
+    # settings that the search chose, by task and size
+    found: Mapping[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    only: tuple[str, ...] = ()  # tasks whose cells are run; empty for all
+
+    def runs(self, task: str) -> bool:
+        """Whether the cells of a task are run."""
+        return not self.only or task in self.only
+
+    def first(self) -> StoredTask:
+        """The first task, for selections that do not depend on the task."""
+        return next(iter(self.tasks.values()))
+
+
 def load_inputs(
     recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool
 ) -> RecipeInputs:
-    """Read and fingerprint everything that steps depend on.
-
-    Every command reads all of it, at about a second per gigabyte.
-    """
+    """Read and fingerprint everything that steps depend on, at about a second per gigabyte."""
     read = recipe.selectors[0].select.read
     pile = {}
     models = {
@@ -75,17 +127,10 @@ def load_inputs(
     for entry in recipe.tasks:
         for stored in _stored(recipe, entry, folder, machine.progress, store=store):
             tasks[stored.name, stored.size] = stored
-    compositions = {file: _composition(file, folder) for file in _compositions(recipe)}
-    inputs = RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
-    return with_found(inputs)
-
-
-def _compositions(recipe: Recipe) -> Iterator[str]:
-    """The recipes of compositions, each once."""
-    named = (
-        selector.composition_for(task) for selector in recipe.selectors for task in recipe.tasks
-    )
-    yield from filter(None, dict.fromkeys(named))
+    named = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
+    files_of = filter(None, dict.fromkeys(named))
+    compositions = {file: _composition(file, folder) for file in files_of}
+    return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
 
 
 def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]:
@@ -171,7 +216,7 @@ def _stored(
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(_target(task).texts()),
-            target=digest(scored_texts(_target(task), task.kind, read)),
+            target=digest(_scored_texts(_target(task), task.kind, read)),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest([_guarded(own, parallel=parallel) for own in (task.dev, task.test)]),
             splits=(len(task.dev), len(task.test)),
@@ -197,7 +242,7 @@ def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
     return [*examples.texts(), *(labels if parallel else ())]
 
 
-def scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
+def _scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
     """The texts of the side that selections score, which only examples of pairs have two of."""
     second = read.side == SECOND and load(kind).parallel
     return _translations(examples) if second else examples.texts()
@@ -214,7 +259,7 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     """
     parallel, target = load(task.kind).parallel, _target(task)
     held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
-    for split, texts in {"train": scored_texts(target, task.kind, read), **held}.items():
+    for split, texts in {"train": _scored_texts(target, task.kind, read), **held}.items():
         path = folder.texts(key, split)
         data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
         if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read

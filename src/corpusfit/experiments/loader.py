@@ -13,10 +13,15 @@ from corpusfit.core.options import KINDS, typed
 from corpusfit.core.plan import DEFAULT_FRACTION, Plan
 from corpusfit.core.settings import Settings, recipe_values, unknown
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan
-from corpusfit.experiments.config import WITHOUT_SELECTION, Recipe, Selector, unknown_name
-from corpusfit.experiments.entries import RecipeTask, Search
-from corpusfit.experiments.recipe_keys import ELSEWHERE, in_table
-from corpusfit.experiments.separation.settings import Separation
+from corpusfit.experiments.config import (
+    WITHOUT_SELECTION,
+    Recipe,
+    RecipeTask,
+    Search,
+    Selector,
+    in_table,
+    unknown_name,
+)
 from corpusfit.scoring.names import names as method_names
 from corpusfit.text import located
 from corpusfit.training.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
@@ -24,6 +29,33 @@ from corpusfit.training.presets import preset
 
 _P = TypeVar("_P", bound=Settings)
 _GROUPS = ("select", "adapt", "evaluate")
+# settings of the plans that a recipe sets elsewhere, with their keys
+_ELSEWHERE: dict[str, dict[str, str]] = {
+    "select": {
+        "method.name": "selectors",
+        "method": "selector.NAME.method",
+        "choose.fraction": "fractions",
+        "choose.policy": "weights",
+        "seed": "seed",
+    },
+    "adapt": {
+        "model.name": "models",
+        "model.init": "models",
+        "weights.policy": "weights",
+        "adapter.kind": "adapters",
+        "read": "select.read",
+        "seed": "seed",
+    },
+    "evaluate": {
+        "model.name": "models",
+        "model.adapter": "adapters",
+        "model.reduction": "adapt.adapter.reduction",
+        "model.rank": "adapt.adapter.rank",
+        "task.metric": "tasks.metric",
+        "augment.kind": "augment",
+        "seed": "seed",
+    },
+}
 _COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "fractions": ("float", (DEFAULT_FRACTION,)),
     "weights": ("str", (WeightsPlan().policy,)),
@@ -51,7 +83,10 @@ _FILES = ("arpa_in", "arpa_general", "embedder")
 
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe."""
-    values = recipe_values(path, _KNOWN)
+    values = recipe_values(path, (*_KNOWN, "separation"))
+    if "separation" in values:
+        cure = f"Measure it with: python benchmarks/papers/separation.py {path} OUT"
+        raise bad_setting("separation", "left out of a recipe", "a table", cure)
     home = path.absolute().parent
     settings: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
     if "train_sizes" in values:
@@ -71,8 +106,6 @@ def read_recipe(path: Path) -> Recipe:
     settings["selectors"] = _selectors(values, plans, home)
     if "search" in values:
         settings["search"] = _search(values["search"])
-    if "separation" in values:
-        settings["separation"] = _separation(values["separation"])
     settings.setdefault("name", "")
     return Recipe(**settings).check()
 
@@ -139,47 +172,12 @@ def _search(table: Any) -> Search:
     )
 
 
-def _separation(table: Any) -> Separation:
-    if not isinstance(table, Mapping):
-        raise bad_setting("separation", "a table [separation]", table)
-    plain = {"texts": "int", "documents": "int", "held_out": "float"}
-    known = [field.name for field in dataclasses.fields(Separation)]
-    for key in table.keys() - set(known):
-        raise unknown(f"separation.{key}", [f"separation.{k}" for k in known])
-    found: dict[str, Any] = {
-        key: typed(f"separation.{key}", kind, table[key])
-        for key, kind in plain.items()
-        if key in table
-    }
-    if "finetuned" in table:
-        found["finetuned"] = _list("separation.finetuned", table["finetuned"], "bool")
-    for key in ("targets", "corpora"):
-        if not isinstance(table.get(key, {}), Mapping):
-            raise bad_setting(f"separation.{key}", f"a table [separation.{key}]", table[key])
-    found["targets"] = {
-        name: _list(f"separation.targets.{name}", tasks, "str")
-        for name, tasks in table.get("targets", {}).items()
-    }
-    found["corpora"] = {
-        name: _shares(f"separation.corpora.{name}", of)
-        for name, of in table.get("corpora", {}).items()
-    }
-    return Separation(**found)
-
-
-def _shares(setting: str, value: Any) -> dict[str, float]:
-    """Globs of sources with their shares; 0 in a list, which names globs alone."""
-    if isinstance(value, Mapping):
-        return {glob: typed(f"{setting}.{glob}", "float", share) for glob, share in value.items()}
-    return dict.fromkeys(_list(setting, value, "str"), 0.0)
-
-
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
     """The settings of a plan, without those that the recipe sets elsewhere."""
     table = _table(group, selector)
     if not isinstance(values, Mapping):
         raise bad_setting(table, f"a table [{table}] of settings", values)
-    for setting, where in ELSEWHERE[group].items():
+    for setting, where in _ELSEWHERE[group].items():
         first, _, name = setting.partition(".")
         inside = values.get(first)
         if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):

@@ -5,50 +5,57 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import is_local
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.engine import Meter
+from corpusfit.core.errors import CorpusfitError, TrainingError, bad_setting
 from corpusfit.core.manifest import locked, versions
+from corpusfit.embed.hardware import resolve
+from corpusfit.evaluation.augment import BackTranslator, require_allowed
+from corpusfit.evaluation.finetune import require_models
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.tables import Table
-from corpusfit.experiments.checks import faults_of
-from corpusfit.experiments.config import Recipe
-from corpusfit.experiments.correlation import correlations_of
+from corpusfit.evaluation.task import load_task
+from corpusfit.experiments.config import Recipe, in_table
 from corpusfit.experiments.costs import costs_of
-from corpusfit.experiments.executor import RecipeContext, run_searches, run_steps
-from corpusfit.experiments.export import all_cells, write_tables
 from corpusfit.experiments.fingerprints import on_machine
 from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import build_graph, with_found
-from corpusfit.experiments.grid import check_plans
-from corpusfit.experiments.inputs import load_inputs
-from corpusfit.experiments.nodes import RecipeInputs, StepGraph
-from corpusfit.experiments.predictors import predictors_of
-from corpusfit.experiments.results import ScoredCells
-from corpusfit.experiments.scoring import score_cells
-from corpusfit.experiments.separation.measuring import measure_separation
-from corpusfit.experiments.status import pending_steps
-from corpusfit.experiments.tables import tables_of
+from corpusfit.experiments.graph import StepGraph, build_graph, with_found
+from corpusfit.experiments.grid import check_plans, task_plan
+from corpusfit.experiments.inputs import RecipeInputs, StoredTask, load_inputs
+from corpusfit.experiments.scoring import ScoredCells, score_cells
+from corpusfit.experiments.steps import Adapt, Augment, Report, Step, StepJob, Tune, run_step
+from corpusfit.experiments.tables import all_cells, tables_of, write_tables
 from corpusfit.text.context import HERE, Machine
-from corpusfit.training.plan import TASK
+from corpusfit.training.adapting import open_base
+from corpusfit.training.plan import TASK, AdaptPlan
+
+_STAGES = {"adaptations": "adapt", "fine-tunings": "fine-tune"}  # what runs in parallel
 
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a recipe.
+    """The result of a recipe."""
 
-    Attributes:
-        path: its folder, with `table.md`, `table.tex`, `table.csv` and `table.json`.
-        judged: scores, comparisons and average gains.
-        tables: the tables that are printed.
-    """
+    path: Path  # its folder, with `table.md`, `table.tex`, `table.csv` and `table.json`
+    judged: ScoredCells  # scores, comparisons and average gains
+    tables: list[Table]  # the tables that are printed
 
-    path: Path
-    judged: ScoredCells
-    tables: list[Table]
+
+@dataclass(frozen=True)
+class Missing:
+    """The steps of a recipe, and how many are pending."""
+
+    cells: list[dict[str, Any]]  # rows and columns, with the number of pending fine-tunings
+    steps: dict[str, tuple[int, int]]  # by phase, the numbers of all and of pending steps
+    # estimate from the mean time of finished steps of the same phase; None if a phase has none
+    seconds: float | None
 
 
 def run_recipe(
@@ -61,108 +68,250 @@ def run_recipe(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Ran:
-    """Run a recipe: select, adapt, fine-tune, compare, and write the tables.
-
-    A recipe with `[separation]` measures methods instead.
-
-    Finished steps are not repeated. Finished outcomes do not need the selections and models that
-    they were made from, so those may be deleted.
-
-    Reference: TADPOLE, sections 4 to 4.2.
-    """
-    recipe.check_only(only)
-    if recipe.separation is None:
-        check_plans(recipe)
-        recipe = on_machine(recipe, machine)
-    if not is_local(out):
-        raise bad_setting("`out`", "a folder of this machine", str(out))
-    folder = RecipeFolder(out.absolute())
-    folder.claim()
+    """Run a recipe: select, adapt, fine-tune, compare, and write the tables."""
+    # Finished steps are not repeated. Finished outcomes do not need the selections and models
+    # that they were made from, so those may be deleted. Reference: TADPOLE, sections 4 to 4.2.
+    recipe, folder = _checked(recipe, out, only, machine)
+    failed: dict[str, str] = {}
     with locked(folder.work, "run", make=True), contextlib.ExitStack() as stack:
         folder.begin(recipe.identity, overwrite=overwrite)
         if cells is not None:
             folder.exchange(cells)
             stack.callback(folder.exchange, cells)
-        if recipe.separation is not None:
-            return _measure(recipe, folder, file, machine)
         inputs = load_inputs(recipe, folder, machine, store=True)
-        context = _context(dataclasses.replace(inputs, only=tuple(only)), machine)
-        faults = faults_of(inputs, context.graph, context.pending, machine.progress.warn)
-        if (fault := next(faults, None)) is not None:
+        inputs = with_found(dataclasses.replace(inputs, only=tuple(only)))
+        graph = build_graph(inputs)
+        pending = graph.pending(folder)
+        for fault in _faults_of(inputs, graph, pending, machine.progress.warn):
             raise fault
-        if any(context.pending.left.values()):
+        if any(pending.values()):
             folder.reopen()
-        if recipe.search is not None:
-            run_searches(context)
-            context = _context(with_found(context.inputs), machine)
-        run_steps(context)
-        return _write_results(context, file)
+        # the searches decide the settings of all other fine-tunings
+        searches = {t.name: t for tried in graph.searches.values() for _, t in tried}
+        own = [step for step in pending["fine-tunings"] if step.name in searches]
+        if own:
+            machine.progress.note(f"Search of settings on dev: {len(own)} fine-tunings.")
+            _run_steps("fine-tunings", own, folder, machine, failed)
+            for name in filter(failed.get, searches):
+                raise TrainingError(f"The search of settings on dev failed: {failed[name]}")
+            inputs = with_found(inputs)
+            graph = build_graph(inputs)
+            pending = graph.pending(folder)
+        for phase, steps in pending.items():
+            if steps:
+                total = len(graph.phases[phase])
+                left = f" ({len(steps)} pending)" if len(steps) < total else ""
+                title = "augmentations" if phase == "companions" else phase
+                machine.progress.note(f"{title.capitalize()}: {total}{left}.")
+                _run_steps(phase, steps, folder, machine, failed)
+        return _write_results(inputs, graph, failed, file, machine)
 
 
-def _measure(recipe: Recipe, folder: RecipeFolder, file: Path | None, machine: Machine) -> Ran:
-    """Measure how well methods separate target and corpus."""
-    scored, tables, facts = measure_separation(recipe, folder, machine)
-    if not scored.failed:
-        folder.finish({"command": "run", "repeat": _repeat(recipe, file), **facts})
-    return Ran(folder.path, scored, tables)
-
-
-def _context(inputs: RecipeInputs, machine: Machine) -> RecipeContext:
+def missing(
+    recipe: Recipe,
+    out: Path,
+    *,
+    cells: Path | None = None,
+    only: Sequence[str] = (),
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Missing:
+    """A dry run of `run_recipe`; it writes nothing but encoders to the cache."""
+    recipe, folder = _checked(recipe, out, only, machine)
+    if folder.differs(recipe.identity, overwrite=overwrite):
+        folder = RecipeFolder(folder.path / "anew")  # an empty folder
+    inputs = load_inputs(recipe, folder, machine, store=False)
+    inputs = with_found(dataclasses.replace(inputs, only=tuple(only)))
     graph = build_graph(inputs)
-    predictors = predictors_of(inputs, graph)
-    pending = pending_steps(graph, predictors, inputs.folder)
-    return RecipeContext(inputs, graph, predictors, pending, machine)
+    pending = graph.pending(folder, cells)
+    for fault in _faults_of(inputs, graph, pending, machine.progress.warn):
+        machine.progress.warn(f"The run would stop before its first step: {fault}")
+    left = {step.name for step in pending["fine-tunings"]}
+    table = [
+        {**dataclasses.asdict(cell), "missing": sum(t.name in left for t in tunings)}
+        for cell, tunings in graph.cells.items()
+    ]
+    counts = {phase: (len(steps), len(pending[phase])) for phase, steps in graph.phases.items()}
+    seconds = 0.0
+    for phase, steps in graph.phases.items():
+        records = [folder.costs / f"{step.name}.json" for step in steps.values()]
+        took = [json.loads(path.read_bytes())["seconds"] for path in records if path.exists()]
+        if not pending[phase]:
+            continue
+        if not took:
+            return Missing(table, counts, None)
+        at_once = 1
+        if phase in _STAGES:
+            at_once = machine.for_training(_device_of(pending[phase])).start().workers
+        number = len(pending[phase])
+        seconds += number * sum(took) / len(took) / min(at_once, number)
+    return Missing(table, counts, seconds)
 
 
-def _write_results(context: RecipeContext, file: Path | None) -> Ran:
+def _checked(
+    recipe: Recipe, out: Path, only: Sequence[str], machine: Machine
+) -> tuple[Recipe, RecipeFolder]:
+    """The recipe with its devices resolved, and its folder, before anything is read."""
+    recipe.check_only(only)
+    check_plans(recipe)
+    recipe = on_machine(recipe, machine)
+    if not is_local(out):
+        raise bad_setting("`out`", "a folder of this machine", str(out))
+    folder = RecipeFolder(out.absolute())
+    folder.claim()
+    return recipe, folder
+
+
+def _faults_of(
+    inputs: RecipeInputs,
+    graph: StepGraph,
+    pending: Mapping[str, Sequence[Step]],
+    on_warn: Callable[[str], None],
+) -> Iterator[CorpusfitError]:
+    """What would make pending steps fail, found by opening each base model once for each use."""
+    # That takes seconds for each, before hours of work. An adapted model is of its base's
+    # architecture, so the base stands for it.
+
+    def adapts(plan: AdaptPlan) -> None:
+        open_base(plan, resolve(plan.train, "train"), on_warn)
+
+    def evaluates(name: str, stored: StoredTask, plan: EvaluatePlan) -> None:
+        if plan.augment.kind:
+            require_allowed(plan.augment, stored.kind)
+        path = inputs.folder.task(stored.key)
+        if path.exists():
+            task = load_task(path)
+        else:  # a dry run stores none
+            entry = inputs.recipe.task(name)
+            task_settings = task_plan(inputs.recipe, entry).task
+            task = read_task(entry.path, task_settings, seed=inputs.recipe.seed)
+        require_models(task, [plan])
+
+    checks: dict[tuple[object, ...], Callable[[], object]] = {}
+    for step in (step for steps in pending.values() for step in steps):
+        if isinstance(step, Adapt) and not step.plan.model.init:
+            plan = step.plan
+            decides = (plan.model, plan.objective, plan.adapter, plan.train)
+            checks["adapt", *decides] = partial(adapts, plan)
+        if isinstance(step, Augment) and step.plan.mt:
+            models = (step.plan.mt, step.plan.mt_back)
+            checks["evaluate", models] = partial(BackTranslator.load, *models, device="cpu")
+    for (name, _), stored in inputs.tasks.items():
+        for tuning in pending["fine-tunings"]:
+            if not isinstance(tuning, Tune) or tuning.task != inputs.folder.task(stored.key):
+                continue
+            tuned = tuning.plan
+            if tuning.adapted:
+                tuned = tuned.with_value(
+                    "model.name", graph.adaptations[tuning.adapted].plan.model.name
+                )
+            if tuned.model.name:  # an untrained one is made for each adaptation
+                of = ("evaluate", name, tuned.model, tuned.augment.kind)
+                checks[of] = partial(evaluates, name, stored, tuned)
+    for use, check in checks.items():
+        try:
+            with in_table(str(use[0])):
+                check()
+        except CorpusfitError as e:
+            yield e
+
+
+def _run_steps(
+    phase: str,
+    steps: Sequence[Step],
+    folder: RecipeFolder,
+    machine: Machine,
+    failed: dict[str, str],
+) -> None:
+    """Run steps of one phase; a failed step fails only the steps that need it."""
+    progress, ready = machine.progress, []
+    for step in steps:
+        errors = [failed[need] for need in step.needs if need in failed]
+        if errors:
+            failed[step.name] = errors[0]
+        else:
+            ready.append(step)
+    titles = {step.name: f"{step.kind} {step.label}" for step in ready}
+
+    def handle(report: Report) -> None:
+        for warning in report.warnings:
+            progress.warn(f"{titles[report.key]}: {warning}")
+        failure = folder.failures / f"{report.key}.json"
+        if report.error:
+            failed[report.key] = report.error
+            progress.warn(f"{titles[report.key]} failed: {report.error}")
+            write_bytes(failure, json.dumps(dataclasses.asdict(report)).encode())
+        else:
+            failure.unlink(missing_ok=True)
+
+    if phase not in _STAGES:  # one after another, as each uses all workers
+        for number, step in enumerate(ready, 1):
+            if phase == "selections":
+                progress.note(f"Selection {number} of {len(ready)}: {step.label}.")
+            handle(run_step(step, folder, machine))
+    elif ready:  # in parallel with one compute thread each, or one at a time on a GPU
+        machine = machine.for_training(_device_of(ready))
+        with progress.showing(_STAGES[phase], len(ready), "steps"), machine.start() as engine:
+            engine.require_shared(folder.work, "`out`")
+            meter = Meter(progress)
+            job = StepJob(folder.path, machine.cache)
+            for report in engine.map(job, meter.weighed(ready), meter):
+                progress.advance(0, 1)
+                handle(report)
+
+
+def _device_of(steps: Sequence[Step]) -> str:
+    return "cuda" if any(step.device == "cuda" for step in steps) else "cpu"
+
+
+def _write_results(
+    inputs: RecipeInputs,
+    graph: StepGraph,
+    failed: Mapping[str, str],
+    file: Path | None,
+    machine: Machine,
+) -> Ran:
     """Compare the cells, write the tables and, unless a cell failed, the manifest."""
-    context.machine.progress.note("Comparing the cells.")
-    recipe, folder, graph = context.inputs.recipe, context.folder, context.graph
-    scored = score_cells(context.inputs, graph, context.failed)
-    costs = costs_of(recipe, folder, graph, context.predictors.values())
+    machine.progress.note("Comparing the cells.")
+    recipe, folder = inputs.recipe, inputs.folder
+    scored = score_cells(inputs, graph, failed)
+    costs = costs_of(recipe, folder, graph)
     for name, versions_of in costs.differing.items():
         message = f"Steps ran with different versions of {name}: {', '.join(versions_of)}."
-        context.machine.progress.warn(message)
-    correlations = correlations_of(graph, scored, context.predictors)
-    adapted = list(adapted_of(graph, folder))
-    tables = tables_of(context.inputs, scored, correlations, costs, adapted)
+        machine.progress.warn(message)
+    adapted = list(_adapted(graph, folder))
+    repeat = []
+    if file is not None:
+        overlap = ["--keep-overlap"] if recipe.keep_overlap else []
+        repeat = ["corpusfit", "run", str(file.absolute()), *overlap]
+    tables = tables_of(inputs, scored, costs, adapted)
     facts = {
         "command": "run",
-        "repeat": _repeat(recipe, file),
+        "repeat": repeat,
         "recipe": dataclasses.asdict(recipe),
-        "tasks": [dataclasses.asdict(task) for task in context.inputs.tasks.values()],
-        "pile": dict(context.inputs.pile),
-        "models": dict(context.inputs.models),
+        "tasks": [dataclasses.asdict(task) for task in inputs.tasks.values()],
+        "pile": dict(inputs.pile),
+        "models": dict(inputs.models),
         "versions": versions(),
         "selections": {key: step.label for key, step in graph.selections.items()},
         "adapted": adapted,
         "found": [
             {"task": task, "size": size, **settings}
-            for (task, size), settings in context.inputs.found.items()
+            for (task, size), settings in inputs.found.items()
         ],
         "costs": dataclasses.asdict(costs),
-        "forecasts": dataclasses.asdict(correlations),
     }
     cells = all_cells(scored, costs.cells)
     write_tables(folder.path, tables, cells, {**facts, **dataclasses.asdict(scored)})
     if not scored.failed:
-        steps = {phase: total for phase, (total, _) in context.pending.counts().items()}
+        steps = {phase: len(steps) for phase, steps in graph.phases.items()}
         folder.finish({**facts, "steps": steps})
     return Ran(folder.path, scored, tables)
 
 
-def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
-    """The command that repeats the run, if the recipe was read from a file."""
-    if file is None:
-        return []
-    return ["corpusfit", "run", str(file.absolute()), *["--keep-overlap"] * recipe.keep_overlap]
-
-
-def adapted_of(graph: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
-    """How each adapted model was trained, its losses, and the texts that were left out.
-
-    They come from the records of the steps, which last where a model was not kept.
-    """
+def _adapted(graph: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
+    """How each adapted model was trained, its losses, and the texts that were left out."""
+    # They come from the records of the steps, which last where a model was not kept.
     for key, step in graph.adaptations.items():
         path = folder.costs / f"{key}.json"
         record = json.loads(path.read_bytes()) if path.exists() else {}

@@ -1,10 +1,11 @@
-"""Scores a recipe's cells: means with intervals over seeds, and significance tests."""
+"""Scores a recipe's cells: means with intervals over seeds, significance tests, average gains."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -13,19 +14,110 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
-from corpusfit.evaluation.significance import Comparison, Metric, compare, interval, spread
+from corpusfit.evaluation.significance import (
+    Comparison,
+    Metric,
+    average_gain,
+    compare,
+    holm,
+    interval,
+    spread,
+    verdict,
+)
 from corpusfit.evaluation.task import Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
-from corpusfit.experiments.contrasts import (
-    adjusted_pairs,
-    augmented_means,
-    average_gains,
-    comparison_pairs,
-)
+from corpusfit.experiments.config import Recipe
 from corpusfit.experiments.fingerprints import step
+from corpusfit.experiments.graph import StepGraph
 from corpusfit.experiments.grid import Cell, columns_of
-from corpusfit.experiments.nodes import RecipeInputs, StepGraph
-from corpusfit.experiments.results import Result, ScoredCells
+from corpusfit.experiments.inputs import RecipeInputs
+
+
+@dataclass(frozen=True)
+class Result:
+    """The scores of a cell's fine-tunings, or its error."""
+
+    cell: Cell
+    column: str
+    metric: str  # the metric that is compared
+    scores: list[float] = field(default_factory=list)  # test scores by seed, in [0, 1]
+    mean: float | None = None  # mean of the test scores
+    sd: float | None = None  # their standard deviation; None with one seed
+    low: float | None = None  # lower end of the mean's 95 % interval over seeds and examples
+    high: float | None = None  # upper end of that interval
+    # mean of every metric on the test split
+    metrics: dict[str, float] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()  # metrics to show beside the one that is compared
+    dev: float | None = None  # mean of the metric on the dev split; None without one
+    # number of truncated examples by split, of the first seed
+    truncated: dict[str, int] = field(default_factory=dict)
+    one_answer: int = 0  # number of fine-tunings that give one answer to every test text
+    # score of the same answer to every test text; None where that says nothing
+    constant: float | None = None
+    error: str = ""  # error of a failed cell; empty otherwise
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A comparison of two columns in a row."""
+
+    row: tuple[str, int, str]  # task, training examples (0: all) and model
+    column: str  # the column that is compared
+    base: str  # the column that it is compared with
+    # whether the recipe's `pairs` ask for it; otherwise `base` is the `compare` column
+    named: bool
+    # whether both train the same weights (all, or the same adapter's), and `base` has no
+    # augmentation that `column` lacks
+    alike: bool
+    comparison: Comparison  # the figures
+    adjusted: float  # p after Holm's correction over all comparisons of the same kind
+    verdict: str  # the result in words
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A column's average gain over the column that all are compared with."""
+
+    column: str
+    size: int | None  # training examples of the rows; None for all rows
+    mean: float  # mean over the rows, in [-1, 1]
+    # standard deviation over seeds (n - 1) of the mean over rows; None with one seed
+    sd: float | None
+    rows: int  # number of rows
+
+
+@dataclass(frozen=True)
+class AugmentedMean:
+    """The mean over several augmentations of a column."""
+
+    row: tuple[str, int, str]  # task, training examples (0: all) and model
+    column: str  # name of the column without augmentation
+    kinds: tuple[str, ...]  # the augmentations
+    scores: list[float]  # means over the augmentations, by seed
+    mean: float  # their mean
+    sd: float | None  # their standard deviation; None with one seed
+    # mean difference from the column without augmentation, with its deviation over seeds;
+    # None without such a column
+    gain: tuple[float, float | None] | None
+
+
+@dataclass(frozen=True)
+class ScoredCells:
+    """A recipe's results."""
+
+    results: list[Result]  # all cells, in the table's order
+    pairs: list[Pair]  # all comparisons
+    gains: list[Gain]  # average gains of the columns that every row has
+    # means over augmentations, where a column has several
+    augmented: list[AugmentedMean] = field(default_factory=list)
+    # by metric, the published signature of how it is computed
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Result]:
+        """Failed cells."""
+        return [r for r in self.results if r.error]
+
 
 Failed: TypeAlias = Mapping[str, str]
 """By digest, the error of a failed step."""
@@ -148,3 +240,112 @@ class _RowScorer:
 
     def _tallies(self, cell: Cell) -> list[NDArray[Any]]:
         return [Outcome.read(t.out).tallies(self._task) for t in self._graph.cells[cell]]
+
+
+def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, bool]]:
+    """The comparisons of a row: ours, the other, and whether `pairs` asks for it.
+
+    Every column is compared with the column of `compare` without augmentation (T + Data-Aug
+    against T), and each pair of the recipe's `pairs`. A pair compares two selectors, so both cells
+    have the same augmentation and adapter. Where the other selector has several columns, the one
+    that differs least is used. Each further comparison makes the tests of all others weaker, so
+    nothing else is compared.
+
+    Reference: TADPOLE, Table 3.
+    """
+    base = [c for c in cells if c.selector == recipe.compare]
+    if base:
+        for cell in cells:
+            other = _nearest(cell, base, augment="")
+            if other != cell:
+                yield cell, other, False
+    for ours, theirs in recipe.pairs:
+        for cell in (c for c in cells if c.selector == ours):
+            same = cell.augment, cell.adapter
+            others = [c for c in cells if c.selector == theirs and (c.augment, c.adapter) == same]
+            if others:
+                yield cell, _nearest(cell, others, augment=cell.augment), True
+
+
+def _nearest(cell: Cell, others: list[Cell], augment: str) -> Cell:
+    """The cell that differs least: by augmentation, then adapter, weights and fraction."""
+
+    def differing(other: Cell) -> tuple[bool, ...]:
+        return (
+            other.augment != augment,
+            other.adapter != cell.adapter,
+            other.weights != cell.weights,
+            other.fraction != cell.fraction,
+        )
+
+    return min(others, key=differing)
+
+
+def adjusted_pairs(
+    compared: list[tuple[Cell, Cell, bool, Comparison]], columns: Mapping[Cell, str], *, named: bool
+) -> list[Pair]:
+    """The comparisons of one kind, with p adjusted over them (Holm, 1979)."""
+    own = [c for c in compared if c[2] == named]
+    found = []
+    for (ours, base, _, figures), p in zip(own, holm([c[3].p for c in own]), strict=True):
+        adjusted = figures.p if p is None else p  # never None: every comparison has a p
+        names = columns[ours], columns[base]
+        alike = ours.adapter == base.adapter and base.augment in ("", ours.augment)
+        text = verdict(figures, adjusted)
+        found.append(Pair(ours.row, *names, named, alike, figures, adjusted, text))
+    return found
+
+
+def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
+    """Average gains of the columns that all rows have, for each training size if several."""
+    sizes = list(dict.fromkeys(r.cell.size for r in results))
+    found = []
+    for size in sizes if len(sizes) > 1 else [None]:
+        rows = list(dict.fromkeys(r.cell.row for r in results if size in (None, r.cell.size)))
+        for column in dict.fromkeys(r.column for r in results):
+            pairs = [_scores(recipe, results, row, column) for row in rows]
+            both = [pair for pair in pairs if pair]
+            if len(both) == len(rows):
+                ours, base = zip(*both, strict=True)
+                found.append(Gain(column, size, *average_gain(ours, base), len(rows)))
+    return found
+
+
+def augmented_means(results: list[Result]) -> list[AugmentedMean]:
+    """The mean over the augmentations of a column, where there are several.
+
+    Scores are averaged over augmentations seed by seed first, so the deviation is over seeds; it is
+    compared with the same cell without augmentation.
+
+    Reference: TADPOLE, section 4.1 and Table 3 (Data-Aug: the mean of two augmentations).
+    """
+    groups: dict[Cell, list[Result]] = {}
+    for result in results:
+        plain = dataclasses.replace(result.cell, augment="")
+        groups.setdefault(plain, []).append(result)
+    found, names = [], columns_of(groups)
+    for plain, own in groups.items():
+        augmented = [r for r in own if r.cell.augment]
+        if len(augmented) < 2 or any(r.error for r in own):
+            continue
+        mean = np.mean([r.scores for r in augmented], axis=0).tolist()
+        base = next((r.scores for r in own if not r.cell.augment), None)
+        gain = None if base is None else average_gain([mean], [base])
+        kinds = tuple(r.cell.augment for r in augmented)
+        found.append(AugmentedMean(plain.row, names[plain], kinds, mean, *spread(mean), gain))
+    return found
+
+
+def _scores(
+    recipe: Recipe, results: list[Result], row: tuple[str, int, str], column: str
+) -> tuple[list[float], list[float]] | None:
+    """The scores in a row of a column and of the column that it is compared with, or None."""
+    own = {r.cell: r for r in results if r.cell.row == row}
+    ours = next((r for r in own.values() if r.column == column), None)
+    base = [cell for cell in own if cell.selector == recipe.compare]
+    if ours is None or not base:
+        return None
+    other = own[_nearest(ours.cell, base, augment="")]
+    if other is ours or other.error or ours.error:
+        return None
+    return ours.scores, other.scores

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.evaluation.significance import LEVEL, Correlation, Within, mark
-from corpusfit.evaluation.tables import Cell, Mark, Score, Table, with_best
-from corpusfit.experiments.config import Recipe
-from corpusfit.experiments.correlation import EQUAL, Correlations
-from corpusfit.experiments.costs import Costs
-from corpusfit.experiments.entries import BASE
-from corpusfit.experiments.nodes import RecipeInputs
-from corpusfit.experiments.results import Result, ScoredCells
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.evaluation.significance import LEVEL, mark
+from corpusfit.evaluation.tables import (
+    Cell,
+    Mark,
+    Score,
+    Table,
+    csv,
+    latex,
+    markdown,
+    plain,
+    with_best,
+)
+from corpusfit.experiments.config import BASE, Recipe
+from corpusfit.experiments.costs import Cost, Costs
+from corpusfit.experiments.inputs import RecipeInputs
+from corpusfit.experiments.scoring import Result, ScoredCells
 
 _LONGEST = 200
 
@@ -21,7 +32,6 @@ _LONGEST = 200
 def tables_of(
     inputs: RecipeInputs,
     scored: ScoredCells,
-    correlations: Correlations,
     costs: Costs,
     adapted: Sequence[Mapping[str, Any]],
 ) -> list[Table]:
@@ -32,8 +42,6 @@ def tables_of(
         found.append(augmented_table(recipe, scored))
     if scored.pairs:
         found.append(_comparisons(recipe, scored))
-    if correlations.links:
-        found.append(_predictors(recipe, correlations))
     found.append(data_table(inputs, scored))
     if adapted:
         found.append(adapted_table(adapted))
@@ -194,59 +202,6 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
     return Table("Comparisons", columns, tuple(rows), notes)
 
 
-def _predictors(recipe: Recipe, correlations: Correlations) -> Table:
-    """Predictors and gain of each adapted model."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            row_name(recipe, row.row),
-            row.column,
-            None if row.kl is None else f"{row.kl:+.3f}",
-            f"{row.loss:.3f}",
-            f"{row.falls:+.3f}",
-            f"{100 * row.gain:+.2f}",
-        )
-        for row in correlations.links
-    )
-    columns = ("dataset", "column", "KL reduction", "loss", "loss reduction", "gain")
-    notes = (
-        "KL reduction: divergence of the task's n-grams from the corpus minus that from the "
-        "selection, in nats (higher is nearer to the task), at the size of the smallest of a row's "
-        "selections: the same selection has another value in a table of other columns. Loss: of "
-        "the adapted model on the task's training texts, in nats per token (lower is better). Loss "
-        f"reduction: loss of the base minus this loss. Gain: over {BASE}, in points (higher is "
-        "better).",
-        "Loss reduction and gain: "
-        f"{_correlation_text(correlations.loss, correlations.pooled_loss)}",
-        *_equal_text(correlations),
-        f"KL reduction and gain: {_correlation_text(correlations.kl, correlations.pooled_kl)}",
-    )
-    return Table("Predictors known before fine-tuning", columns, rows, notes)
-
-
-def _equal_text(correlations: Correlations) -> Iterator[str]:
-    """The note on models of equal loss on general text, if there are several."""
-    if correlations.equal is not None:
-        text = _correlation_text(correlations.equal, None)
-        yield (
-            "Loss reduction and gain of models whose losses on general text are within "
-            f"{EQUAL} nats of each other (TADPOLE, Figure 3): {text}"
-        )
-
-
-def _correlation_text(within: Within | None, pooled: Correlation | None) -> str:
-    """Correlations in words."""
-    if within is None:
-        text = "too few cells for a correlation within tasks, or no variation"
-    else:
-        text = (
-            f"within tasks Pearson's r = {within.pearson:.2f} (p = {within.p:.3f}, "
-            f"{within.n} cells in {within.groups} row{'s' * (within.groups > 1)})"
-        )
-    if pooled is not None:
-        text += f"; over all tasks together r = {pooled.pearson:.2f}, not tested"
-    return f"{text}."
-
-
 def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
     """Training, dev and test examples of each row."""
     rows: list[tuple[Cell, ...]] = []
@@ -304,13 +259,13 @@ def _costs(recipe: Recipe, costs: Costs) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             column,
-            *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s, cost.look_s)),
+            *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s)),
             round(cost.cpu_s),
             cost.watt_hours,
         )
         for column, cost in costs.columns.items()
     )
-    times = ("select, s", "adapt, s", "fine-tune, s", "predictors, s", "processor, s")
+    times = ("select, s", "adapt, s", "fine-tune, s", "processor, s")
     notes = [
         f"Energy is an estimate: {recipe.watts:g} W per busy core, and {recipe.gpu_watts:g} W "
         "while a GPU trains a model. It leaves out memory, cooling, stopped attempts and, on Ray, "
@@ -322,3 +277,44 @@ def _costs(recipe: Recipe, costs: Costs) -> Table:
     for name, found in costs.differing.items():
         notes.append(f"Steps ran with different versions of {name}: {', '.join(found)}.")
     return Table("Cost", ("column", *times, "energy, Wh"), rows, tuple(notes))
+
+
+def all_cells(scored: ScoredCells, costs: Sequence[Cost]) -> Table:
+    """One row per cell with every figure and its cost, for programs."""
+    pairs_by_cell = {(p.row, p.column): p for p in scored.pairs if not p.named}
+    keys = [f.name for f in dataclasses.fields(scored.results[0].cell)]
+    figures = ("mean", "sd", "low", "high", "dev")
+    metrics = tuple(dict.fromkeys(m for r in scored.results for m in r.metrics))
+    columns = (*keys, "column", "metric", *figures, *metrics, "scores", "gain", "p", "verdict")
+    cost_names = [f.name for f in dataclasses.fields(Cost)]
+    rows: list[tuple[Cell, ...]] = []
+    for r, cost in zip(scored.results, costs, strict=True):
+        pair = pairs_by_cell.get((r.cell.row, r.column))
+        gain = (pair.comparison.difference, pair.adjusted, pair.verdict) if pair else (None,) * 3
+        rows.append(
+            (
+                *(getattr(r.cell, key) for key in keys),
+                r.column,
+                r.metric,
+                *(getattr(r, figure) for figure in figures),
+                *(r.metrics.get(m) for m in metrics),
+                " ".join(map(repr, r.scores)),
+                *gain,
+                *(getattr(cost, name) for name in cost_names),
+                r.error,
+            )
+        )
+    return Table("cells", (*columns, *cost_names, "error"), tuple(rows))
+
+
+def write_tables(out: Path, tables: Sequence[Table], cells: Table, facts: dict[str, Any]) -> None:
+    """Write `table.md`, `table.tex`, `table.csv` (one line per cell) and `table.json`."""
+    printed = [{**dataclasses.asdict(table), "rows": plain(table)} for table in tables]
+    everything = {**facts, "tables": printed}
+    for name, text in (
+        ("table.md", "\n".join(map(markdown, tables))),
+        ("table.tex", "\n".join(map(latex, tables))),
+        ("table.csv", csv(cells)),
+        ("table.json", json.dumps(everything, indent=1, ensure_ascii=False)),
+    ):
+        write_bytes(out / name, text.encode(errors="backslashreplace"))

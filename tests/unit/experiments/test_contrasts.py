@@ -5,16 +5,15 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.significance import Comparison
-from corpusfit.experiments.config import Recipe, Selector
-from corpusfit.experiments.contrasts import (
+from corpusfit.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit.experiments.grid import columns_of, grid
+from corpusfit.experiments.scoring import (
+    Result,
     adjusted_pairs,
     augmented_means,
     average_gains,
     comparison_pairs,
 )
-from corpusfit.experiments.entries import RecipeTask
-from corpusfit.experiments.grid import columns_of, grid
-from corpusfit.experiments.results import Result
 from corpusfit.training.plan import AdaptPlan
 
 

@@ -1,22 +1,21 @@
-"""Costs against sums by hand, and correlations of predictors with gains."""
+"""Costs against sums by hand, and what a step that failed or ended leaves."""
 
-import dataclasses
 import json
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
-import scipy.stats
 from test_graph import inputs, recipe, selector
 
 import corpusfit
+from corpusfit.core.engine import WarningCollector
 from corpusfit.core.errors import StorageError, UsageError
-from corpusfit.experiments.correlation import CorrelationRow, correlate
 from corpusfit.experiments.costs import ALL, costs_of
+from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.graph import build_graph
-from corpusfit.experiments.status import pending_steps
-from corpusfit.experiments.workers import WarningCollector, run_step
+from corpusfit.experiments.steps import Step, run_step
+from corpusfit.text.context import Machine
 
 
 def record(folder, key, seconds, **more):
@@ -47,7 +46,7 @@ def test_costs_are_sums_of_records_shared_steps_once(tmp_path):
         record(found.folder, step.key, 10.0, device="cuda")
     for own in graph.cells.values():
         record(found.folder, own[0].name, 3.0)
-    costs = costs_of(asked, found.folder, graph, [])
+    costs = costs_of(asked, found.folder, graph)
     # the first amount made the scores, and the second needs them
     assert (costs.columns["knn 0.1"].select_s, costs.columns["knn 0.2"].select_s) == (100.0, 101.0)
     assert costs.columns["base"].select_s == costs.columns["base"].adapt_s == 0
@@ -66,22 +65,40 @@ def test_steps_of_different_libraries_are_named(tmp_path):
     for own in graph.cells.values():
         record(found.folder, own[0].name, 1.0)
         record(found.folder, own[1].name, 1.0, versions={"torch": "2.7"})
-    assert costs_of(asked, found.folder, graph, []).differing == {"torch": ["2.6", "2.7"]}
+    assert costs_of(asked, found.folder, graph).differing == {"torch": ["2.6", "2.7"]}
 
 
 def test_deleted_inputs_of_finished_outcomes_are_not_pending(tmp_path):
     """Selections and models are deleted, then one outcome."""
     asked = recipe(selector("base"), selector("knn"))
     found, graph = finished(asked, tmp_path)
-    pending = pending_steps(graph, {}, found.folder)
-    assert not any(pending.left.values())
-    assert pending.counts()["adaptations"] == (2, 0)
+    assert not any(graph.pending(found.folder).values())
+    assert len(graph.adaptations) == 2
     gone = next(own for cell, own in graph.cells.items() if cell.selector == "knn")[0]
     gone.out.unlink()
-    pending = pending_steps(graph, {}, found.folder)
-    assert [t.name for t in pending.tunings] == [gone.name]
-    assert [s.key for s in pending.adaptations] == [gone.adapted]
-    assert [s.key for s in pending.selections] == [graph.adaptations[gone.adapted].selection]
+    pending = graph.pending(found.folder)
+    assert [step.name for step in pending["fine-tunings"]] == [gone.name]
+    assert [step.key for step in pending["adaptations"]] == [gone.adapted]
+    selection = graph.adaptations[gone.adapted].selection
+    assert [step.key for step in pending["selections"]] == [selection]
+
+
+@dataclass(frozen=True)
+class Doing(Step):
+    """A step that calls a function."""
+
+    kind = "Doing"
+    function: object = field(default=None, compare=False)
+
+    def finished(self, folder):
+        return False
+
+    def run(self, folder, machine):
+        return self.function()
+
+
+def run(function, tmp_path, **words):
+    return run_step(Doing("k", "", function), RecipeFolder(tmp_path), Machine(**words))
 
 
 def test_a_full_disk_is_not_a_failure_of_a_step(tmp_path):
@@ -89,12 +106,12 @@ def test_a_full_disk_is_not_a_failure_of_a_step(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StorageError, match="No space left"):
-        run_step("k", full, tmp_path)
+        run(full, tmp_path)
 
     def broken():
         raise ValueError("no")
 
-    report = run_step("k", broken, tmp_path)
+    report = run(broken, tmp_path)
     assert report.error == "ValueError: no"
     assert not list(tmp_path.iterdir())
 
@@ -107,15 +124,15 @@ def test_a_failed_steps_error_and_warnings_are_in_its_report(tmp_path):
         collector.warn("Set `read.text_field`.")
         raise UsageError("`train.rate` must be above 0; got 0.")
 
-    report = run_step("k", failing, tmp_path, collector)
+    report = run(failing, tmp_path, progress=collector)
     assert report.error == "`train.rate` must be above 0; got 0."
     assert report.warnings == ("Set `read.text_field`.",)
 
 
 def test_a_finished_step_writes_its_cost(tmp_path):
-    report = run_step("k", lambda: {"device": "cpu"}, tmp_path)
+    report = run(lambda: {"device": "cpu"}, tmp_path)
     assert not report.error
-    found = json.loads((tmp_path / "k.json").read_text())
+    found = json.loads((tmp_path / "costs/k.json").read_text())
     assert found["device"] == "cpu"
     assert found["seconds"] >= 0
     assert "python" in found["versions"]
@@ -123,41 +140,3 @@ def test_a_finished_step_writes_its_cost(tmp_path):
     if (root / ".git").exists():
         head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=root, text=True)
         assert found["commit"] == head.strip()
-
-
-def row(task, fall, gain, kl=None):
-    return CorrelationRow((task, 0, "m"), "c", 3.0, fall, kl, 0.5, gain)
-
-
-def test_correlations_are_within_tasks():
-    """Tasks that differ in both give a pooled r near 1, whatever holds within them."""
-    links = [row("a", f, g) for f, g in ((1.0, 0.3), (2.0, 0.2), (3.0, 0.1))]
-    links += [
-        dataclasses.replace(k, row=("b", 0, "m"), falls=k.falls + 50, gain=k.gain + 5)
-        for k in links
-    ]
-    found = correlate(links)
-    assert found.loss.pearson == pytest.approx(-1)
-    assert found.pooled_loss.pearson > 0.9
-    assert found.kl is None
-    assert found.pooled_kl is None
-
-
-def test_models_of_equal_general_loss():
-    """TADPOLE, Figure 3: of each task the most models within 0.02 of each other; against scipy."""
-    rng = np.random.default_rng(2)
-    general = {"a": [3.00, 3.01, 3.02, 3.50, 2.90], "b": [1.0, 1.019, 1.03, 1.038, None]}
-    rows = [
-        dataclasses.replace(row(task, *rng.normal(size=2)), general=loss)
-        for task, losses in general.items()
-        for loss in losses
-    ]
-    found = correlate(rows)
-    kept = [rows[i] for i in (0, 1, 2, 6, 7, 8)]
-    x, y = (
-        np.concatenate([np.subtract(part, np.mean(part)) for part in np.split(np.array(v), 2)])
-        for v in ([r.falls for r in kept], [r.gain for r in kept])
-    )
-    assert (found.equal.n, found.equal.groups) == (6, 2)
-    assert found.equal.pearson == pytest.approx(scipy.stats.pearsonr(x, y)[0])
-    assert correlate([dataclasses.replace(r, general=None) for r in rows]).equal is None

@@ -8,15 +8,12 @@ from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
-from corpusfit.experiments.config import Recipe, Selector
-from corpusfit.experiments.entries import RecipeTask, Search
+from corpusfit.experiments.config import Recipe, RecipeTask, Search, Selector
 from corpusfit.experiments.fingerprints import on_machine
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.graph import build_graph, with_found
 from corpusfit.experiments.grid import check_plans, columns_of, grid
-from corpusfit.experiments.nodes import RecipeInputs, StoredTask
-from corpusfit.experiments.predictors import predictors_of
-from corpusfit.experiments.status import pending_steps
+from corpusfit.experiments.inputs import RecipeInputs, StoredTask
 from corpusfit.mixing.plan import CompositionPlan, TextSource
 from corpusfit.scoring.names import names as method_names
 from corpusfit.text.context import Machine
@@ -252,9 +249,6 @@ def test_a_second_phase_on_the_task_is_a_model_for_that_task(tmp_path, name):
         folder = text.removesuffix("train.jsonl")
         assert sorted(step.guard) == [f"{folder}dev.jsonl", f"{folder}test.jsonl"]
         assert not step.shared
-    graph = build_graph(inputs(asked, tmp_path))
-    predicted = {cell.selector for cell in predictors_of(inputs(asked, tmp_path), graph)}
-    assert name not in predicted  # it has memorised the texts that a predictor measures
 
 
 @pytest.mark.parametrize(
@@ -458,36 +452,6 @@ def test_settings_that_a_cell_cannot_have_are_rejected_before_reading():
         check_plans(recipe(asked, compare="auto"))
 
 
-def test_predictors_cover_every_model_of_a_row_with_a_base(tmp_path):
-    """A failed selection has no predictors; without a base there are none."""
-    asked = recipe(selector("base"), selector("oracle"), selector("knn"), selector("dsir"))
-    found = inputs(asked, tmp_path)
-    graph = build_graph(found)
-    predictors = predictors_of(found, graph)
-    assert len(predictors) == len({predictor.key for predictor in predictors.values()}) == 2 * 4
-    base = next(predictor for cell, predictor in predictors.items() if cell.selector == "base")
-    first, *rest = [graph.selections[key].label for key in base.selections]
-    assert first == "knn 0.1 for a"
-    assert rest == ["dsir 0.1 for a", "oracle for a"]  # the oracle keeps no sample
-    left = predictors_of(found, graph, failed=[base.selections[0]])
-    assert next(iter(left.values())).selections == base.selections[1:]
-    exclusive = recipe(selector("knn"), compare="knn")
-    other = inputs(exclusive, tmp_path)
-    assert predictors_of(other, build_graph(other)) == {}
-
-
-def test_a_predictors_digest_does_not_depend_on_training_settings(tmp_path):
-    def keys(**train):
-        plan = AdaptPlan().with_values({"train": train})
-        both = (dataclasses.replace(selector(n), adapt=plan) for n in ("base", "knn"))
-        found = inputs(recipe(*both), tmp_path)
-        predictors = predictors_of(found, build_graph(found))
-        return {predictor.key for cell, predictor in predictors.items() if cell.selector == "base"}
-
-    assert keys(rate=1e-3, steps=7, warmup=0.5) == keys()
-    assert not keys(length=64) & keys()
-
-
 MONO = RecipeTask("a", "a", models={"mono": "de", "specific": "bio"})
 
 
@@ -596,7 +560,7 @@ def test_a_search_decides_on_dev_for_all_columns(tmp_path):
         assert (plan.batch, plan.epochs) == expected
     mono = next(own for c, own in after.cells.items() if (c.task, c.selector) == ("a", "mono"))
     assert mono[0] == tried[2][1]
-    names = [t.name for t in pending_steps(after, {}, found.folder).tunings]
+    names = [step.name for step in after.pending(found.folder)["fine-tunings"]]
     # of b the search; of a's three and b's two cells of two seeds all but those of the searches
     assert len(names) == len(set(names)) == 6 + 5 + 3
     assert ("b", "specific") not in {(c.task, c.selector) for c in after.cells}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from operator import attrgetter
 from pathlib import Path
 
@@ -79,9 +80,6 @@ TABLE_3 = {
 }
 """TADPOLE, sections 4 and 4.1."""
 SYSTEMS = {
-    "tadpole_table1": {"isolation_forest": {**ENCODED, **TARGET_ALONE}, "knn": ENCODED},
-    "tadpole_figure4": {"isolation_forest": {**ENCODED, **TARGET_ALONE}},
-    "tadpole_figure5": {"isolation_forest": {**ENCODED, **TARGET_ALONE, "fractions": (0.2,)}},
     "tadpole_table3": TABLE_3,
     "tadpole_table6": TABLE_3,
     "tadpole_learning_curve": TABLE_3,
@@ -149,9 +147,6 @@ TRANSLATED = {
 """Domain Clusters, appendix A.1."""
 WHOLE = {
     **dict.fromkeys((n for n in SYSTEMS if re.match("tadpole|dana", n)), TADPOLE),
-    "tadpole_table1": {"models": ("bert-base-uncased",)},
-    "tadpole_figure4": {"models": ("bert-base-uncased",)},
-    "tadpole_figure5": {"models": ("bert-base-uncased",)},
     "textgram_table3": {**TADPOLE, "models": ("bert-base-cased",)},  # section 4.2
     "mdapt_table4": {  # section 4.2; Table 4
         "models": ("bert-base-multilingual-cased",),
@@ -170,8 +165,6 @@ WHOLE = {
 }
 """By recipe, the settings of all its columns."""
 TASKS = {
-    "tadpole_table1": "ChemProt ACL-ARC Hyperpartisan RCT20k IMDB SciERC Helpfulness",
-    "tadpole_figure4": "SST-2",
     "tadpole_table3": "chemprot acl_arc scierc hyperpartisan",
     "tadpole_table6": "imdb sst2 ag_news helpfulness rct20k",
     "dana_continuous": "chemprot acl_arc scierc hyperpartisan imdb sst2 ag_news helpfulness rct20k",
@@ -202,7 +195,30 @@ def of_column(selector, setting):
 
 
 def test_every_recipe_has_its_system():
-    assert {f"{name}_paper" for name in SYSTEMS} == {p.stem for p in PAPERS.glob("*_paper.toml")}
+    recipes = {p.stem for p in PAPERS.glob("*_paper.toml") if "[separation]" not in p.read_text()}
+    assert {f"{name}_paper" for name in SYSTEMS} == recipes
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks"),
+    [
+        ("table1", "ChemProt ACL-ARC Hyperpartisan RCT20k IMDB SciERC Helpfulness"),
+        ("figure4", "SST-2"),
+        ("figure5", "ACL-ARC SciERC ChemProt"),
+    ],
+)
+def test_a_separation_measures_the_papers_system(name, tasks, monkeypatch):
+    """TADPOLE, section 3.1: isolation forest on BERT-base's own vectors, of the target alone."""
+    monkeypatch.setenv("CORPUSFIT_DATA", "/somewhere")
+    monkeypatch.setattr(sys, "path", [str(PAPERS.parents[1] / "benchmarks" / "papers"), *sys.path])
+    import separation
+
+    read = separation.read_setting(PAPERS / f"tadpole_{name}_paper.toml")
+    assert read.model == "bert-base-uncased"
+    assert (read.plan.embed.pooling, read.plan.embed.unit_length) == ("mean", False)
+    method = read.methods["isolation_forest"]
+    assert build(method.name, method.options).background == 0
+    assert {n for n, task in read.tasks.items() if task["path"]} == {*tasks.split()}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -6,8 +6,7 @@ import pytest
 
 from corpusfit.core.engine import Progress
 from corpusfit.core.plan import EmbedPlan, Plan
-from corpusfit.experiments.config import Recipe, Selector
-from corpusfit.experiments.entries import RecipeTask
+from corpusfit.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.inputs import load_inputs
 from corpusfit.text.context import Machine

@@ -10,13 +10,18 @@ from test_graph import inputs
 
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.evaluation.tables import csv
-from corpusfit.experiments import workers
-from corpusfit.experiments.contrasts import adjusted_pairs
+from corpusfit.experiments import steps
 from corpusfit.experiments.costs import Cost
-from corpusfit.experiments.export import all_cells, write_tables
+from corpusfit.experiments.graph import build_graph
 from corpusfit.experiments.grid import columns_of, grid
-from corpusfit.experiments.results import Result, ScoredCells
-from corpusfit.experiments.tables import adapted_table, data_table, main_table
+from corpusfit.experiments.scoring import Result, ScoredCells, adjusted_pairs
+from corpusfit.experiments.tables import (
+    adapted_table,
+    all_cells,
+    data_table,
+    main_table,
+    write_tables,
+)
 from corpusfit.training.adapting import Adapted
 
 SIZES = {"a": (0,), "b": (0,)}
@@ -78,7 +83,7 @@ def test_models_that_differ_in_training_are_noted():
 def test_each_cell_has_its_cost_and_errors_are_written(tmp_path):
     asked = recipe(selector("base"))
     found = scored(asked, error="broken \udce9")
-    costs = [Cost(1.0, 2.0, 3.0, 0.0, 4.0, 5.0)] * 2
+    costs = [Cost(1.0, 2.0, 3.0, 4.0, 5.0)] * 2
     rows = list(formats.DictReader(io.StringIO(csv(all_cells(found, costs)))))
     assert [float(row["tune_s"]) for row in rows] == [3.0, 3.0]
     assert [float(row["watt_hours"]) for row in rows] == [5.0, 5.0]
@@ -88,13 +93,9 @@ def test_each_cell_has_its_cost_and_errors_are_written(tmp_path):
 
 def test_an_adaptation_that_cannot_be_resumed_starts_over(tmp_path, monkeypatch):
     """A folder that cannot be resumed is replaced, once, with a warning."""
-    from corpusfit.experiments.graph import build_graph
-
-    step = next(
-        iter(build_graph(inputs(recipe(selector("knn"), compare="knn"), tmp_path)).adaptations)
-    )
-    piece = build_graph(inputs(recipe(selector("knn"), compare="knn"), tmp_path)).adaptations[step]
-    half = tmp_path / "models" / step / "half"
+    graph = build_graph(inputs(recipe(selector("knn"), compare="knn"), tmp_path))
+    key, piece = next(iter(graph.adaptations.items()))
+    half = tmp_path / "models" / key / "half"
     half.parent.mkdir(parents=True)
     half.write_text("")
 
@@ -104,8 +105,8 @@ def test_an_adaptation_that_cannot_be_resumed_starts_over(tmp_path, monkeypatch)
         facts = {"training": {}, "tokens": 1, "rows": 1, "losses": {}, "counts": {}}
         return Adapted(out, {"device": "cpu", "precision": "fp32", **facts})
 
-    monkeypatch.setattr(workers, "adapt", adapt)
-    job = workers.AdaptJob(tmp_path / "models", tmp_path / "costs", None)
+    monkeypatch.setattr(steps, "adapt", adapt)
+    job = steps.StepJob(tmp_path, None)
     report = job.start()(piece)
     assert not report.error
     (warning,) = report.warnings

@@ -1,1 +1,0 @@
-"""Recipes with `[separation]`: how well methods separate target texts from corpus texts."""
