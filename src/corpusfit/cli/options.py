@@ -197,6 +197,8 @@ class Command:
         }
         words = {name: described[name].flags for name in own if name in described}
         names = {name: name for name in own}
+        # messages name an argument by its flag's word, too: `method` of the parameter `methods`
+        names |= {entry.word: name for name, entry in described.items() if name in own}
         if offer:
             names |= {**offer.aliases, **{s.path: word for word, s in settings.items()}}
         flags = {
