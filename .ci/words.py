@@ -7,7 +7,6 @@ there is any. Text in backquotes and code blocks is not checked.
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 import sys
 import tomllib
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import typer
 
+import corpusfit
 from corpusfit.cli.app import COMMANDS, app
 from corpusfit.core.offers import Offer
 from corpusfit.core.options import settings_of
@@ -27,8 +27,8 @@ DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))+)\)\.?$")
 
 def offer_of(command: str) -> Offer | None:
     """What a command offers; None for one without options of a plan."""
-    module = importlib.import_module(f"corpusfit.cli.{command}")
-    return getattr(getattr(module, command), "offer", None)
+    offer = getattr(corpusfit, command, None)
+    return COMMANDS[command].offer or getattr(offer, "offer", None)
 
 
 def complaints(where: str, text: str, kind: str) -> Iterator[str]:

@@ -351,8 +351,7 @@ def _table(box: Box, text: str) -> None:
 def _sheet(box: Box, text: str) -> None:
     """The page and the sheets of a report."""
     from corpusfit.reporting.page import page
-    from corpusfit.reporting.part import Part
-    from corpusfit.reporting.tables import Sheet
+    from corpusfit.reporting.part import Part, Sheet
 
     sheet = Sheet(text, [text, "n"], [[text, 1], [f" {text}", 2]], [text])
     (box.out / "a.csv").write_text(sheet.as_csv(), "utf-8", "replace", newline="")

@@ -40,8 +40,8 @@ from .training.adapting import Adapted
 from .training.api import adapt
 from .training.plan import AdaptPlan
 from .tuning.api import tune
+from .tuning.folder import Tuned
 from .tuning.plan import TunePlan
-from .tuning.result import Tuned
 
 __version__: str
 

@@ -2,64 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import corpusfit
-from corpusfit import training
-from corpusfit.cli import options as o
-from corpusfit.cli.show import answer, say, table
-from corpusfit.training.api import ADAPT
-from corpusfit.training.plan import EMBEDDINGS, loss_unit
+from corpusfit.cli.options import command
+from corpusfit.cli.show import say, table
+
+if TYPE_CHECKING:
+    from corpusfit.training.adapting import Adapted
 
 
-@o.offers(ADAPT, "train.micro_tokens=1024")
-def adapt(
-    *,
-    data: Annotated[
-        list[str],
-        o.option(
-            "INPUT",
-            f"Texts, or aligned pairs, to train on: folder of a selection, `task` (the task's own "
-            f"texts), or {o.INPUTS}",
-        ),
-    ],
-    out: Annotated[
-        str, o.option("FOLDER", "Folder for the model; a stopped training resumes there")
-    ],
-    task: Annotated[
-        list[str] | None,
-        o.option(
-            "INPUT",
-            "Texts of the task to measure the loss on, and with --then-task to train on; "
-            "repeatable (default: the target of the selection in --data)",
-        ),
-    ] = None,
-    replay: Annotated[
-        list[str] | None,
-        o.option(
-            "INPUT",
-            "General texts or pairs to mix in, against forgetting; repeatable (default: none)",
-        ),
-    ] = None,
-    guard: Annotated[list[str] | None, o.guard("--data")] = None,
-    guard_field: o.GuardField = "",
-    preset: Annotated[
-        str | None,
-        o.option(
-            "NAME",
-            "Settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt (default: "
-            "none, or tapt with --data task)",
-        ),
-    ] = None,
-    track: Annotated[
-        str, o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)")
-    ] = "",
-    words: o.Words,
-    overwrite: o.Overwrite = False,
-    dry_run: o.DryRun = False,
-    json: o.Json = False,
-) -> None:
+def show_projected(projected: dict[str, Any]) -> None:
+    """Print the dry run."""
+    say(projected["words"])
+    say(
+        f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "
+        f"{projected['step_s']:.2f} s), {projected['memory_mb']:,.0f} MB of memory, "
+        f"{projected['disk_mb']:,.0f} MB of disk (measured over a few steps; nothing was written)."
+    )
+
+
+@command(dry_run=show_projected, together=True)
+def adapt(run: Adapted, out: str) -> None:
     """Pre-train a model further, or train one that translates.
 
     Example:
@@ -71,20 +34,27 @@ def adapt(
     Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run
     the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`
     before the command.
+
+    Options:
+        --data INPUT: Texts, or aligned pairs, to train on: folder of a selection, `task` (the
+            task's own texts), or {INPUTS}
+        --out FOLDER: Folder for the model; a stopped training resumes there
+        --task INPUT: Texts of the task to measure the loss on, and with --then-task to train on;
+            repeatable (default: the target of the selection in --data)
+        --replay INPUT: General texts or pairs to mix in, against forgetting; repeatable (default:
+            none)
+        --guard INPUT: Held-out texts to decontaminate --data against: {GUARD}
+        --preset NAME: Settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt
+            (default: none, or tapt with --data task)
+        --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)
     """
-    request: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or (), **words}
-    request |= {"guard": guard or (), "guard_field": guard_field, "preset": preset}
-    if dry_run:
-        answer(json, training.estimate_adaptation(**request), show_projected)
-        return
-    run = corpusfit.adapt(**request, out=out, track=track, overwrite=overwrite)
-    if int(os.environ.get("RANK", "0")):
-        return  # of several processes that train together, only the first prints
-    answer(json, {"out": str(out), **run.manifest}, show_adapted, run.manifest, out)
+    show_adapted(run.manifest, out)
 
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
     """Print the held-out losses before and after, and after the first phase of two."""
+    from corpusfit.training.plan import EMBEDDINGS, loss_unit
+
     before, after = (manifest["losses"][when] for when in ("before", "after"))
     first = [phase["losses"]["after"] for phase in manifest.get("phases", ())[:1]]
     rows = [
@@ -110,13 +80,3 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         say(f"Sentence encoder: {out} (for --embedder, SentenceTransformer, or AutoModel).")
     else:
         say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")
-
-
-def show_projected(projected: dict[str, Any]) -> None:
-    """Print the dry run."""
-    say(projected["words"])
-    say(
-        f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "
-        f"{projected['step_s']:.2f} s), {projected['memory_mb']:,.0f} MB of memory, "
-        f"{projected['disk_mb']:,.0f} MB of disk (measured over a few steps; nothing was written)."
-    )

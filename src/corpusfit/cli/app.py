@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
-import inspect
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -14,8 +12,26 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import corpusfit
-from corpusfit.cli import STOPPED, show
+from corpusfit.cli import (
+    STOPPED,
+    adapt,
+    audit,
+    clusters,
+    compose,
+    contamination,
+    demo,
+    doctor,
+    evaluate,
+    forecast,
+    report,
+    select,
+    show,
+    split,
+    tune,
+)
+from corpusfit.cli import run as run_recipe
 from corpusfit.cli.bar import Bar
+from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
 from corpusfit.core.engine.logged import SHOWN_BY
 from corpusfit.core.errors import (
@@ -27,18 +43,17 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.escaping import harmless
 
+_MODULES = {
+    "Select text": (demo, select, tune, audit),
+    "Prepare corpora and tasks": (clusters, compose, split, contamination),
+    "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
+    "Report, publish, maintain": (report, doctor),
+}
 JOURNEY = {
-    "Select text": ("demo", "select", "score", "choose", "rank", "tune", "explain", "audit"),
-    "Prepare corpora and tasks": ("clusters", "compose", "split", "contamination"),
-    "Adapt and evaluate models": (
-        *("adapt", "evaluate", "run", "forecast", "retrieval", "tokenizers"),
-    ),
-    "Report, publish, maintain": ("report", "push", "methods", "doctor", "cache"),
+    title: [n for m in modules for n, c in COMMANDS.items() if c.show.__module__ == m.__name__]
+    for title, modules in _MODULES.items()
 }
 """The commands in groups, in the order of `corpusfit --help`."""
-
-COMMANDS = tuple(name for names in JOURNEY.values() for name in names)
-"""The commands, each a module of this package."""
 
 SETTINGS: dict[str, Any] = {
     "add_completion": False,  # the application's own completes its commands
@@ -76,8 +91,6 @@ class _Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by what they are about: the command's own first, how it runs last."""
-        from corpusfit.cli.options import RUN
-
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             own = "Arguments" if param.param_type_name == "argument" else "Options"
@@ -90,7 +103,7 @@ class _Command(TyperCommand):
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command when that command is called; its docstring is the help."""
+    """Makes a command of its function when that command is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -100,10 +113,10 @@ class _Commands(TyperGroup):
         """One command, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"corpusfit.cli.{cmd_name}"), cmd_name)
-        about = (inspect.getdoc(command) or "").replace("Example:\n", "Example:\n\n\b\n")
+        command = COMMANDS[cmd_name]
+        about = command.help.replace("Example:\n", "Example:\n\n\b\n")  # \b: keeps its lines
         single = typer.Typer(**SETTINGS)
-        single.command(cmd_name, cls=_Command, help=about)(command)  # \b: keeps its lines
+        single.command(cmd_name, cls=_Command, help=about)(command.callback())
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

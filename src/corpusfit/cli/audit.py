@@ -1,45 +1,78 @@
-"""`corpusfit audit`: compare a run with known domains."""
+"""`corpusfit explain` and `audit`: why a text has its score, and whether a domain was found."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-import corpusfit
-from corpusfit.cli import options as o
-from corpusfit.cli.show import as_json, one_line, percent, say, say_result, table
+from corpusfit.cli.options import command
+from corpusfit.cli.show import one_line, percent, say, say_result, table
 
 if TYPE_CHECKING:
-    from corpusfit.selection import auditing
-    from corpusfit.selection.auditing import Finding
+    from corpusfit.selection.auditing import Audit, Finding
+    from corpusfit.selection.explaining import Explanation, Neighbour
 
-
+_SHOWN = 300
 _ROWS = 30
 _LONGEST = 60
 
 
-def audit(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
-    truth: Annotated[
-        str,
-        o.option(
-            "NAME",
-            "Domain of a row: source (the name of the row's file) or the name of a field "
-            "(default: source)",
-        ),
-    ] = "source",
-    domain: Annotated[
-        list[str] | None,
-        o.option(
-            "GLOB", "Domain that should be found, as a glob on its name; repeatable (default: none)"
-        ),
-    ] = None,
-    engine: o.EngineName = None,
-    workers: o.Workers = None,
-    json: o.Json = False,
-) -> None:
+@command(machine=("cache",))
+def explain(found: Explanation) -> None:
+    """Explain the score of one text.
+
+    Example:
+      corpusfit explain out/ --row news.jsonl:17
+      corpusfit explain out/ --text "The enzyme binds its substrate."
+
+    Prints the words that raised and lowered the score, and the target texts nearest to the text.
+    Writes nothing.
+
+    Options:
+        DIR: {RUN_FOLDER}
+        --row SOURCE:ROW[:SEGMENT]: Row to explain, named as in DIR/scores; without SEGMENT, the
+            row's first segment (default: none; --row or --text is required)
+        --text TEXT: Any text to explain, in place of --row (default: none)
+        --top N: Highest number of n-grams per direction, and of target texts (default: 10)
+    """
+    say_result(found.headline)
+    say_result(f"\n  {one_line(found.text, _SHOWN)}\n")
+    if found.meaning:
+        say(found.meaning)
+    effects = [abs(e.effect) for e in (*found.raised, *found.lowered) if e.effect]
+    smallest = min(effects, default=1.0)  # it has two significant digits, within 6 decimals
+    decimals = min(6, max(0, 1 - math.floor(math.log10(smallest))))
+    raised = ("Words that raised the score", found.raised)
+    for title, parts in (raised, ("Words that lowered the score", found.lowered)):
+        if parts:
+            rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
+            table(title, ["words", "effect on the score"], rows)
+    if not found.raised and not found.lowered and found.dropped is None:
+        by_words = found.nearest_by == "words"
+        why = "knows none of the words of this text" if by_words else "does not score by words"
+        say(f"{found.method} {why}.")
+    if found.learned_from:
+        title = "Corpus texts used for training, nearest by embedding"
+        _neighbours(title, found.learned_from)
+    if found.nearest:
+        _neighbours(f"Target texts nearest by {found.similarity}", found.nearest)
+    else:
+        say("No target text has a word in common with this text.")
+
+
+def _neighbours(title: str, found: list[Neighbour]) -> None:
+    rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found]
+    table(title, ["cosine", "text"], rows, words=["text"])
+
+
+def _facts(found: Audit, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"out": request["out"], **dataclasses.asdict(found)}
+
+
+@command(machine=("engine", "workers"), facts=_facts)
+def audit(found: Audit) -> None:
     """Compare a run with known domains, by precision and recall.
 
     Example:
@@ -48,19 +81,20 @@ def audit(
 
     Prints the share of each domain that was selected and, for the domain named by --domain,
     precision, recall and F1. Writes nothing.
+
+    Options:
+        DIR: {RUN_FOLDER}
+        --truth NAME: Domain of a row: source (the name of the row's file) or the name of a field
+            (default: source)
+        --domain GLOB: Domain that should be found, as a glob on its name; repeatable (default:
+            none)
     """
-    found = corpusfit.audit(
-        folder, truth=truth, domain=domain or (), engine=engine, workers=workers
-    )
-    if json:
-        as_json({"out": str(folder), **dataclasses.asdict(found)})
-        return
     _show_domains(found)
     if found.finding is not None:
         _show_finding(found, found.finding)
 
 
-def _show_domains(found: auditing.Audit) -> None:
+def _show_domains(found: Audit) -> None:
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
@@ -86,7 +120,7 @@ def _show_domains(found: auditing.Audit) -> None:
         )
 
 
-def _show_finding(found: auditing.Audit, finding: Finding) -> None:
+def _show_finding(found: Audit, finding: Finding) -> None:
     say_result(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import typer
+from corpusfit.cli.options import command
+from corpusfit.cli.show import one_line, percent, say_result, table
 
-import corpusfit
-from corpusfit.cli import options as o
-from corpusfit.cli.report import write_report
-from corpusfit.cli.show import answer, one_line, percent, say_result, table
-from corpusfit.domains.api import CLUSTERS
+if TYPE_CHECKING:
+    from corpusfit.domains.clustering import Clustered
 
 
-@o.offers(CLUSTERS, "cut.gamma=5", where=("engine", "workers", "cache"))
-def clusters(
-    *,
-    corpus: Annotated[list[str], o.option("INPUT", f"Texts of the corpus: {o.INPUTS}")],
-    out: o.Out,
-    words: o.Words,
-    assign: Annotated[
-        bool,
-        typer.Option(
-            "--assign", help="Also write each cluster's share of every segment of the corpus"
-        ),
-    ] = False,
-    overwrite: o.Overwrite = False,
-    no_report: o.NoReport = False,
-    json: o.Json = False,
-) -> None:
+def _facts(found: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {"path": str(found.path), **found.manifest}
+
+
+@command(machine=("engine", "workers", "cache"), facts=_facts, report=True)
+def clusters(found: Clustered) -> None:
     """Find the domains of a corpus, without labels.
 
     Draws units of text, encodes them and clusters their embeddings. Prints the words and the size
@@ -41,17 +30,12 @@ def clusters(
 
     To balance a selection by the clusters:
     `corpusfit select --balance cluster --clusters domains/`.
+
+    Options:
+        --corpus INPUT: Texts of the corpus: {INPUTS}
+        --assign: Also write each cluster's share of every segment of the corpus
     """
-    found = corpusfit.clusters(
-        corpus=corpus,
-        out=out,
-        assign=assign,
-        overwrite=overwrite,
-        **words,
-    )
-    answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)
-    if not no_report:
-        write_report(found.path, quiet=json)
+    show_clusters(found.manifest)
 
 
 def show_clusters(found: dict[str, Any]) -> None:

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from corpusfit.cli.options import command
+from corpusfit.cli.show import percent, say, table
 
-import corpusfit
-from corpusfit import mixing
-from corpusfit.cli import options as o
-from corpusfit.cli.show import answer, as_json, percent, say, table
+if TYPE_CHECKING:
+    from corpusfit.mixing.composing import Composition
 
 _MOST_SOURCES = 4
 
 
-def compose(
-    recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/compose")
-    ],
-    out: o.Out,
-    engine: o.EngineName = None,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
-    overwrite: o.Overwrite = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read all texts and print what would be selected")
-    ] = False,
-    json: o.Json = False,
-) -> None:
+def show_projected(projected: Mapping[str, Any]) -> None:
+    """Print the dry run."""
+    show_languages(projected["languages"], projected["unit"])
+    say(
+        f"Expected: {projected['taken']:,} {projected['unit']} of {projected['documents']:,} "
+        f"documents, {projected['seconds']:,.0f} s and {projected['disk_mb']:,.0f} MB of disk, "
+        "without the time for relevance scores (all texts were read; nothing was written)."
+    )
+
+
+@command(machine=("engine", "workers", "cache"), dry_run=show_projected)
+def compose(done: Composition, out: str) -> None:
     """Compose a multilingual corpus from a recipe.
 
     Example:
@@ -38,15 +34,11 @@ def compose(
     A recipe is a TOML file with sources (each of a language and a kind, specific or general), a
     budget and the languages' shares of the budget; see docs/composing.md. Writes the text to
     out/composed, for `corpusfit adapt --data`. Run the same command to resume a stopped run.
+
+    Options:
+        RECIPE: TOML file; see examples/compose
+        --dry-run: Read all texts and print what would be selected
     """
-    where: dict[str, Any] = {"engine": engine, "workers": workers, "cache": cache}
-    if dry_run:
-        answer(json, mixing.estimate_composition(recipe, **where), show_projected)
-        return
-    done = corpusfit.compose(recipe, out=out, overwrite=overwrite, **where)
-    if json:
-        as_json({"out": str(out), **done.manifest})
-        return
     manifest = done.manifest
     show_languages(manifest["languages"], manifest["budget"]["unit"])
     _show_kinds(manifest["kinds"])
@@ -90,13 +82,3 @@ def _show_kinds(kinds: Sequence[Mapping[str, Any]]) -> None:
         for row in kinds
     ]
     table("Composed text", ["kind", "languages", "sentences", "tokens"], rows)
-
-
-def show_projected(projected: Mapping[str, Any]) -> None:
-    """Print the dry run."""
-    show_languages(projected["languages"], projected["unit"])
-    say(
-        f"Expected: {projected['taken']:,} {projected['unit']} of {projected['documents']:,} "
-        f"documents, {projected['seconds']:,.0f} s and {projected['disk_mb']:,.0f} MB of disk, "
-        "without the time for relevance scores (all texts were read; nothing was written)."
-    )

@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import corpusfit
-from corpusfit.cli import options as o
-from corpusfit.cli.show import answer, one_line, percent, say, say_result, table
-from corpusfit.evaluation.api import CONTAMINATION
+from corpusfit.cli.options import command
+from corpusfit.cli.show import one_line, percent, say, say_result, table
+
+if TYPE_CHECKING:
+    from corpusfit.evaluation.decontamination.report import Contamination
 
 _SOURCES = 4
 _LONGEST = 300
 
 
-@o.offers(CONTAMINATION)
-def contamination(
-    *,
-    task: Annotated[
-        list[str],
-        o.option(
-            "INPUT",
-            "Held-out texts: a task's folder or hub:NAME (its dev and test splits), or files; "
-            "labels are not read; repeatable",
-        ),
-    ],
-    data: Annotated[
-        list[str], o.option("INPUT", f"Training texts: folder of a selection, or {o.INPUTS}")
-    ],
-    words: o.Words,
-    task_field: Annotated[
-        str, o.option("NAME", "Text field of the task's files (default: --text-field)")
-    ] = "",
-    json: o.Json = False,
-) -> None:
-    """Find a task's dev and test texts in training text.
-
-    Example:
-      corpusfit contamination --task imdb/ --data out/
-
-    Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
-    nothing. To leave such texts out of training: `corpusfit adapt --guard`.
-    """
-    found = corpusfit.contamination(
-        task=task,
-        data=data,
-        task_field=task_field,
-        **words,
-    )
-    answer(json, _plain(found), _show, found)
-
-
-def _plain(found: corpusfit.Contamination) -> dict[str, Any]:
+def _plain(found: Contamination, _: Mapping[str, Any]) -> dict[str, Any]:
     """All fields but the keys, which are too large for JSON numbers."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
     return {
@@ -61,7 +26,22 @@ def _plain(found: corpusfit.Contamination) -> dict[str, Any]:
     }
 
 
-def _show(found: corpusfit.Contamination) -> None:
+@command(facts=_plain)
+def contamination(found: Contamination) -> None:
+    """Find a task's dev and test texts in training text.
+
+    Example:
+      corpusfit contamination --task imdb/ --data out/
+
+    Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
+    nothing. To leave such texts out of training: `corpusfit adapt --guard`.
+
+    Options:
+        --task INPUT: Held-out texts: a task's folder or hub:NAME (its dev and test splits), or
+            files; labels are not read; repeatable
+        --data INPUT: Training texts: folder of a selection, or {INPUTS}
+        --task-field NAME: Text field of the task's files (default: --text-field)
+    """
     rows = []
     for name, split in found.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]

@@ -7,14 +7,13 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import corpusfit
-from corpusfit.cli import options as o
 from corpusfit.cli.bar import Bar
-from corpusfit.cli.report import write_report
+from corpusfit.cli.options import command, write_report
+from corpusfit.cli.select import show_run
 from corpusfit.cli.show import as_json, percent, say, table
-from corpusfit.cli.summary import show_run
 from corpusfit.core.engine.progress import WarningCollector
 from corpusfit.core.offers import Offer
 from corpusfit.core.plan import Plan
@@ -45,17 +44,14 @@ CONTINUED: dict[str, Any] = {
 }
 
 
-@o.offers(DEMO, where=())
+@command(plain=True, offer=DEMO)
 def demo(
     *,
-    out: Annotated[
-        Path,
-        o.option("FOLDER", "Folder for the demo (default: demo-out)"),
-    ] = Path("demo-out"),
-    words: o.Words,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
-    json: o.Json = False,
+    out: str = "demo-out",
+    workers: int | None = None,
+    cache: str | None = None,
+    json: bool = False,
+    **options: Any,
 ) -> None:
     """Select, adapt and measure on Python's docstrings (1 min).
 
@@ -71,15 +67,19 @@ def demo(
       corpusfit demo
 
     Writes the texts, the selection, the models and report.html to demo-out/.
+
+    Options:
+        --out FOLDER: Folder for the demo (default: demo-out)
     """
     from corpusfit.evaluation.significance import paired_difference
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
-    seed = words["seed"] or 0
+    folder = Path(out)
+    seed = options.get("seed", 0)
     trains = find_spec("accelerate") is not None
     defaults = METHOD if trains else UNTRAINED
-    words |= {name: words[name] or default for name, default in defaults.items()}
-    task, corpus = write_demo_text(out / "text", seed=seed)
+    options = {**defaults, **options}
+    task, corpus = write_demo_text(folder / "text", seed=seed)
     say(
         f"Target: {_rows(task / 'train.jsonl')} docstrings of Python's {TARGET_FAMILY} modules. "
         f"Corpus: docstrings of {len(FAMILIES)} families of modules, "
@@ -90,8 +90,8 @@ def demo(
         "machine": corpusfit.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
         "overwrite": True,
     }
-    words |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
-    run = corpusfit.select(out=out / "selection", **words, **again)
+    options |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
+    run = corpusfit.select(out=folder / "selection", **options, **again)
     found = _found(run.manifest)
     if not json:
         show_run(run.path, run.manifest)
@@ -111,12 +111,12 @@ def demo(
         return
     held = task / "test.jsonl"
     with bar.showing("adapt", 1 + 2 * SEEDS):
-        losses = _losses(run.path, corpus, held, out, seed, bar, again)
+        losses = _losses(run.path, corpus, held, folder, seed, bar, again)
     gain = paired_difference(losses["random"], losses["selection"])
     if json:
         facts = {**found, "losses": losses, "gain": dict(zip(_GAIN, gain, strict=True))}
         as_json({"out": str(run.path), **facts, **run.manifest})
-    write_report(out, quiet=json)
+    write_report(folder, quiet=json)
     if not json:
         _show_gain(losses, gain, _rows(held))
 

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import corpusfit
-from corpusfit import evaluation
-from corpusfit.cli import options as o
-from corpusfit.cli.show import answer, say, say_result, table
-from corpusfit.core.errors import bad_setting
-from corpusfit.evaluation.api import EVALUATE
-from corpusfit.evaluation.tables import POINTS, cell
+from corpusfit.cli.options import command
+from corpusfit.cli.show import say, say_result, table
+
+if TYPE_CHECKING:
+    from corpusfit.evaluation.evaluating import Evaluated
 
 
-@o.offers(EVALUATE, "task.dev_share=0.2", where=("workers",))
-def evaluate(
-    *,
-    task: Annotated[
-        str, o.option("INPUT", "Labelled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE")
-    ],
-    out: Annotated[
-        str, o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there")
-    ],
-    base: Annotated[
-        str,
-        o.option(
-            "MODEL", "Model to compare with, such as the base model of --model (default: none)"
-        ),
-    ] = "",
-    seeds: Annotated[
-        int,
-        o.option(
-            "N",
-            "Number of fine-tunings of each model, each with its own seed, which {seed} in a "
-            "model's name stands for (default: 8)",
-            parser=o.whole_number,
-        ),
-    ] = 8,
-    train_size: Annotated[
-        str,
-        o.option("N,N,…", "Numbers of training examples, such as 500,1000 (default: all examples)"),
-    ] = "",
-    words: o.Words,
-    overwrite: o.Overwrite = False,
-    dry_run: o.DryRun = False,
-    json: o.Json = False,
-) -> None:
+def show_projected(projected: dict[str, Any]) -> None:
+    """Print the dry run."""
+    if projected["words"]:
+        say(projected["words"])
+    say(
+        f"Expected: {projected['seconds'] / 60:,.0f} min for {projected['fine_tunings']} "
+        f"fine-tunings on {projected['train']:,} training, {projected['dev']:,} dev and "
+        f"{projected['test']:,} test examples ({projected['examples_per_second']:,.0f} examples "
+        "per second, measured over a few steps; nothing was written)."
+    )
+
+
+@command(machine=("workers",), dry_run=show_projected)
+def evaluate(run: Evaluated) -> None:
     """Fine-tune a model on a task and compare it with its base.
 
     Example:
@@ -60,35 +39,25 @@ def evaluate(
     lm-evaluation-harness by its name or YAML file. Prints and writes the scores over several seeds
     and a significance test. Run the same command to resume a stopped evaluation, or with more seeds
     or sizes to extend it.
+
+    Options:
+        --task INPUT: Labelled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
+        --out FOLDER: Folder for the scores; a stopped evaluation resumes there
+        --base MODEL: Model to compare with, such as the base model of --model (default: none)
+        --seeds N: Number of fine-tunings of each model, each with its own seed, which {seed} in a
+            model's name stands for (default: 8)
+        --train-size N,N,…: Numbers of training examples, such as 500,1000 (default: all examples)
     """
-    request: dict[str, Any] = {
-        "task": task,
-        "base": base,
-        "seeds": seeds,
-        "train_sizes": sizes_of(train_size),
-        **words,
-    }
-    if dry_run:
-        answer(json, evaluation.estimate_evaluation(**request), show_projected)
-        return
-    run = corpusfit.evaluate(**request, out=out, overwrite=overwrite)
-    answer(json, {"out": str(out), **run.manifest}, show_evaluated, run.manifest)
+    show_evaluated(run.manifest)
 
 
 _CONSTANT = "most frequent class"
 
 
-def sizes_of(listed: str) -> list[int]:
-    """Whole numbers from a comma-separated text."""
-    parts = [part.strip() for part in listed.split(",") if part.strip()]
-    if not all(part.isdecimal() for part in parts):
-        cure = "For example --train-size 500,1000."
-        raise bad_setting("--train-size", "whole numbers separated by commas", listed, cure)
-    return [int(part) for part in parts]
-
-
 def show_evaluated(manifest: dict[str, Any]) -> None:
     """Print the scores per model and training size, and the comparisons."""
+    from corpusfit.evaluation.tables import POINTS, cell
+
     metric, task = manifest["metric"], manifest["task"]
     learned = any(r["size"] for r in manifest["results"])
     unit = manifest.get("unit", POINTS)  # older evaluations lack it
@@ -98,7 +67,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
             manifest["models"][r["model"]]["name"],
             *([f"{r['size']:,}"] if learned else []),
             cell(r["test"][metric]["mean"], r["test"][metric]["sd"], unit),
-            _interval(r["low"], r["high"], unit),
+            _interval(r["low"], r["high"], points=unit == POINTS),
             cell(r["dev"][metric]["mean"], r["dev"][metric]["sd"], unit) if "dev" in r else "–",
             *(cell(r["test"][name]["mean"], r["test"][name]["sd"]) for name in more),
         ]
@@ -128,9 +97,9 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
         say(f"{name}: {signature}")
 
 
-def _interval(low: float, high: float, unit: str) -> str:
+def _interval(low: float, high: float, *, points: bool) -> str:
     """An interval of a score, lower end first."""
-    if unit == POINTS:
+    if points:
         return f"{100 * low:.1f} to {100 * high:.1f}"
     return f"{-high:.4f} to {-low:.4f}"
 
@@ -140,16 +109,4 @@ def _in_words(tests: dict[str, dict[str, float]]) -> str:
     return "; ".join(
         f"{name}: " + ", ".join(f"{test.replace('_', ' (')}) = {p:.4f}" for test, p in own.items())
         for name, own in tests.items()
-    )
-
-
-def show_projected(projected: dict[str, Any]) -> None:
-    """Print the dry run."""
-    if projected["words"]:
-        say(projected["words"])
-    say(
-        f"Expected: {projected['seconds'] / 60:,.0f} min for {projected['fine_tunings']} "
-        f"fine-tunings on {projected['train']:,} training, {projected['dev']:,} dev and "
-        f"{projected['test']:,} test examples ({projected['examples_per_second']:,.0f} examples "
-        "per second, measured over a few steps; nothing was written)."
     )

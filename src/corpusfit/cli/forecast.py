@@ -1,25 +1,20 @@
-"""`corpusfit forecast`: predictors of the gain from adapting on a selection."""
+"""`corpusfit forecast`, `retrieval` and `tokenizers`: measurements without training."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import corpusfit
-from corpusfit.cli import options as o
-from corpusfit.cli.show import answer, percent, say_result, table
-from corpusfit.evaluation.api import FORECAST
+from corpusfit.cli.options import command
+from corpusfit.cli.show import percent, say, say_result, short_names, table
+
+if TYPE_CHECKING:
+    from corpusfit.evaluation.forecasting import Forecast
+    from corpusfit.evaluation.retrieving import Retrieval
+    from corpusfit.evaluation.tokenizer_gap import Figure, Tokenized
 
 
-@o.offers(FORECAST, "mix.heldout=1000")
-def forecast(
-    *,
-    data: Annotated[
-        list[str], o.option("FOLDER", "Folder of a selection; repeatable, to compare several")
-    ],
-    words: o.Words,
-    json: o.Json = False,
-) -> None:
+@command()
+def forecast(found: Forecast) -> None:
     """Print predictors of the gain from a selection.
 
     Example:
@@ -27,13 +22,10 @@ def forecast(
 
     Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing.
     The predictors are not a measured gain; `corpusfit evaluate` measures it.
+
+    Options:
+        --data FOLDER: Folder of a selection; repeatable, to compare several
     """
-    found = corpusfit.forecast(data=data, **words)
-    answer(json, dataclasses.asdict(found), show_forecast, found)
-
-
-def show_forecast(found: corpusfit.Forecast) -> None:
-    """Print the figures of the selections, and the conclusions."""
     columns = ["selection", "segments", "KL of corpus", "KL of selection", "reduction"]
     columns += ["relative reduction", "task n-grams covered"]
     rows = [
@@ -60,3 +52,102 @@ def show_forecast(found: corpusfit.Forecast) -> None:
     table(title, ["selection", "task text", "general text"], kinds)
     for sentence in found.words:
         say_result(sentence)
+
+
+@command(machine=("engine", "workers", "cache"))
+def retrieval(found: Retrieval) -> None:
+    """Measure bitext retrieval (P@1) of models.
+
+    Example:
+      corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
+
+    The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
+    sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
+    nearest neighbour by cosine is their translation, in each direction. Each model is compared with
+    the first. Trains nothing and writes nothing.
+
+    Options:
+        --model, --embedder MODEL: Model for embeddings: minilm, static, a model folder or a Hugging
+            Face hub id; repeatable, to compare with the first
+        --pairs INPUT: Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file
+            of two columns, or pair:… as for --corpus of `corpusfit select`; repeatable
+    """
+    names = short_names(found.models)
+    for name, blank in found.blank.items():
+        own = [r for r in found.results if r.pairs == name]
+        rows = [
+            [
+                f"{r.source} → {r.target}",
+                names[r.model],
+                f"{100 * r.precision:.1f}",
+                f"{100 * r.low:.1f} to {100 * r.high:.1f}",
+                r.verdict or "–",
+            ]
+            for r in own
+        ]
+        dropped = f" ({blank:,} with an empty side dropped)" if blank else ""
+        title = f"{name}: {own[0].sentences:,} pairs{dropped}; precision at 1 in per cent"
+        columns = ["direction", "model", "P@1", "95 % interval", "compared with the first"]
+        table(f"{title} (higher is better)", columns, rows, words=["model", columns[-1]], keys=2)
+    chance = max(r.chance for r in found.results)
+    say(f"Chance: {100 * chance:.2g} %")
+
+
+@command(machine=("engine", "workers", "cache"))
+def tokenizers(found: Tokenized) -> None:
+    """Measure how many tokens tokenizers make of words.
+
+    Example:
+      corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
+
+    Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
+    text of a domain and on general text, each tokenizer's difference from the first, and by how
+    much more that difference is on specific text. Use texts of one language and one spelling. Words
+    are split at white space, numbers and special characters, also in text that was tokenised
+    before. Writes nothing.
+
+    Options:
+        --tokenizer MODEL: Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word
+            pieces or a Hugging Face hub id; repeatable, to compare with the first
+        --specific INPUT: Texts of a domain: files of CoNLL columns, or {INPUTS}
+        --general INPUT: General texts, in any form that --specific takes; repeatable
+    """  # noqa: E501
+    names = short_names(found.tokenizers)
+    rows = [
+        [
+            names[s.tokenizer],
+            s.kind,
+            f"{s.texts:,}",
+            f"{s.words:,}",
+            percent(s.continued.value, 1),
+            f"{100 * s.continued.low:.1f} to {100 * s.continued.high:.1f}",
+            f"{s.fertility.value:.3f}",
+            percent(s.unknown, 1),
+        ]
+        for s in found.splits
+    ]
+    columns = ["tokenizer", "text", "texts", "words", "continued words", "95 % interval (%)"]
+    columns += ["tokens per word", "unknown words"]
+    title = "Words that become several tokens (fewer is better)"
+    table(title, columns, rows, words=["text"], keys=2)
+    if found.gaps:
+        gaps = [
+            [
+                names[gap.tokenizer],
+                gap.figure,
+                *(_difference(f, gap.figure) for f in (gap.specific, gap.general, gap.wider)),
+            ]
+            for gap in found.gaps
+        ]
+        first = names[found.tokenizers[0]]
+        title = f"Difference from {first}, with 95 % intervals (continued: continued words in "
+        title += "percentage points; fertility: tokens per word)"
+        columns = ["tokenizer", "figure", "specific", "general", "specific - general"]
+        table(title, columns, gaps, words=["figure"], keys=2)
+
+
+def _difference(found: Figure, figure: str) -> str:
+    if figure == "continued":
+        value, low, high = (100 * x for x in (found.value, found.low, found.high))
+        return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"

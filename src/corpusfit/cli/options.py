@@ -1,70 +1,29 @@
-"""The options that several commands share, each worded once."""
+"""Commands made of public functions: their arguments, options and help, and how they answer."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import inspect
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from corpusfit.cli.show import with_flags
-from corpusfit.core.offers import Offer
+import corpusfit
+from corpusfit.cli.show import as_json, say, with_flags
+from corpusfit.core.errors import CorpusfitError, bad_setting
+from corpusfit.core.offers import MACHINE, Offer
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Name(str):
     """The name of an input; a plain string may be a text."""
 
     __slots__ = ()
-
-
-INPUTS = (
-    "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two line-aligned "
-    "files) or - (standard input); repeatable"
-)
-
-
-def _parser(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
-    def parse(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError as e:
-            raise typer.BadParameter(f"must be {allowed}; got {text!r}.") from e
-
-    return parse
-
-
-whole_number = _parser(int, "a whole number")
-number = _parser(float, "a number")
-share = _parser(lambda text: text if text == "auto" else float(text), "a number or auto")
-
-
-def option(
-    metavar: str, text: str, *words: str, parser: Any = None, heading: str | None = None
-) -> Any:
-    """An option that is named like its parameter, or by `words`; its help says the default."""
-    return typer.Option(
-        *words,
-        metavar=metavar,
-        help=text,
-        parser=Name if metavar == "INPUT" else parser,  # on the command line an input is named
-        show_default=False,
-        rich_help_panel=heading,
-    )
-
-
-def flag(word: str, text: str) -> Any:
-    """A switch that says how a command runs."""
-    return typer.Option(word, help=text, rich_help_panel=RUN)
-
-
-def guard(texts: str) -> Any:
-    """The option `--guard` of a command that decontaminates some texts."""
-    held = "a task's folder (its dev and test splits) or files; repeatable (default: none)"
-    return option("INPUT", f"Held-out texts to decontaminate {texts} against: {held}")
 
 
 RUN = "Run"
@@ -82,144 +41,317 @@ _HEADINGS = {
 }
 """The headings in `--help`, each with groups of settings."""
 
+_PHRASES = {
+    "{INPUTS}": "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two "
+    "line-aligned files) or - (standard input); repeatable",
+    "{GUARD}": "a task's folder (its dev and test splits) or files; repeatable (default: none)",
+    "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` or `corpusfit score` run",
+}
+_SHARED = """
+    --target INPUT: Texts of your task: {INPUTS}
+    --corpus INPUT: Texts to choose from: {INPUTS}
+    --out FOLDER: Folder or URL for the results; a stopped run resumes there
+    --guard-field NAME: Text field of the --guard files (default: --text-field)
+"""
+"""Arguments of several commands, in the form of the section Options of a command's docstring."""
+
+_RUN_OPTIONS = """
+    --plan FILE: TOML file with settings; options override them (default: none)
+    --set KEY=VALUE: Any other setting, such as {EXAMPLE}; repeatable (default: none)
+    --engine [local|inline|ray]: Where to run: local (processes of this machine), inline (this
+        process, for small inputs) or ray (the running Ray cluster, or a new one on this machine)
+        (default: local)
+    --workers N: Number of worker processes (default: one per core, or per CPU of the Ray cluster)
+    --cache FOLDER: Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE,
+        or the user's cache folder)
+    --overwrite: Replace a different run in --out
+    --dry-run: Print what would be read and the expected time and space; write nothing
+    --public: Everybody can see what is published on the hub, not only its owner
+    --no-report: Do not write report.html; `corpusfit report` can write one later
+    --json: Print one JSON object on standard output
+"""
+"""Options of how commands run, in their order in `--help`."""
+
+_ENTRY = re.compile(r"^ {4}(\S.*?): (.+(?:\n {8}.+)*)", re.MULTILINE)
 _CODE = re.compile(r"`([^`]*)`")
 
-Words: TypeAlias = dict[str, Any]
-"""What a command passes on to the API: `plan`, `settings` and the words of its options."""
+
+def _parser(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as e:
+            raise typer.BadParameter(f"must be {allowed}; got {text!r}.") from e
+
+    return parse
 
 
-def offers(
-    offer: Offer[Any], example: str = "", where: Sequence[str] = ("workers", "cache")
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a plan in the place of its parameter `words`.
+def sizes_of(listed: str) -> list[int]:
+    """Whole numbers from a comma-separated text."""
+    parts = [part.strip() for part in listed.split(",") if part.strip()]
+    if not all(part.isdecimal() for part in parts):
+        cure = "For example --train-size 500,1000."
+        raise bad_setting("--train-size", "whole numbers separated by commas", listed, cure)
+    return [int(part) for part in parts]
 
-    Args:
-        offer: what the command offers.
-        example: a setting for the help of `--set`, such as `cut.gamma=5`; empty for a command
-            without `--set` and `--plan`.
-        where: the keywords of `offers.MACHINE` that are its options.
+
+_whole_number = _parser(int, "a whole number")
+_number = _parser(float, "a number")
+_PARSERS = {
+    "int": _whole_number,
+    "int | None": _whole_number,
+    "float | None": _number,
+    "float | str": _parser(
+        lambda text: text if text == "auto" else float(text), "a number or auto"
+    ),
+    "float": _number,
+    "Sequence[int]": sizes_of,
+}
+"""What turns a text of the command line into a value, by the type of a function's parameter."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An argument as the help lists it: its flags (none if it is positional), metavar and text."""
+
+    flags: tuple[str, ...]
+    metavar: str | None
+    text: str
+
+    @property
+    def word(self) -> str:
+        """The name of its parameter, or of one with an `s`."""
+        return self.flags[0][2:].replace("-", "_") if self.flags else ""
+
+
+def _entries(listed: str, example: str = "") -> list[_Entry]:
+    entries = []
+    for usage, folded in _ENTRY.findall(listed):
+        words = usage.replace(", ", " ").split()
+        flags = tuple(word for word in words if word.startswith("--"))
+        text = " ".join(folded.split())
+        for phrase, full in (*_PHRASES.items(), ("{EXAMPLE}", example)):
+            text = text.replace(phrase, full)
+        entries.append(_Entry(flags, next((w for w in words if w not in flags), None), text))
+    return entries
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, made of the public function of its name.
+
+    Attributes:
+        show: prints a result for people, and takes arguments of the request by name. Its docstring
+            is the help, and lists in a section Options what `_SHARED` does not have.
+        machine: the keywords of `offers.MACHINE` that are its options.
+        plain: whether `show` is the whole command, which has no public function.
+        offer: its options, if it is plain.
+        dry_run: prints what the dry run of the function returns.
+        facts: the JSON object of a result and its request, if it is not the usual one.
+        report: whether it writes a report beside its result.
+        after: called with the result when all is written.
+        together: whether several processes run it together, of which the first prints.
     """
 
-    def wrap(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        own = [name for name in signature.parameters if name != "words"]
+    show: Callable[..., Any]
+    machine: tuple[str, ...] = ("workers", "cache")
+    plain: bool = False
+    offer: Offer[Any] | None = None
+    dry_run: Callable[..., None] | None = None
+    facts: Callable[[Any, dict[str, Any]], Any] | None = None
+    report: bool = False
+    after: Callable[[Any], None] | None = None
+    together: bool = False
 
-        @functools.wraps(command)
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.show.__name__
+
+    @property
+    def help(self) -> str:
+        """What it does, with an example."""
+        return (inspect.getdoc(self.show) or "").partition("\n\nOptions:\n")[0]
+
+    def callback(self) -> Callable[..., None]:
+        """The function that Typer makes a command of."""
+        public = getattr(corpusfit, self.name, self.show)
+        function = self.show if self.plain else public
+        offer: Offer[Any] | None = self.offer or vars(public).get("offer")
+        settings = offer.settings if offer else {}
+        signature = inspect.signature(function).parameters
+        own = {
+            name: parameter
+            for name, parameter in signature.items()
+            if parameter.kind is not parameter.VAR_KEYWORD
+            and name not in ("plan", "settings", "machine", "json", *settings, *MACHINE)
+        }
+        listed = (inspect.getdoc(self.show) or "").partition("\n\nOptions:\n")[2]
+        described = {}
+        positional = iter(own)
+        for entry in (*_entries(_SHARED), *_entries(listed)):  # those of the command count
+            word = entry.word or next(positional)
+            described[f"{word}s" if f"{word}s" in own else word] = entry
+        run = {
+            entry.word: entry for entry in _entries(_RUN_OPTIONS, offer.example if offer else "")
+        }
+        words = {name: described[name].flags for name in own if name in described}
+        names = {name: name for name in own}
+        # messages name an argument by its flag's word, too: `method` of the parameter `methods`
+        names |= {entry.word: name for name, entry in described.items() if name in own}
+        if offer:
+            names |= {**offer.aliases, **{s.path: word for word, s in settings.items()}}
+        flags = {
+            path: next(iter(words.get(name, ())), f"--{name.replace('_', '-')}")
+            for path, name in names.items()
+        }
+
+        hints: dict[str, tuple[Any, Any]] = {
+            name: _argument(own[name], described[name]) for name in own if name in described
+        }
+        if "dry_run" in described and "dry_run" not in own:  # what it does is its own
+            text = described["dry_run"].text
+            hints["dry_run"] = (Annotated[bool, typer.Option("--dry-run", help=text)], False)
+        for word in settings:
+            required = word in offer.required if offer else False
+            default = inspect.Parameter.empty if required else None
+            hints[word] = (_option(settings[word], flags, required=required), default)
+        kinds: dict[str, Any] = {}
+        if offer and offer.example:
+            kinds = {"plan": str | None, "set": list[str] | None}
+        kinds |= {word: (int if word == "workers" else str) | None for word in self.machine}
+        kinds |= {name: bool for name in own if name not in described}  # such as overwrite
+        if self.dry_run and "dry_run" not in described:
+            kinds["dry_run"] = bool
+        kinds |= {"no_report": bool} if self.report else {}
+        kinds["json"] = bool
+        for word, entry in run.items():
+            if word in kinds:
+                name = "settings" if word == "set" else word
+                hints[name] = _run_option(kinds[word], entry)
+
         def call(**values: Any) -> None:
-            passed = {name: values.pop(name) for name in own}
-            words: Words = {**values, **({"settings": values["settings"] or ()} if example else {})}
-            command(**passed, words=words)
+            self._run(function, values)
 
-        names = {**{name: name for name in own}, **offer.aliases}
-        names |= {setting.path: word for word, setting in offer.settings.items()}
-        flags = {path: f"--{word.replace('_', '-')}" for path, word in names.items()}
-        parameters: list[inspect.Parameter] = []
-        for parameter in signature.parameters.values():
-            listed = parameter.name == "words"
-            parameters += _parameters(offer, example, where, flags) if listed else [parameter]
-        hints = {parameter.name: parameter.annotation for parameter in parameters}
-        call.__annotations__ = hints
-        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        call.offer, call.words = offer, names  # type: ignore[attr-defined]
+        parameters = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+            )
+            for name, (hint, default) in hints.items()
+        ]
+        call.__annotations__ = {name: hint for name, (hint, _) in hints.items()}
+        vars(call).update(__signature__=inspect.Signature(parameters), words=names)
         return call
+
+    def _run(self, function: Callable[..., Any], values: dict[str, Any]) -> None:
+        # the function has its own defaults
+        values = {name: value for name, value in values.items() if value is not None}
+        if self.plain:
+            self.show(**values)
+            return
+        json, no_report = values.pop("json"), values.pop("no_report", False)
+        if values.pop("dry_run", False) and self.dry_run:
+            estimate = vars(function)["dry_run"]
+            taken = inspect.signature(estimate).parameters
+            facts = estimate(**{name: v for name, v in values.items() if name in taken})
+            if not json:
+                self.dry_run(facts)
+            else:
+                as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
+            return
+        result = function(**values)
+        if self.together and int(os.environ.get("RANK", "0")):
+            return
+        if not json:
+            _, *asked = inspect.signature(self.show).parameters
+            self.show(result, **{name: values.get(name) for name in asked})
+        elif self.facts:
+            as_json(self.facts(result, values))
+        elif hasattr(result, "manifest"):
+            as_json({"out": values["out"], **result.manifest})
+        else:
+            as_json(dataclasses.asdict(result))
+        if self.report and not no_report:
+            write_report(result.path, quiet=json)
+        if self.after:
+            self.after(result)
+
+
+COMMANDS: dict[str, Command] = {}
+"""The commands of the modules that are imported, by name."""
+
+
+def command(**settings: Any) -> Callable[[_F], _F]:
+    """Make a command of a function that shows its result; for the settings see `Command`."""
+
+    def wrap(show: _F) -> _F:
+        COMMANDS[show.__name__] = Command(show, **settings)
+        return show
 
     return wrap
 
 
-def _parameters(
-    offer: Offer[Any], example: str, where: Sequence[str], flags: Mapping[str, str]
-) -> Iterator[inspect.Parameter]:
-    """The options of an offer, then --plan and --set, as parameters for Typer."""
-    hints = {word: _option(offer, word, flags) for word in offer.settings}
-    if example:
-        text = f"Any other setting, such as {example}; repeatable (default: none)"
-        declared = option("KEY=VALUE", text, "--set", heading=RUN)
-        text = "TOML file with settings; options override them (default: none)"
-        file = option("FILE", text, heading=RUN)
-        hints["plan"] = Annotated[Path | None, file]
-        hints["settings"] = Annotated[list[str] | None, declared]
-    hints |= {
-        word: {"engine": EngineName, "workers": Workers, "cache": Cache}[word] for word in where
-    }
-    for word, hint in hints.items():
-        default = inspect.Parameter.empty if word in offer.required else None
-        yield inspect.Parameter(
-            word, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
-        )
+def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
+    """The annotation and the default of a function's own parameter, for Typer."""
+    kind, default = str(parameter.annotation), parameter.default
+    # what may be given several times says so in its help
+    several = ("Inputs" in kind or "Sequence[str]" in kind) and (
+        "repeat" in entry.text or not entry.flags
+    )
+    declared: dict[str, Any] = {"metavar": entry.metavar, "help": entry.text, "show_default": False}
+    if kind == "bool":
+        return Annotated[bool, typer.Option(*entry.flags, help=entry.text)], default
+    typed: Any = list[str] if several else str
+    if default is not parameter.empty and not default:
+        default, typed = None, typed | None
+    if not entry.flags:
+        return Annotated[typed, typer.Argument(**declared)], default
+    parser = Name if entry.metavar == "INPUT" else _PARSERS.get(kind)
+    return Annotated[typed, typer.Option(*entry.flags, parser=parser, **declared)], default
 
 
-def _option(offer: Offer[Any], word: str, flags: Mapping[str, str]) -> Any:
-    setting = offer.settings[word]
-    parsers = {("int",): whole_number, ("float",): number, ("float", "str"): share}
-    parser = parsers.get(tuple(kind for kind in setting.types if kind != "None"))
+def _run_option(kind: Any, entry: _Entry) -> tuple[Any, Any]:
+    parser = _whole_number if entry.metavar == "N" else None
+    declared = typer.Option(
+        *entry.flags,
+        metavar=entry.metavar,
+        help=entry.text,
+        parser=parser,
+        show_default=kind is bool,
+        rich_help_panel=RUN,
+    )
+    return Annotated[kind, declared], False if kind is bool else None
+
+
+def _option(setting: Any, flags: Mapping[str, str], *, required: bool) -> Any:
+    """The annotation of a setting's option, for Typer."""
     default = setting.shown_default
     if "int" in setting.types and not setting.option.default:
         default = f"{setting.default:,}"
     text = setting.option.help
-    if setting.metavar and word not in offer.required:
+    if setting.metavar and not required:
         text = f"{text} (default: {default})"
     text = _CODE.sub(
         lambda code: code[0] if code[1].startswith("corpusfit ") else code[1],
         with_flags(text, flags),
     )
-    kind = str | None if setting.metavar else bool | None
+    kind: Any = str if setting.metavar else bool
     group = setting.path.partition(".")[0]
     declared = typer.Option(
-        f"--{word.replace('_', '-')}",
+        f"--{setting.option.word.replace('_', '-')}",
         metavar=setting.metavar,
-        parser=parser,
+        parser=_PARSERS.get(" | ".join(kind for kind in setting.types if kind != "None")),
         help=text,
         rich_help_panel=next(title for title, groups in _HEADINGS.items() if group in groups),
     )
-    return Annotated[kind if word not in offer.required else str, declared]
+    return Annotated[kind if required else kind | None, declared]
 
 
-RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
-
-Target = Annotated[list[str], option("INPUT", f"Texts of your task: {INPUTS}")]
-Corpus = Annotated[list[str], option("INPUT", f"Texts to choose from: {INPUTS}")]
-Out = Annotated[str, option("FOLDER", "Folder or URL for the results; a stopped run resumes there")]
-GuardField = Annotated[
-    str, option("NAME", "Text field of the --guard files (default: --text-field)")
-]
-Workers = Annotated[
-    int | None,
-    option(
-        "N",
-        "Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
-        parser=whole_number,
-        heading=RUN,
-    ),
-]
-EngineName = Annotated[
-    str | None,
-    option(
-        "[local|inline|ray]",
-        "Where to run: local (processes of this machine), inline (this process, for small inputs) "
-        "or ray (the running Ray cluster, or a new one on this machine) (default: local)",
-        heading=RUN,
-    ),
-]
-Cache = Annotated[
-    str | None,
-    option(
-        "FOLDER",
-        "Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
-        "user's cache folder)",
-        heading=RUN,
-    ),
-]
-Overwrite = Annotated[bool, flag("--overwrite", "Replace a different run in --out")]
-Json = Annotated[bool, flag("--json", "Print one JSON object on standard output")]
-DryRun = Annotated[
-    bool,
-    flag("--dry-run", "Print what would be read and the expected time and space; write nothing"),
-]
-Public = Annotated[
-    bool,
-    flag("--public", "Everybody can see what is published on the hub, not only its owner"),
-]
-NoReport = Annotated[
-    bool,
-    flag("--no-report", "Do not write report.html; `corpusfit report` can write one later"),
-]
+def write_report(folder: Any, *, quiet: bool) -> None:
+    """Write the report of a command that has finished; a failure here is only a message."""
+    try:
+        message = f"Report: {corpusfit.report(folder)}"
+    except CorpusfitError as e:
+        message = f"No report written: {e}"
+    if not quiet:
+        say(message)

@@ -1,36 +1,23 @@
-"""`corpusfit report`: one page about finished runs."""
+"""`corpusfit report` and `push`: pages about runs, and runs on the Hugging Face hub."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Any
 
 import corpusfit
-from corpusfit.cli import options as o
-from corpusfit.cli.show import as_json, say
-from corpusfit.core.errors import CorpusfitError
+from corpusfit.cli.options import command
+from corpusfit.cli.show import answer, say
+from corpusfit.core.errors import bad_setting
 
 
-def report(
-    folders: Annotated[
-        list[str], typer.Argument(metavar="DIR", help="Folders of runs; the page compares several")
-    ],
-    out: Annotated[
-        str | None,
-        o.option(
-            "FILE",
-            "File of the page (default: report.html in DIR, or in the current folder if there "
-            "are several DIR)",
-        ),
-    ] = None,
-    figures: Annotated[
-        str | None,
-        o.option("FOLDER", "Folder for charts as SVG and PNG, and tables as CSV (default: none)"),
-    ] = None,
-    json: o.Json = False,
-) -> None:
+def _facts(path: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"report": str(path), "figures": request.get("figures")}
+
+
+@command(machine=(), facts=_facts)
+def report(path: Path, figures: str | None) -> None:
     """Write one HTML page about finished runs.
 
     Example:
@@ -40,21 +27,56 @@ def report(
     DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder with
     several of these. The page shows what was selected, why, and whether the selection helped. The
     page opens from disk in any browser, without a network.
+
+    Options:
+        DIR: Folders of runs; the page compares several
+        --out FILE: File of the page (default: report.html in DIR, or in the current folder if there
+            are several DIR)
+        --figures FOLDER: Folder for charts as SVG and PNG, and tables as CSV (default: none)
     """
-    path = corpusfit.report(folders, out=out, figures=figures)
-    if json:
-        as_json({"report": str(path), "figures": figures})
-    else:
-        say(f"Report: {path}")
-        if figures is not None:
-            say(f"Figures and tables: {figures}")
+    say(f"Report: {path}")
+    if figures is not None:
+        say(f"Figures and tables: {figures}")
 
 
-def write_report(folder: Path, *, quiet: bool) -> None:
-    """Write the report of a command that has finished; a failure here is only a message."""
-    try:
-        message = f"Report: {corpusfit.report(folder)}"
-    except CorpusfitError as e:
-        message = f"No report written: {e}"
-    if not quiet:
-        say(message)
+@command(machine=(), plain=True)
+def push(
+    folder: str,
+    name: str,
+    evaluations: Sequence[str] = (),
+    task: Sequence[str] = (),
+    task_field: str = "",
+    *,
+    public: bool = False,
+    json: bool = False,
+) -> None:
+    """Publish a selection or a model on the Hugging Face hub.
+
+    Example:
+      corpusfit push out/ me/text-for-my-task --task imdb/
+      corpusfit push adapted/ me/bert-of-my-task --evaluations eval/
+
+    The card says what was selected from what, which held-out texts are in it or were left out, the
+    verdict with its interval, and the command that repeats it.
+
+    Options:
+        DIR: Folder of `select`, `choose` or `adapt`
+        OWNER/NAME: Name on the hub
+        --evaluations FOLDER: Folder of `evaluate` whose verdict stands in the model's card; may be
+            repeated (default: none)
+        --task INPUT: Held-out texts to look for in a selection, for its card: a task's folder or
+            files, as in `contamination`; may be repeated (default: none)
+        --task-field NAME: Text field of the files of --task (default: text)
+    """
+    from corpusfit.selection import publishing
+
+    run = corpusfit.open(folder)
+    found = [corpusfit.open(each) for each in evaluations or ()]
+    compared = None
+    if task and run.manifest["command"] != "select":
+        raise bad_setting("`task`", "left out with a model: `adapt --guard` compares", task)
+    if task:
+        publishing.require_pushable(run, name, found)  # before the selection is read
+        compared = corpusfit.contamination(task=task, data=folder, task_field=task_field)
+    url = publishing.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
+    answer(json, {"url": url}, say, url)

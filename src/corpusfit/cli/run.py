@@ -3,96 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-import corpusfit
-from corpusfit import experiments
-from corpusfit.cli import options as o
-from corpusfit.cli.report import write_report
-from corpusfit.cli.show import answer, as_json, say, say_result, table
+from corpusfit.cli.options import command
+from corpusfit.cli.show import say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.evaluation.tables import Table
-    from corpusfit.experiments.running import Missing
-
-
-def run(
-    recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/papers")
-    ],
-    out: Annotated[
-        str, o.option("FOLDER", "Folder for steps and tables; a stopped run resumes there")
-    ],
-    keep_overlap: Annotated[
-        bool, typer.Option("--keep-overlap", help="Also train on copies of dev and test texts")
-    ] = False,
-    cells: Annotated[
-        Path | None,
-        o.option(
-            "FOLDER",
-            "Folder of finished cells' scores and predictions: what is there is not "
-            "repeated, and what is finished is added (default: none)",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        o.option("TASK", "Run and compare only this task; repeat for several (default: all)"),
-    ] = None,
-    engine: o.EngineName = None,
-    workers: o.Workers = None,
-    cache: o.Cache = None,
-    overwrite: o.Overwrite = False,
-    dry_run: o.DryRun = False,
-    no_report: o.NoReport = False,
-    json: o.Json = False,
-) -> None:
-    """Run a recipe: select, adapt and evaluate, then compare.
-
-    Example:
-      corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
-
-    A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as
-    Markdown, LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are
-    not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
-    code is then 1.
-    """
-    request: dict[str, Any] = {"out": out, "cells": cells, "only": only or ()}
-    request |= {"keep_overlap": keep_overlap, "overwrite": overwrite}
-    request |= {"engine": engine, "workers": workers, "cache": cache}
-    if dry_run:
-        found = experiments.missing(recipe, **request)
-        answer(json, dataclasses.asdict(found), show_missing, found)
-        return
-    ran = corpusfit.run(recipe, **request)
-    if json:
-        as_json({"out": str(out), **dataclasses.asdict(ran.judged)})
-    else:
-        for shown in ran.tables:
-            show_table(shown)
-        say(f"Tables: {ran.path / 'table.md'}, .tex, .csv and .json.")
-    if not no_report:
-        write_report(ran.path, quiet=json)
-    if ran.judged.failed:
-        say(f"{len(ran.judged.failed)} cells failed. For the errors, see {ran.path / 'failures'}.")
-        raise typer.Exit(1)
-
-
-def show_table(shown: Table) -> None:
-    """Print a table and its notes."""
-    from corpusfit.evaluation.tables import plain
-
-    words = [
-        name
-        for i, name in enumerate(shown.columns)
-        if all(isinstance(row[i], str | None) for row in shown.rows)
-    ]
-    table(shown.title, shown.columns, plain(shown), words=words)
-    for note in shown.notes:
-        say_result(note)
-    say_result()
+    from corpusfit.experiments.running import Missing, Ran
 
 
 def show_missing(found: Missing) -> None:
@@ -121,3 +43,59 @@ def _word(name: str, value: object) -> str:
     if name == "size":
         return f"{value:,}" if value else "all"
     return "–" if value in (None, "") else str(value)
+
+
+def _facts(ran: Ran, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"out": request["out"], **dataclasses.asdict(ran.judged)}
+
+
+def _exit_if_cells_failed(ran: Ran) -> None:
+    if ran.judged.failed:
+        say(f"{len(ran.judged.failed)} cells failed. For the errors, see {ran.path / 'failures'}.")
+        raise typer.Exit(1)
+
+
+@command(
+    machine=("engine", "workers", "cache"),
+    dry_run=show_missing,
+    facts=_facts,
+    report=True,
+    after=_exit_if_cells_failed,
+)
+def run(ran: Ran) -> None:
+    """Run a recipe: select, adapt and evaluate, then compare.
+
+    Example:
+      corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
+
+    A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as
+    Markdown, LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are
+    not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
+    code is then 1.
+
+    Options:
+        RECIPE: TOML file; see examples/papers
+        --out FOLDER: Folder for steps and tables; a stopped run resumes there
+        --keep-overlap: Also train on copies of dev and test texts
+        --cells FOLDER: Folder of finished cells' scores, predictions and losses: what is there is
+            not repeated, and what is finished is added (default: none)
+        --only TASK: Run and compare only this task; repeat for several (default: all)
+    """
+    for shown in ran.tables:
+        show_table(shown)
+    say(f"Tables: {ran.path / 'table.md'}, .tex, .csv and .json.")
+
+
+def show_table(shown: Table) -> None:
+    """Print a table and its notes."""
+    from corpusfit.evaluation.tables import plain
+
+    words = [
+        name
+        for i, name in enumerate(shown.columns)
+        if all(isinstance(row[i], str | None) for row in shown.rows)
+    ]
+    table(shown.title, shown.columns, plain(shown), words=words)
+    for note in shown.notes:
+        say_result(note)
+    say_result()

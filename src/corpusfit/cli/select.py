@@ -1,30 +1,50 @@
-"""`corpusfit select`: the part of a corpus that is like a task."""
+"""`corpusfit select`, `score`, `choose` and `rank`: scores, and the selection by them."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import corpusfit
-from corpusfit import selection
-from corpusfit.cli import options as o
-from corpusfit.cli.report import write_report
-from corpusfit.cli.show import answer
-from corpusfit.cli.summary import show_estimate, show_run
-from corpusfit.selection.api import SELECT
+from corpusfit.cli.options import command
+from corpusfit.cli.show import percent, say, say_result, table
+
+if TYPE_CHECKING:
+    from corpusfit.selection.ranking import Ranked
+    from corpusfit.selection.result import Selection
+
+_EVERYWHERE = ("engine", "workers", "cache")
 
 
-@o.offers(SELECT, "cut.gamma=5", where=("engine", "workers", "cache"))
-def select(
-    *,
-    target: o.Target,
-    corpus: o.Corpus,
-    out: o.Out,
-    words: o.Words,
-    overwrite: o.Overwrite = False,
-    dry_run: o.DryRun = False,
-    no_report: o.NoReport = False,
-    json: o.Json = False,
-) -> None:
+def show_estimate(estimate: Mapping[str, Any]) -> None:
+    """Print the dry run."""
+    say(
+        f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
+        f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."
+    )
+    say(
+        f"Expected: {estimate['seconds']:,.0f} s with {_number(estimate['workers'], 'worker')}, "
+        f"{_size(estimate['memory_mb'])} of memory, {_size(estimate['disk_mb'])} of disk "
+        "(measured on a sample; nothing was written)."
+    )
+    if "shares" in estimate:
+        passed = ", ".join(percent(share, 1) for share in estimate["shares"])
+        say(f"The stages before the last pass on {passed} of the corpus.")
+
+
+def _number(n: int, noun: str) -> str:
+    """A number of things, such as `1 file`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _size(mb: float) -> str:
+    """A size in MB, or in kB below 1 MB."""
+    return f"{mb:,.0f} MB" if mb >= 1 else f"{1000 * mb:,.0f} kB"
+
+
+@command(machine=_EVERYWHERE, dry_run=show_estimate, report=True)
+def select(run: Selection) -> None:
     """Find the part of a corpus that is like your task.
 
     Example:
@@ -33,11 +53,249 @@ def select(
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
     out/report.html. Run the same command to resume a stopped run.
     """
-    request: dict[str, Any] = {"target": target, "corpus": corpus, **words}
-    if dry_run:
-        answer(json, selection.estimate(**request), show_estimate)
+    show_run(run.path, run.manifest)
+
+
+@command(machine=_EVERYWHERE, dry_run=show_estimate)
+def score(run: Selection) -> None:
+    """Score a corpus by likeness to your task; select later.
+
+    Example:
+      corpusfit score --target task.jsonl --corpus corpus/ --out out/
+      corpusfit choose out/ --tokens 1000000
+
+    Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
+    `corpusfit choose`. Run the same command to resume a stopped run.
+    """
+    show_run(run.path, run.manifest)
+
+
+def _facts(run: Selection, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {"out": str(run.path), **run.manifest}
+
+
+@command(machine=_EVERYWHERE, facts=_facts, report=True)
+def choose(run: Selection) -> None:
+    """Select again from the scores of an earlier run.
+
+    Example:
+      corpusfit choose out/ --fraction 0.05 --out smaller/
+
+    Without --out, DIR/selected and the report are replaced. Computes no scores.
+
+    Options:
+        DIR: {RUN_FOLDER}
+        --out FOLDER: New or empty folder for the selection, with its own report; the earlier
+            selection stays (default: DIR, whose selection is replaced)
+    """
+    show_run(run.path, run.manifest, again=True)
+
+
+def _ranking(ranked: Sequence[Ranked], request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"seeds": request["seeds"], "ranking": [dataclasses.asdict(each) for each in ranked]}
+
+
+@command(machine=_EVERYWHERE, facts=_ranking)
+def rank(ranked: Sequence[Ranked], seeds: int) -> None:
+    """Rank the scoring methods on your target and corpus.
+
+    Each method selects a tenth of the words of a corpus sample; an n-gram model trained on them
+    predicts target texts that neither the fit nor the selection used. Prints the bits per word (the
+    criterion of `--method auto`; lower is better), the difference to the best method with its 95 %
+    interval, and the seconds to fit and score the sample. Also prints the agreement with methods of
+    other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE. The
+    method `random` is always ranked. Writes nothing.
+
+    Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
+    --method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that score
+    the corpus as a whole (such as textrank) have only bits and times.
+
+    Example:
+      corpusfit rank --target task.jsonl --corpus corpus/
+
+    Options:
+        --method NAME: Method to rank; repeatable (default: all methods that score texts)
+        --seeds N: Number of random splits of the target for agreement, F1, AUROC and AP (default:
+            3)
+    """
+    show_ranking([dataclasses.asdict(each) for each in ranked], seeds)
+
+
+def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
+    """Print the summary of a finished run, or of another selection `again` from its scores."""
+    counts, method = manifest["counts"], manifest["method"]["name"]
+    if again:
+        say(f"{counts['segments']:,} segments scored by the earlier run.")
+    else:
+        say(
+            f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
+            f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
+            f"{counts['segments']:,} segments."
+        )
+        for why, n in counts["reasons"].items():
+            say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+    say(manifest.get("reason") or f"Method: {method}.")
+    if manifest["ranking"] and not again:
+        show_ranking(manifest["ranking"], seeds=0)
+    if manifest.get("remark"):
+        say(manifest["remark"])
+    if manifest["cascade"]:
+        show_cascade(manifest["cascade"])
+    if manifest.get("amount"):
+        show_amount(manifest["amount"])
+    selected = manifest["selected"]
+    if selected is None:
+        say(f"Scores: {out / 'scores'}. To select by these scores: corpusfit choose {out}")
         return
-    run = corpusfit.select(**request, out=out, overwrite=overwrite)
-    answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)
-    if not no_report:
-        write_report(run.path, quiet=json)
+    show_composition(selected)
+    say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
+    if selected.get("aligned"):
+        first, second = (out / name for name in selected["aligned"])
+        say(f"Selected pairs, as line-aligned files: {first}, {second}.")
+
+
+def show_amount(amount: Mapping[str, Any]) -> None:
+    """Print the amount that `--fraction auto` selects, and held-out bits by amount."""
+    say(amount["reason"])
+    rows = [
+        [
+            f"{p['fraction']:g}" + " *" * (p["fraction"] == amount["fraction"]),
+            f"{p['bits']:.2f}",
+            *_difference(p["behind"], p["low"], p["high"]),
+        ]
+        for p in amount["curve"]
+    ]
+    columns = ["fraction", "bits per word", "more than fewest", "95 % interval"]
+    if rows:
+        table("Held-out bits by amount (lower is better; * selected)", columns, rows)
+
+
+def show_cascade(cascade: Mapping[str, Any]) -> None:
+    """Print each stage's input, output and cost, and the recall of the cascade."""
+    from corpusfit.selection.cascade import recall_in_words
+
+    stages = cascade["stages"]
+    total = stages[0]["segments"]
+    rows = [
+        [
+            s["stage"],
+            f"{s['segments']:,}",
+            *(("–", "–") if s["passed"] is None else (f"{s['passed']:,}", percent(s["share"], 1))),
+            f"{s['units']:,}",
+            f"{s['seconds']:,.1f}",
+            f"{s['units_per_second']:,.0f}",
+        ]
+        for s in stages
+    ]
+    columns = ["stage", "segments scored", "segments passed on", "share of corpus", "units"]
+    columns += ["worker seconds", "units per second"]
+    table(f"Cascade over {total:,} segments", columns, rows)
+    say(recall_in_words(cascade))
+
+
+def show_composition(selected: Mapping[str, Any]) -> None:
+    """Print the selected segments by source, and by cluster for a balanced selection."""
+    from corpusfit.selection.copies import copies_in_words
+
+    sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
+    corpus = sum(n["segments"] for _, n in sources)
+    chosen = [(name, n) for name, n in sources if n["selected"]]
+    shown = [(name, n, percent(n["segments"], corpus)) for name, n in chosen[:_ROWS]]
+    text = f"about {selected['tokens']:,} word pieces"
+    if "of_tokens" in selected:  # older versions did not store it
+        text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
+    title = f"Selected: {selected['segments']:,} segments, {text}"
+    _show_groups(title, "source", "share of segments", shown, selected["tokens"])
+    if len(chosen) > _ROWS:
+        say(f"{len(chosen) - _ROWS:,} more sources are listed in manifest.json.")
+    if len(chosen) < len(sources):
+        say(f"Nothing is selected of {_number(len(sources) - len(chosen), 'other source')}.")
+    copies = copies_in_words(selected.get("copies"))
+    if copies:
+        say(f"{copies}; --dedup none keeps them.")
+    if selected.get("by_cluster"):
+        counted = zip(selected["by_cluster"], selected["quota"], strict=True)
+        clusters = [(str(i), n, percent(quota, 1)) for i, (n, quota) in enumerate(counted, 1)]
+        _show_groups("By cluster", "cluster", "quota", clusters, selected["tokens"])
+
+
+def _show_groups(
+    title: str,
+    group: str,
+    share: str,
+    counts: Sequence[tuple[str, Mapping[str, int], str]],
+    whole: int,
+) -> None:
+    """Print groups of segments: the name of each, its counts, and its `share` in words.
+
+    `whole` is the number of word pieces of the selection.
+    """
+    rows = [
+        [
+            name,
+            f"{n['segments']:,}",
+            words,
+            f"{n['selected']:,}",
+            f"{n['tokens']:,}",
+            percent(n["tokens"], whole),
+        ]
+        for name, n, words in counts
+    ]
+    columns = [group, "segments", share, "selected", "word pieces", "share of words"]
+    table(title, columns, rows)
+
+
+_ROWS = 30
+
+
+def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
+    """Print the verdicts on every method, and its seconds on the sample.
+
+    Rankings of older versions have no bits. One seed has no deviation.
+    """
+    columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
+    verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
+    columns += [_VERDICTS[name] for name in verdicts]
+    columns += ["seconds"]
+    rows = [
+        [
+            v["method"],
+            v["family"],
+            *_bits(v),
+            *(_over_seeds(v.get(name), seeds) for name in verdicts),
+            f"{v.get('seconds', v['fit_s'][0]):.2f}",
+        ]
+        for v in ranking
+    ]
+    title = "Ranking of methods: bits per word of held-out target text (lower is better)"
+    if verdicts:
+        title += "; the others are from 0 to 1 (higher is better)"
+        title += ", ± standard deviation over seeds" * (seeds > 1)
+    table(title, columns, rows, words=["family"])
+    if "f1" in verdicts:
+        say_result(
+            "F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything."
+        )
+
+
+_VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
+
+
+def _over_seeds(figures: Sequence[float] | None, seeds: int) -> str:
+    """A mean with its standard deviation."""
+    if not figures:
+        return "–"
+    return f"{figures[0]:.2f}" + f" ± {figures[1]:.2f}" * (seeds > 1)
+
+
+def _bits(verdict: Mapping[str, Any]) -> list[str]:
+    """Bits per word, the difference to the best method, and its interval."""
+    if verdict.get("bits") is None:
+        return ["–"] * 3
+    return [f"{verdict['bits']:.2f}", *_difference(*verdict["behind"])]
+
+
+def _difference(difference: float, low: float, high: float) -> list[str]:
+    """A difference in bits and its interval; the best one has none."""
+    figures = [f"{round(figure, 2) + 0.0:.2f}" for figure in (difference, low, high)]
+    return [figures[0], f"{figures[1]} to {figures[2]}" if low or high else "–"]

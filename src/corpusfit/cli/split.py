@@ -5,39 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import corpusfit
-from corpusfit.cli import options as o
+from corpusfit.cli.options import command
 from corpusfit.cli.show import answer, percent, say, table
 from corpusfit.core.errors import bad_setting
-from corpusfit.evaluation.api import SPLIT
 
 
-@o.offers(SPLIT, "read.id_field=key", where=("workers",))
+@command(machine=("workers",), plain=True)
 def split(
     *,
-    data: Annotated[
-        list[str] | None,
-        o.option("INPUT", f"Texts to split: {o.INPUTS} (default: none; required without --check)"),
-    ] = None,
-    out: Annotated[
-        str | None,
-        o.option(
-            "FOLDER", "Folder for train, dev and test (default: none; required without --check)"
-        ),
-    ] = None,
-    check: Annotated[
-        list[str] | None,
-        o.option(
-            "FOLDER",
-            "Folder with files named train, dev and test to count overlaps in, in place of "
-            "splitting; repeatable (default: none)",
-        ),
-    ] = None,
-    words: o.Words,
-    overwrite: o.Overwrite = False,
-    json: o.Json = False,
+    data: Sequence[str] = (),
+    out: str | None = None,
+    check: Sequence[str] = (),
+    overwrite: bool = False,
+    json: bool = False,
+    **options: Any,
 ) -> None:
     """Split a corpus into train, dev and test without overlap.
 
@@ -49,17 +33,22 @@ def split(
     in one split. Of a parallel corpus, one translation of each text and one text of each
     translation is kept. Writes train, dev and test to --out in the input's format. With --check,
     writes nothing and prints the overlap between splits and the copies within each split.
+
+    Options:
+        --data INPUT: Texts to split: {INPUTS} (default: none; required without --check)
+        --out FOLDER: Folder for train, dev and test (default: none; required without --check)
+        --check FOLDER: Folder with files named train, dev and test to count overlaps in, in place
+            of splitting; repeatable (default: none)
     """
     if check:
-        given = {"data": data, "out": out, **words}
+        given = {"data": data, "out": out, **options}
         own = ("data", "out", "dev", "test", "strict", "seed")
-        names = " ".join(f"--{name}" for name in own if given[name])
-        if names:
-            cure = f"Leave out either --check or {names}."
-            raise bad_setting("--check", "given without options of a split", names, cure)
-        shared = {
-            name: words[name] for name in ("near", "text_field", "plan", "settings", "workers")
-        }
+        flags = " ".join(f"--{name}" for name in own if given.get(name))
+        if flags:
+            cure = f"Leave out either --check or {flags}."
+            raise bad_setting("--check", "given without options of a split", flags, cure)
+        names = ("near", "text_field", "plan", "settings", "workers")
+        shared = {name: options[name] for name in names if name in options}
         found = corpusfit.overlaps(check, **shared)
         counted = [dataclasses.asdict(one) for one in found]
         answer(json, {"overlaps": counted}, _show_overlaps, counted)
@@ -68,7 +57,7 @@ def split(
         came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
-    done = corpusfit.split(data=data, out=out, overwrite=overwrite, **words)
+    done = corpusfit.split(data=data, out=out, overwrite=overwrite, **options)
     answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 
 

@@ -15,12 +15,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
-
-import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load, save
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from corpusfit.core.errors import (
     ModelError,
@@ -29,6 +24,9 @@ from corpusfit.core.errors import (
     machine_fault,
     raise_machine_fault,
 )
+
+if TYPE_CHECKING:  # what parses a command line names folders, too
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -212,6 +210,9 @@ def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, 
 
 
 def _saved(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
+    import numpy as np
+    from safetensors.numpy import save
+
     tensors = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
     return save(tensors, {"json": json.dumps(header, sort_keys=True)})
 
@@ -220,6 +221,8 @@ def read_arrays(
     path: Path, names: Sequence[str] | None = None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_arrays` wrote: the named arrays (default: all) and the header."""
+    from safetensors import safe_open
+
     with _undamaged(path):
         if not is_local(path):
             return _parsed(path.read_bytes(), names)
@@ -233,6 +236,8 @@ def read_arrays(
 @contextlib.contextmanager
 def _undamaged(path: Path) -> Iterator[None]:
     """Read a file of ours; any other is a `ModelError`, a disk that fails a `StorageError`."""
+    from safetensors import SafetensorError
+
     try:
         yield
     except (SafetensorError, AttributeError, LookupError, OSError, TypeError, ValueError) as e:
@@ -249,6 +254,8 @@ def _parsed(
     data: bytes, names: Sequence[str] | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read arrays and header from a file's bytes; its header is JSON after its own length."""
+    from safetensors.numpy import load
+
     arrays = load(data)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     wanted = arrays if names is None else names
@@ -266,6 +273,8 @@ def store(path: Path, kind: str, thing: Any) -> None:
 
 def packed(kind: str, thing: Any) -> bytes:
     """The bytes that `store` would write, for a dataclass that holds others."""
+    import numpy as np
+
     arrays: dict[str, NDArray[Any]] = {}
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(thing):
@@ -306,6 +315,8 @@ def _rebuilt(
 
 def _is_a(value: Any, kind: Any) -> bool:
     """Whether a value is of a type; only arrays, numbers and texts are compared."""
+    import numpy as np
+
     origin = typing.get_origin(kind)
     if origin is np.ndarray and isinstance(value, np.ndarray):
         return value.dtype.type in typing.get_args(typing.get_args(kind)[1])

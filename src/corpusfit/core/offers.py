@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,6 +42,8 @@ class Offer(Generic[_S]):
         required: words that the command line requires.
         differs: fields of an `Option` that are different for this command, by word.
         aliases: words of the command's own for settings of the plan, by path.
+        example: another setting, for the help of `settings` and `--set`; empty for a command
+            without these and without a plan of the caller.
     """
 
     plan: type[_S]
@@ -48,6 +51,7 @@ class Offer(Generic[_S]):
     required: tuple[str, ...] = ()
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    example: str = ""
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
@@ -103,30 +107,84 @@ class Offer(Generic[_S]):
         return built.with_overrides(settings)
 
 
+_ARGUMENTS = {
+    "plan": "a plan or a TOML file with settings.",
+    "settings": "further settings, such as `{!r}`.",
+    "overwrite": "replace a different run in `out`.",
+    "machine": "where to run, with how many workers, and where to show progress.",
+}
+"""Arguments that public functions share, described for those that do not describe them."""
+_ARGS = re.compile(r"Args:\n(?:    .*\n?)+")
+
+
 def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
     """List a public function's keywords one by one, in its signature and its documentation.
 
-    Type checkers read them from `typed_options`.
+    Type checkers read them from `typed_options`, and the command line makes options of them.
     """
+
+    def wrap(function: _F) -> _F:
+        signature = inspect.signature(function)
+        *given, _ = signature.parameters.values()
+        about = inspect.getdoc(function) or ""
+        shared = "".join(
+            f"    {p.name}: {_ARGUMENTS[p.name].format(offer.example if offer else '')}\n"
+            for p in given
+            if p.name in _ARGUMENTS and f"    {p.name}: " not in about
+        )
+        about = re.sub(
+            r"(Args:\n(?:    .*(?:\n|$))+)", lambda m: f"{m[1].rstrip()}\n{shared}", about
+        )
+        if "Raises:" not in about:
+            about = f"{about.rstrip()}\n\nRaises:\n    CorpusfitError: see `corpusfit.core.errors`."
+        function.__doc__ = about
+        _list_keywords(function, given, offer)
+        return function
+
+    return wrap
+
+
+def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Callable[[_F], _F]:
+    """Make a function the dry run of public functions, with the signature of the first.
+
+    Args:
+        functions: the functions, with the same plan.
+        without: their arguments that a dry run does not take.
+    """
+
+    def wrap(function: _F) -> _F:
+        first = functions[0]
+        for each in functions:
+            vars(each)["dry_run"] = function
+        offer = vars(first)["offer"]
+        given = [
+            parameter
+            for name, parameter in inspect.signature(first).parameters.items()
+            if name not in (*without, *MACHINE, *(offer.settings if offer else ()))
+        ]
+        _list_keywords(function, given, offer)
+        return function
+
+    return wrap
+
+
+def _list_keywords(
+    function: Callable[..., Any], given: Sequence[inspect.Parameter], offer: Offer[Any] | None
+) -> None:
     settings = offer.settings if offer else {}
     types = {word: keyword_type(setting) for word, setting in settings.items()}
     types |= {word: kind for word, (kind, _) in MACHINE.items()}
     helps = {w: f"{s.option.help} (default: {s.shown_default})" for w, s in settings.items()}
     helps |= {word: about for word, (_, about) in MACHINE.items()}
-
-    def wrap(function: _F) -> _F:
-        signature = inspect.signature(function)
-        *given, options = signature.parameters.values()
-        listed = [
-            inspect.Parameter(word, options.KEYWORD_ONLY, default=None, annotation=kind)
-            for word, kind in types.items()
-        ]
-        described = "".join(f"    {word}: {about}.\n" for word, about in helps.items())
-        vars(function)["__signature__"] = signature.replace(parameters=[*given, *listed])
-        function.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{described}"
-        return function
-
-    return wrap
+    listed = [
+        inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for word, kind in types.items()
+    ]
+    returned = inspect.signature(function).return_annotation
+    signature = inspect.Signature([*given, *listed], return_annotation=returned)
+    described = "".join(f"    {word}: {about}.\n" for word, about in helps.items())
+    vars(function).update(__signature__=signature, offer=offer)
+    function.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{described}"
 
 
 def keyword_type(setting: Setting) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
-from corpusfit.core.options import Option, settings_of
+from corpusfit.core.options import Option, settings_of, typed
 
 SEED = Option("Random seed", "seed", least=0, below=2**63)
 """The option `seed` of every plan."""
@@ -215,6 +215,24 @@ def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
     names = list(known)
     for key in values.keys() - set(names):
         raise unknown(key, names)
+    return values
+
+
+def decoded(cls: type, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a table as the annotated types of a class; a single text is a list of one."""
+    types = {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        setting = f"{prefix}{key}"
+        if key not in types:
+            raise unknown(setting, [f"{prefix}{name}" for name in types])
+        if types[key] != "tuple[str, ...]":
+            values[key] = typed(setting, types[key], value)
+            continue
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list):
+            raise bad_setting(setting, "a list", value, "Put the value in [ ].")
+        values[key] = tuple(typed(setting, "str", text) for text in listed)
     return values
 
 

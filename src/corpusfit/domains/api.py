@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from corpusfit.core.artifacts import place
 from corpusfit.core.offers import Inputs, Offer, offers
 from corpusfit.domains.plan import ClustersPlan
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from corpusfit.text.context import Machine
 
 CLUSTERS = Offer(
-    ClustersPlan, ("mixture", "draw", "embed", "cut", "read.text_field", "read.side", "seed")
+    ClustersPlan,
+    ("mixture", "draw", "embed", "cut", "read.text_field", "read.side", "seed"),
+    example="cut.gamma=5",
 )
 
 
@@ -37,21 +40,11 @@ def clusters(
         corpus: files, folders, globs, URLs or `hub:NAME` datasets.
         out: folder or URL that is new, empty, or of the same run, which resumes.
         assign: also write each cluster's share of every segment of the corpus.
-        plan: a plan or a TOML file with settings.
-        settings: further settings, such as `"mixture.fits=10"`.
-        overwrite: replace a different run in `out`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names; `k` is a number, several, or
-            a text such as `5,10,15`.
 
     Returns:
         The finished run; its manifest has the clusters and all figures.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = CLUSTERS.build(plan, settings, options).check()
-    from corpusfit.core.artifacts import place
     from corpusfit.domains import clustering
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from corpusfit.core.artifacts import local_place
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.training.api import build_plan as build_adapt_plan
@@ -37,33 +38,47 @@ EVALUATE = Offer(
     EvaluatePlan,
     ("model", "task", "augment", "finetune", "decode", "likelihood", "seed"),
     required=("model",),
+    example="task.dev_share=0.2",
 )
 FORECAST = Offer(
-    AdaptPlan, ("model.name", "objective.name", "train.length", "seed"), required=("model",)
+    AdaptPlan,
+    ("model.name", "objective.name", "train.length", "seed"),
+    required=("model",),
+    example="mix.heldout=1000",
 )
 CONTAMINATION = Offer(Plan, ("read.text_field",))
-RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
-TOKENIZERS = Offer(Plan, ("read.text_field", "read.side", "seed"))
+RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"}, example="embed.pooling=cls")
+TOKENIZERS = Offer(Plan, ("read.text_field", "read.side", "seed"), example="fit.background=5000")
 SPLIT = Offer(
     SplitPlan,
     (
         *("split", "read.text_field", "read.strict", "read.normalise", "read.max_words"),
         *("read.max_length_ratio", "seed"),
     ),
+    example="read.id_field=key",
 )
-OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"))
+OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"), example="read.id_field=key")
 
 
-def build_plan(
-    plan: EvaluatePlan | Path | str | None, settings: Sequence[str], options: Mapping[str, object]
-) -> EvaluatePlan:
-    """An evaluation's plan, checked, with a model."""
+def _resolve(
+    *,
+    task: Inputs,
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Any,
+) -> tuple[EvaluatePlan, str, Machine]:
+    """The plan of an evaluation, checked, with a model; its task and machine."""
     built = EVALUATE.build(plan, settings, options).check()
     if not built.model.name:
         allowed = "a model folder, an adapter's folder or a Hugging Face hub id"
         cure = "For example `model.name=bert-base-uncased`."
         raise bad_setting("`model.name`", allowed, "nothing", cure)
-    return built
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine = machine_of(machine, options)
+    return built, inputs(task, "task", machine, built.task.text_field)[0], machine
 
 
 @offers(EVALUATE)
@@ -95,27 +110,18 @@ def evaluate(
             for the seed, so that each has a model of its own.
         train_sizes: numbers of training examples (default: all examples).
         plan: a plan, or a TOML file with settings.
-        settings: further settings, such as `"finetune.warmup=0.06"`.
-        overwrite: replace a different evaluation in `out`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
-    built = build_plan(plan, settings, options)
-    from corpusfit.core.artifacts import local_place
+    built, task, machine = _resolve(
+        task=task, plan=plan, settings=settings, machine=machine, **options
+    )
     from corpusfit.evaluation import evaluating
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
 
-    machine = machine_of(machine, options)
     return evaluating.evaluate(
         built,
-        inputs(task, "task", machine, built.task.text_field)[0],
+        task,
         local_place(out, "`out`"),
         base=str(base),
         seeds=seeds,
@@ -125,36 +131,20 @@ def evaluate(
     )
 
 
-@offers(EVALUATE)
+@dry_run(evaluate, without=("out", "overwrite"))
 def estimate_evaluation(
-    *,
-    task: Inputs,
-    base: str | Path = "",
-    seeds: int = 8,
-    train_sizes: Sequence[int] = (),
-    plan: EvaluatePlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[EvaluateOptions],
+    *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **asked: Any
 ) -> dict[str, Any]:
     """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
-    built = build_plan(plan, settings, options)
+    built, task, machine = _resolve(**asked)
     from corpusfit.evaluation import evaluating
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
 
-    machine = machine_of(machine, options)
     return evaluating.estimate_evaluation(
-        built,
-        inputs(task, "task", machine, built.task.text_field)[0],
-        base=str(base),
-        seeds=seeds,
-        train_sizes=train_sizes,
-        machine=machine,
+        built, task, base=str(base), seeds=seeds, train_sizes=train_sizes, machine=machine
     )
 
 
@@ -171,10 +161,6 @@ def forecast(
 
     Args:
         data: folders of `select`.
-        plan: as in `adapt`.
-        settings: further settings, such as `"mix.heldout=1000"`.
-        machine: as in `adapt`.
-        **options: the options of the command line, by the same names.
 
     Returns:
         For each selection the KL reduction, the loss of the model on the task's text before
@@ -207,14 +193,9 @@ def contamination(
             labels are not read.
         data: training texts: the folder of a `select`, or inputs as for its `corpus`.
         task_field: text field of the task's files (default: `text_field`).
-        machine: as in `select`.
-        **options: the options of the command line, by the same names.
 
     Returns:
         Counts by split and source, examples, and the training texts to leave out.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     read = CONTAMINATION.build(None, (), options).check().read
     from corpusfit.evaluation.decontamination import report
@@ -250,14 +231,9 @@ def retrieval(
             file of two columns, or `pair:…` as for `corpus` of `select`.
         plan: a plan or a TOML file with settings of the embeddings.
         settings: settings of the embeddings, such as `"embed.pooling=cls"`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         P@1 of each model, test set and direction, with intervals and comparisons.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = RETRIEVAL.build(plan, settings, options).check()
     embed = dataclasses.replace(built.embed, embedder=EmbedPlan().embedder)
@@ -290,17 +266,11 @@ def tokenizers(
             Hugging Face hub id; each is compared with the first.
         specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
         general: general texts, in the same forms.
-        plan: a plan or a TOML file with settings.
         settings: further settings, such as `"fit.background=5000"`, the windows drawn of each kind.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         Continued words and fertility of each tokenizer on both kinds of text, and the differences
         from the first tokenizer.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = TOKENIZERS.build(plan, settings, options).check()
     fit = FitPlan(background=built.fit.background)
@@ -345,20 +315,11 @@ def split(
         data: inputs as for `corpus` in `select`. Of a parallel corpus (`pair:train.de,train.en` or
             `pair:FILE.tsv`), one translation of each text and one text of each translation is kept.
         out: local folder that is new, empty, or of the same split.
-        plan: a plan or a TOML file with settings.
-        settings: further settings, such as `"read.id_field=key"`.
-        overwrite: replace a different split in `out`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The finished split: `manifest["counts"]`, `manifest["splits"]`, `manifest["overlaps"]`.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = SPLIT.build(plan, settings, options)
-    from corpusfit.core.artifacts import local_place
     from corpusfit.evaluation import splitting
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
@@ -387,16 +348,9 @@ def overlaps(
     Args:
         folders: folders with files named train, dev or test (two line-aligned files per split,
             rows, or texts), or folders of `split`.
-        plan: as in `split`.
-        settings: as in `split`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The counts by folder, side, split, and split searched for its texts.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = OVERLAPS.build(plan, settings, options)
     from corpusfit.evaluation import overlap

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.core.offers import offers
+from corpusfit.core.artifacts import place
+from corpusfit.core.offers import dry_run, offers
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import MachineOptions
@@ -40,7 +41,6 @@ def run(
             finished is added.
         only: names of the tasks to run and compare (default: all).
         overwrite: delete a different recipe's steps in `out`.
-        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
         The tables with every figure, and the failed cells (`judged.failed`).
@@ -48,7 +48,6 @@ def run(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    from corpusfit.core.artifacts import place
     from corpusfit.experiments import running
     from corpusfit.text.context import machine_of
 
@@ -64,7 +63,7 @@ def run(
     )
 
 
-@offers()
+@dry_run(run)
 def missing(
     recipe: Recipe | Path | str,
     *,
@@ -77,7 +76,6 @@ def missing(
     **options: Unpack[MachineOptions],
 ) -> Missing:
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
-    from corpusfit.core.artifacts import place
     from corpusfit.experiments import running
     from corpusfit.text.context import machine_of
 

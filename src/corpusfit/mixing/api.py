@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.offers import offers
+from corpusfit.core.artifacts import place
+from corpusfit.core.offers import dry_run, offers
 from corpusfit.mixing.plan import CompositionPlan, read_recipe
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def compose(
     Args:
         recipe: a TOML file or a `CompositionPlan`.
         out: folder or URL that is new, empty, or of the same composition, which resumes.
-        overwrite: replace a different composition in `out`.
-        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
         The finished composition, with its text in `composed/`, for `adapt`.
@@ -37,7 +36,6 @@ def compose(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    from corpusfit.core.artifacts import place
     from corpusfit.mixing import composing
     from corpusfit.text.context import machine_of
 
@@ -47,7 +45,7 @@ def compose(
     )
 
 
-@offers()
+@dry_run(compose, without=("out", "overwrite"))
 def estimate_composition(
     recipe: CompositionPlan | Path | str,
     *,

@@ -19,7 +19,7 @@ _RESULTS = {
     "clusters": "domains.clustering.Clustered",
     "compose": "mixing.composing.Composition",
     "split": "evaluation.splitting.Split",
-    "tune": "tuning.result.Tuned",
+    "tune": "tuning.folder.Tuned",
 }
 """The class of a command's finished run."""
 

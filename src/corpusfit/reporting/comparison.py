@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from corpusfit.core.escaping import harmless
 from corpusfit.reporting.charts import shares_chart, squares_chart
-from corpusfit.reporting.part import Part
+from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found
-from corpusfit.reporting.tables import Sheet
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder
 

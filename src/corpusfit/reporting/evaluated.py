@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from corpusfit.evaluation.tables import POINTS
-from corpusfit.reporting.charts import curve_chart, results_chart
-from corpusfit.reporting.part import Part
-from corpusfit.reporting.spec import Spec
-from corpusfit.reporting.tables import Sheet, rounded
+from corpusfit.reporting.charts import Spec, curve_chart, results_chart
+from corpusfit.reporting.part import Part, Sheet, rounded
 
 Scored = dict[str, Any]
 """A mean in points, or in its unit: task, size, column, mean, low, high."""

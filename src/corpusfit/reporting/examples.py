@@ -31,24 +31,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Examples:
-    """Segments of the corpus and units of the target.
+    """Segments of the corpus and units of the target."""
 
-    Attributes:
-        corpus: for each segment source, row, segment, id, score, stage, selected, text, characters,
-            effects; highest score first.
-        target: for each unit score, text, characters.
-        nearest: for each segment indices of target units and cosines, highest cosine first.
-        of_corpus: float64 [n, 2], map coordinates of the segments.
-        of_target: float64 [m, 2], map coordinates of the target units.
-        by: `embedding` or `words`: the vectors behind map and nearest texts.
-    """
-
+    # for each segment source, row, segment, id, score, stage, selected, text, characters,
+    # effects; highest score first
     corpus: list[dict[str, Any]]
-    target: list[dict[str, Any]]
+    target: list[dict[str, Any]]  # for each unit score, text, characters
+    # for each segment indices of target units and cosines, highest cosine first
     nearest: list[list[tuple[int, float]]]
-    of_corpus: Array
-    of_target: Array
-    by: str
+    of_corpus: Array  # float64 [n, 2], map coordinates of the segments
+    of_target: Array  # float64 [m, 2], map coordinates of the target units
+    by: str  # `embedding` or `words`: the vectors behind map and nearest texts
 
 
 def read_examples(path: Path, room: int) -> Examples:

@@ -9,12 +9,10 @@ import pyarrow.parquet as pq
 
 from corpusfit.core.escaping import harmless
 from corpusfit.domains.mixture import ClustersFolder
-from corpusfit.reporting.charts import clusters_chart, squares_chart
+from corpusfit.reporting.charts import Spec, clusters_chart, squares_chart
 from corpusfit.reporting.examples import ON_MAP
-from corpusfit.reporting.part import Part
+from corpusfit.reporting.part import Part, Sheet, rounded
 from corpusfit.reporting.reading import Found
-from corpusfit.reporting.spec import Spec
-from corpusfit.reporting.tables import Sheet, rounded
 from corpusfit.scoring.table import columns_of
 
 _POINTS = 2_000

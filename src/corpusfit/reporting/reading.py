@@ -19,19 +19,12 @@ _DEPTH = 2
 
 @dataclass(frozen=True)
 class Found:
-    """A finished run.
+    """A finished run."""
 
-    Attributes:
-        kind: the command that made it: clusters, select, adapt, evaluate, tune or run.
-        path: its folder.
-        manifest: content of `manifest.json`; for a recipe, of `table.json`.
-        title: name on the page.
-    """
-
-    kind: str
-    path: Path
-    manifest: dict[str, Any]
-    title: str
+    kind: str  # the command that made it: clusters, select, adapt, evaluate, tune or run
+    path: Path  # its folder
+    manifest: dict[str, Any]  # content of `manifest.json`; for a recipe, of `table.json`
+    title: str  # name on the page
 
 
 def found_in(folders: Sequence[Path]) -> list[Found]:

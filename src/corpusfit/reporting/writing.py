@@ -9,18 +9,15 @@ from typing import Any
 
 from corpusfit.core.artifacts import sweep, write_bytes
 from corpusfit.core.manifest import undamaged
+from corpusfit.reporting.charts import Spec
 from corpusfit.reporting.comparison import beside_part
 from corpusfit.reporting.evaluated import evaluated_part, recipe_part
 from corpusfit.reporting.explored import explored_part
-from corpusfit.reporting.page import page
-from corpusfit.reporting.part import Part
+from corpusfit.reporting.page import as_png, as_svg, page
+from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found, found_in
 from corpusfit.reporting.selected import selected_part
-from corpusfit.reporting.spec import Spec
-from corpusfit.reporting.tables import Sheet
-from corpusfit.reporting.trained import trained_part
-from corpusfit.reporting.tuned import tuned_part
-from corpusfit.reporting.vega import as_png, as_svg
+from corpusfit.reporting.trained import trained_part, tuned_part
 
 _ROOM = 4_500_000
 """Most bytes of a page for all selections together."""

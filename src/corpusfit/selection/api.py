@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from corpusfit.core.artifacts import place
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import Plan
 from corpusfit.scoring.names import require
 
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
     from corpusfit.selection.result import Selection
     from corpusfit.text.context import Machine
 
-SCORE = Offer(Plan, ("method", "embed", "cascade", "cut", "read", "fit.target_field", "seed"))
-CHOOSE = Offer(Plan, ("choose",))
-SELECT = Offer(
+_SCORED = ("cut", "read", "fit.target_field", "seed")
+SCORE = Offer(Plan, ("method", "embed", "cascade", *_SCORED), example="cut.gamma=5")
+CHOOSE = Offer(Plan, ("choose",), example="choose.alpha=-1")
+SELECT = Offer(Plan, ("method", "embed", "cascade", "choose", *_SCORED), example="cut.gamma=5")
+RANK = Offer(
     Plan,
-    ("method", "embed", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
+    ("embed", "cut", "read.text_field", "read.side", "fit.target_field", "seed"),
+    example="cut.gamma=5",
 )
-RANK = Offer(Plan, ("embed", "cut", "read.text_field", "read.side", "fit.target_field", "seed"))
 
 
 def build_plan(
@@ -47,16 +50,20 @@ def build_plan(
     return built
 
 
-def _named(
-    target: Inputs, corpus: Inputs, built: Plan, machine: Machine
-) -> tuple[list[str], list[str]]:
-    """The names of target and corpus; what is in memory is written to the cache first."""
+def _resolve(
+    built: Plan,
+    target: Inputs,
+    corpus: Inputs,
+    machine: Machine | None,
+    options: Mapping[str, object],
+) -> tuple[Machine, tuple[Plan, list[str], list[str]]]:
+    """The machine and the arguments of a call, with data in memory written to the cache."""
+    from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
-    return (
-        inputs(target, "target", machine, built.target_read.text_field),
-        inputs(corpus, "corpus", machine, built.read.text_field),
-    )
+    machine = machine_of(machine, options)
+    named = inputs(target, "target", machine, built.target_read.text_field)
+    return machine, (built, named, inputs(corpus, "corpus", machine, built.read.text_field))
 
 
 @offers(SELECT)
@@ -78,31 +85,15 @@ def select(
         corpus: texts to choose from, in the same forms, or a parallel corpus such as
             `pair:a.de,a.en`, which is selected by one side (`side`) and written with both.
         out: folder or URL that is new, empty, or of the same run, which resumes.
-        plan: a plan or a TOML file with settings.
-        settings: further settings, such as `"cut.gamma=5"`.
-        overwrite: replace a different run in `out`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The finished run; iterate over it for the selected segments.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     built = build_plan(SELECT, plan, settings, options)
-    from corpusfit.core.artifacts import place
     from corpusfit.selection import commands
-    from corpusfit.text.context import machine_of
 
-    machine = machine_of(machine, options)
-    return commands.select(
-        built,
-        *_named(target, corpus, built, machine),
-        place(out, "`out`"),
-        machine=machine,
-        overwrite=overwrite,
-    )
+    machine, given = _resolve(built, target, corpus, machine, options)
+    return commands.select(*given, place(out, "`out`"), machine=machine, overwrite=overwrite)
 
 
 @offers(SCORE)
@@ -119,22 +110,15 @@ def score(
 ) -> Selection:
     """Score as `select` does, without a selection."""
     built = build_plan(SCORE, plan, settings, options)
-    from corpusfit.core.artifacts import place
     from corpusfit.selection import commands
-    from corpusfit.text.context import machine_of
 
-    machine = machine_of(machine, options)
+    machine, given = _resolve(built, target, corpus, machine, options)
     return commands.select(
-        built,
-        *_named(target, corpus, built, machine),
-        place(out, "`out`"),
-        machine=machine,
-        overwrite=overwrite,
-        selecting=False,
+        *given, place(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
     )
 
 
-@offers(SELECT)
+@dry_run(select, score, without=("out", "overwrite"))
 def estimate(
     target: Inputs,
     corpus: Inputs,
@@ -151,15 +135,10 @@ def estimate(
         the shares that its stages pass on.
     """
     built = build_plan(SELECT, plan, settings, options)
-    from corpusfit.selection import dry_run
-    from corpusfit.text.context import machine_of
+    from corpusfit.selection import dry_run as measured
 
-    machine = machine_of(machine, options)
-    return dry_run.estimate(
-        built,
-        *_named(target, corpus, built, machine),
-        machine=machine,
-    )
+    machine, given = _resolve(built, target, corpus, machine, options)
+    return measured.estimate(*given, machine=machine)
 
 
 @offers(CHOOSE)
@@ -178,9 +157,6 @@ def choose(
         folder: of a `select` or `score`.
         out: new or empty folder for the selection (default: `folder`, whose selection is replaced).
         plan: a plan or a TOML file with settings of `choose`.
-        settings: further settings, such as `"choose.alpha=-1"`.
-        machine: as in `select`.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The run with its new selection.
@@ -194,7 +170,6 @@ def choose(
             ", ".join(others),
             "To change other settings, score again with another `out`.",
         )
-    from corpusfit.core.artifacts import place
     from corpusfit.selection import commands
     from corpusfit.text.context import machine_of
 
@@ -221,12 +196,10 @@ def explain(
             or a row of a `Selection`, such as `run[0]` or `run.to_pandas().iloc[0]`.
         text: any text to explain, in place of a row.
         top: highest number of n-grams per direction, and of target texts.
-        machine: as in `select`.
 
     Returns:
         The score, the words that raised and lowered the score, and the nearest target texts.
     """
-    from corpusfit.core.artifacts import place
     from corpusfit.selection import explaining
     from corpusfit.text.context import machine_of
 
@@ -251,12 +224,10 @@ def audit(
         out: the folder of a `select` or `score`.
         truth: domain of a row: `source` (the name of its source) or the name of a field.
         domain: globs such as `bio_*` on the names of the domains that should be found.
-        machine: as in `select`.
 
     Returns:
         Counts of the corpus and the selection by domain; with `domain` also precision and recall.
     """
-    from corpusfit.core.artifacts import place
     from corpusfit.selection import auditing
     from corpusfit.text.context import machine_of
 
@@ -289,10 +260,6 @@ def rank(
         methods: names of methods (default: all that score a unit by itself, except PyOD's and
             those that train a network).
         seeds: number of random splits of the target.
-        plan: as in `select`.
-        settings: as in `select`.
-        machine: as in `select`.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The scores of each method and its seconds on the sample, the best method first.
@@ -302,16 +269,9 @@ def rank(
         built = built.with_value("method.name", methods[0])
     built = build_plan(RANK, built, (), {})
     from corpusfit.selection import commands
-    from corpusfit.text.context import machine_of
 
-    machine = machine_of(machine, options)
-    return commands.rank(
-        built,
-        *_named(target, corpus, built, machine),
-        methods=methods,
-        seeds=seeds,
-        machine=machine,
-    )
+    machine, given = _resolve(built, target, corpus, machine, options)
+    return commands.rank(*given, methods=methods, seeds=seeds, machine=machine)
 
 
 @offers()
@@ -326,9 +286,6 @@ def doctor(
 
     Returns:
         What was found.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
     from corpusfit.selection import health
     from corpusfit.text.context import machine_of

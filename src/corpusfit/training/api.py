@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from corpusfit.core.artifacts import local_place
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.presets import preset as preset_of
 
@@ -23,6 +24,7 @@ ADAPT = Offer(
         *("read.text_field", "read.side", "read.normalise", "read.max_words"),
         *("read.max_length_ratio", "seed"),
     ),
+    example="train.micro_tokens=1024",
 )
 
 
@@ -57,6 +59,35 @@ def build_plan(
     return asked.check()
 
 
+def _resolve(
+    *,
+    data: Inputs,
+    task: Inputs = (),
+    replay: Inputs = (),
+    guard: Inputs = (),
+    guard_field: str = "",
+    preset: str | None = None,
+    plan: AdaptPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Any,
+) -> tuple[AdaptPlan, list[str], dict[str, Any]]:
+    """The plan, the texts to train on and the other arguments of a call."""
+    built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    machine, field = machine_of(machine, options), built.read.text_field
+    others = {
+        "task": inputs(task, "task", machine, field),
+        "replay": inputs(replay, "replay", machine, field),
+        "guard": inputs(guard, "guard", machine, guard_field or field),
+        "guard_field": guard_field,
+        "machine": machine,
+    }
+    return built, inputs(data, "data", machine, field), others
+
+
 @offers(ADAPT)
 def adapt(
     *,
@@ -88,72 +119,41 @@ def adapt(
         guard_field: text field of the `guard` files (default: that of `data`).
         preset: settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt.
         plan: a plan, which excludes a preset, or a TOML file with settings.
-        settings: further settings, such as `"train.warmup=0.06"`.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
-        overwrite: replace a different training in `out`.
         machine: where to tokenise, and where to show progress.
-        **options: the options of the command line, by the same names.
 
     Returns:
         The finished training; its folder is an adapter, or a model that
         `AutoModel.from_pretrained` loads.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
-    built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
-    from corpusfit.core.artifacts import local_place
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
+    built, texts, others = _resolve(
+        data=data,
+        task=task,
+        replay=replay,
+        guard=guard,
+        guard_field=guard_field,
+        preset=preset,
+        plan=plan,
+        settings=settings,
+        machine=machine,
+        **options,
+    )
     from corpusfit.training import adapting
 
-    machine = machine_of(machine, options)
     return adapting.adapt(
-        built,
-        inputs(data, "data", machine, built.read.text_field),
-        local_place(out, "`out`"),
-        task=inputs(task, "task", machine, built.read.text_field),
-        replay=inputs(replay, "replay", machine, built.read.text_field),
-        guard=inputs(guard, "guard", machine, guard_field or built.read.text_field),
-        guard_field=guard_field,
-        track=track,
-        machine=machine,
-        overwrite=overwrite,
+        built, texts, local_place(out, "`out`"), track=track, overwrite=overwrite, **others
     )
 
 
-@offers(ADAPT)
-def estimate_adaptation(
-    *,
-    data: Inputs,
-    task: Inputs = (),
-    replay: Inputs = (),
-    guard: Inputs = (),
-    guard_field: str = "",
-    preset: str | None = None,
-    plan: AdaptPlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[AdaptOptions],
-) -> dict[str, Any]:
+@dry_run(adapt, without=("out", "track", "overwrite"))
+def estimate_adaptation(**asked: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
-    built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
+    built, texts, others = _resolve(**asked)
     from corpusfit.training import adapting
 
-    machine = machine_of(machine, options)
-    return adapting.estimate_adaptation(
-        built,
-        inputs(data, "data", machine, built.read.text_field),
-        task=inputs(task, "task", machine, built.read.text_field),
-        replay=inputs(replay, "replay", machine, built.read.text_field),
-        guard=inputs(guard, "guard", machine, guard_field or built.read.text_field),
-        guard_field=guard_field,
-        machine=machine,
-    )
+    return adapting.estimate_adaptation(built, texts, **others)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.core.artifacts import place
+from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.tuning.plan import TunePlan
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import TuneOptions
     from corpusfit.text.context import Machine
-    from corpusfit.tuning.result import Tuned
+    from corpusfit.tuning.folder import Tuned
+    from corpusfit.tuning.running import TuneInputs
 
 TUNE = Offer(
     TunePlan,
@@ -31,7 +33,37 @@ TUNE = Offer(
         },
         "epochs": {"help": "Passes over the selection with `train`"},
     },
+    example="train.rate=1e-4",
 )
+
+
+def _resolve(
+    *,
+    target: Inputs,
+    corpus: Inputs,
+    replay: Inputs = (),
+    guard: Inputs = (),
+    guard_field: str = "",
+    plan: TunePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **options: Any,
+) -> tuple[TunePlan, TuneInputs, Machine]:
+    """The plan, the texts and the machine of a call."""
+    built = TUNE.build(plan, settings, options).check()
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+    from corpusfit.tuning.running import TuneInputs
+
+    machine, field = machine_of(machine, options), built.target_read.text_field
+    texts = TuneInputs(
+        inputs(target, "target", machine, field),
+        inputs(corpus, "corpus", machine, built.read.text_field),
+        inputs(replay, "replay", machine, built.read.text_field),
+        inputs(guard, "guard", machine, guard_field or field),
+        guard_field,
+    )
+    return built, texts, machine
 
 
 @offers(TUNE)
@@ -60,74 +92,35 @@ def tune(
         guard: held-out texts to decontaminate target and corpus against, as in `adapt`.
         guard_field: text field of the `guard` files (default: that of the target).
         train: also adapt the model on the winner's selection.
-        plan: a plan or a TOML file with settings.
-        settings: further settings, such as `"search.eta=4"`.
-        overwrite: replace a different search in `out`.
-        machine: where to run, with how many workers, and where to show progress.
-        **options: the options of the command line, by the same names; methods, fractions, weights
-            and then_task are sequences, or words separated by commas.
 
     Returns:
         The finished search; `selection` is the winner's, `trials()` lists every trial.
-
-    Raises:
-        CorpusfitError: see `corpusfit.core.errors`.
     """
-    built = TUNE.build(plan, settings, options).check()
-    from corpusfit.core.artifacts import place
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
+    built, texts, machine = _resolve(
+        target=target,
+        corpus=corpus,
+        replay=replay,
+        guard=guard,
+        guard_field=guard_field,
+        plan=plan,
+        settings=settings,
+        machine=machine,
+        **options,
+    )
     from corpusfit.tuning import running
 
-    machine = machine_of(machine, options)
-    return running.tune(
-        built,
-        running.TuneInputs(
-            inputs(target, "target", machine, built.target_read.text_field),
-            inputs(corpus, "corpus", machine, built.read.text_field),
-            inputs(replay, "replay", machine, built.read.text_field),
-            inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
-            guard_field,
-        ),
-        place(out, "`out`"),
-        train=train,
-        machine=machine,
-        overwrite=overwrite,
-    )
+    into = place(out, "`out`")
+    return running.tune(built, texts, into, train=train, machine=machine, overwrite=overwrite)
 
 
-@offers(TUNE)
-def estimate_tuning(
-    *,
-    target: Inputs,
-    corpus: Inputs,
-    replay: Inputs = (),
-    guard: Inputs = (),
-    guard_field: str = "",
-    plan: TunePlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[TuneOptions],
-) -> dict[str, Any]:
+@dry_run(tune, without=("out", "train", "overwrite"))
+def estimate_tuning(**asked: Any) -> dict[str, Any]:
     """Dry run of `tune`, measured over a few steps; takes `tune`'s arguments.
 
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
-    built = TUNE.build(plan, settings, options).check()
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
-    from corpusfit.tuning import dry_run, running
+    built, texts, machine = _resolve(**asked)
+    from corpusfit.tuning import running
 
-    machine = machine_of(machine, options)
-    return dry_run.estimate_tuning(
-        built,
-        running.TuneInputs(
-            inputs(target, "target", machine, built.target_read.text_field),
-            inputs(corpus, "corpus", machine, built.read.text_field),
-            inputs(replay, "replay", machine, built.read.text_field),
-            inputs(guard, "guard", machine, guard_field or built.target_read.text_field),
-            guard_field,
-        ),
-        machine=machine,
-    )
+    return running.estimate_tuning(built, texts, machine=machine)

