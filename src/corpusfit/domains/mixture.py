@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.kernels.gaussians import (
+from corpusfit.kernels.vectors import (
     Gaussians,
     Sums,
     densities,

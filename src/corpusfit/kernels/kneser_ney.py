@@ -107,10 +107,7 @@ def number_words(
     """Texts as numbers of words.
 
     Args:
-        data: uint8 [b], UTF-8 bytes of all texts.
-        offsets: int64 [n + 1]; text i is data[offsets[i] : offsets[i + 1]].
-        characters: what `characters.table` returns.
-        signs: whether runs of punctuation are tokens too.
+        data, offsets, characters, signs: see `tokens`.
 
     Returns:
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import FILE_BITS, Documents, Parts, Reject, Shard, Source, Span
-from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.lines import line_ends
 from corpusfit.text.contract import Format, columns_of
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row

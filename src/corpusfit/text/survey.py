@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpusfit.core.engine import Engine, PlainJob
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Cells
-from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.lines import line_ends
 from corpusfit.text.cutting import MIB, most_in_one
 from corpusfit.text.files import read_bytes, stated_digest, stored_size
 

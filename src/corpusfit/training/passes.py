@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, InputError
-from corpusfit.kernels.packing import cut_batches, fill_rows
+from corpusfit.kernels.batches import cut_batches, fill_rows
 from corpusfit.training.tokens import Chunks
 
 _WINDOW = 64  # batches within which chunks are sorted by length

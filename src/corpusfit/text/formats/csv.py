@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source
-from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import BOM, MIB, Block, Scan, cut

@@ -20,7 +20,7 @@ import orjson
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
-from corpusfit.kernels.jsonlines import field_texts, line_spans
+from corpusfit.kernels.lines import field_texts, line_spans
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8
 from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of

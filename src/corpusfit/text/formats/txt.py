@@ -15,8 +15,7 @@ import numpy as np
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
-from corpusfit.kernels.jsonlines import line_ends
-from corpusfit.kernels.plaintext import document_texts
+from corpusfit.kernels.lines import document_texts, line_ends
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8, picked
 from corpusfit.text.cutting import BOM, Block, Lines, Scan, Scanner, Text, cut, lines_of

@@ -11,7 +11,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.core.types import Paired, buffers, taken_of, text_array
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.hashed import MOST, count, shares
-from corpusfit.kernels.logistic import Rows
+from corpusfit.kernels.scores import Rows
 from corpusfit.scoring import registry
 from corpusfit.scoring.methods.betr import best_ranks
 
