@@ -23,7 +23,7 @@ from corpusfit.evaluation.decontamination.search import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
 from corpusfit.evaluation.splitting.rows import Rows, key_rows
 from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.registry import format_of
+from corpusfit.text.contract import format_of
 
 # The splits whose texts are searched for, by the split that is searched.
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}

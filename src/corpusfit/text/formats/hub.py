@@ -26,7 +26,7 @@ from corpusfit.text.contract import Named
 from corpusfit.text.cutting import Block, Lines, cut
 from corpusfit.text.files import first_line, is_url, unreadable
 from corpusfit.text.formats.jsonl import JsonLines, as_line
-from corpusfit.text.survey import fingerprint
+from corpusfit.text.shards import fingerprint
 
 PREFIX = "hub:"
 _BARE = re.compile(

@@ -11,7 +11,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.core.types import Paired, buffers, taken_of, text_array
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.hashed import MOST, count, shares
-from corpusfit.kernels.scores import Rows
+from corpusfit.kernels.scores import rows as sparse_rows
 from corpusfit.scoring import registry
 from corpusfit.scoring.methods.betr import best_ranks
 
@@ -39,11 +39,11 @@ def fitted(**settings):
 
 
 def rows(texts, buckets=512, order=2):
-    return Rows(*shares(*buffers(texts), table(), False, order, buckets), buckets)
+    return sparse_rows(*shares(*buffers(texts), table(), False, order, buckets), buckets)
 
 
 def dense(x):
-    return np.stack([x @ e for e in np.eye(x.width)], axis=1)
+    return np.stack([x @ e for e in np.eye(x.shape[1])], axis=1)
 
 
 @pytest.mark.parametrize("count", [1, 40, 399, 400])
