@@ -199,7 +199,7 @@ def located(input_name: str, home: Path) -> str:
 
 
 def _is_pipe(input_name: str) -> bool:
-    """Whether it is a named pipe or a process substitution, which can be read only once."""
+    """Whether it is a named pipe or a process substitution."""
     path = Path(input_name)
     try:
         return path.is_fifo() or path.is_char_device()
@@ -260,11 +260,8 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
     try:
         spool.mkdir(parents=True, exist_ok=True)
         with incoming.open("wb") as out:
-            if stdin:
-                shutil.copyfileobj(stdin, out, 1 << 20)
-            else:
-                with Path(input_name).open("rb") as pipe:
-                    shutil.copyfileobj(pipe, out, 1 << 20)
+            with contextlib.nullcontext(stdin) if stdin else Path(input_name).open("rb") as pipe:
+                shutil.copyfileobj(pipe, out, 1 << 20)
             out.flush()
             os.fsync(out.fileno())
         source = _described(name, incoming)

@@ -200,7 +200,6 @@ class Columns(_Pairs):
             byte += len(line) + 1
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
-        """Bytes of the column numbers before a block's lines."""
         del plan
         return data.find(b"\n") + 1
 
@@ -212,11 +211,9 @@ class Columns(_Pairs):
         return lines[0].removeprefix(BOM).removesuffix(b"\r") if lines else b""
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
-        """Raise `InputError` for a named column that is not in the header."""
         self._numbers(source, plan, setting)
 
     def sides(self, source: Source) -> tuple[str, str]:
-        """The names of both columns."""
         return side_names(*source.translation.split(","))
 
     def _numbers(self, source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
@@ -280,7 +277,6 @@ class Moses(_Pairs):
             raise _uneven(self.files(source), row, first_is_longer=False)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The rows of one shard of line-aligned files."""
         lines, byte = lines_of(shard.data), shard.first_byte
         for at in range(0, len(lines), 2):
             yield pair_of(shard.first_row + at // 2, byte, lines[at], lines[at + 1], plan)
@@ -295,7 +291,6 @@ class Moses(_Pairs):
             raise _uneven(self.files(source), min(lines), first_is_longer=lines[0] > lines[1])
 
     def files(self, source: Source) -> list[str]:
-        """Both files."""
         return [source.url, source.translation]
 
     def sides(self, source: Source) -> tuple[str, str]:

@@ -169,7 +169,6 @@ class Parquet(Format):
             yield Block(first, 0, _packed(held), rejected, source.size)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The rows of one shard."""
         if not shard.data:
             return
         table = pa.ipc.open_stream(shard.data).read_all()

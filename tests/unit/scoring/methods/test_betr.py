@@ -70,13 +70,6 @@ def test_shares_are_the_counts_of_each_text(order):
         np.testing.assert_allclose(found[i], counts / max(1, counts.sum()), atol=1e-6)
 
 
-def test_sparse_products_are_those_of_the_dense_matrix():
-    x = rows(BACKGROUND.texts)
-    w, r = np.random.default_rng(0).standard_normal(512), np.random.default_rng(1).random(400)
-    np.testing.assert_allclose(x @ w, dense(x) @ w, atol=1e-12)
-    np.testing.assert_allclose(r @ x, r @ dense(x), atol=1e-12)
-
-
 def test_the_classifier_is_scikit_learns():
     from sklearn.linear_model import LogisticRegression
 
