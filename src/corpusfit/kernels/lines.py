@@ -174,7 +174,7 @@ def _read_string(data: _Bytes, i: int, end: int, out: _Bytes | None, j: int) -> 
 
 
 @njit(cache=True, nogil=True)
-def _skip_string(data: _Bytes, i: int, end: int) -> int:
+def _skip_string(data: _Bytes, i: int, end: int) -> Any:
     """One past the closing quote of the string whose content begins at i, or `_UNDECIDED`."""
     return _read_string(data, i, end, None, 0)[0]
 
