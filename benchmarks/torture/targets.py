@@ -46,7 +46,7 @@ with _measured:
     from corpusfit.scoring.arpa import read_arpa
     from corpusfit.scoring.names import names as method_names
     from corpusfit.scoring.table import read, read_columns, read_rows
-    from corpusfit.text import registry
+    from corpusfit.text import contract as registry
     from corpusfit.text.reading import cut_units
 
     registry.formats()

@@ -23,10 +23,10 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.evaluation.overlap import split_input
 from corpusfit.evaluation.splitting import form_of
-from corpusfit.text import find, found_again, registry
+from corpusfit.text import contract, find, found_again
 from corpusfit.text.contract import Named
 
-FORMATS = registry.formats()
+FORMATS = contract.formats()
 PLAN = ReadPlan()
 IDS = ("n0", "n1", "n2")
 TEXTS = ['first "row", of three', "zweite Zeile: \u00e4\u00f6\u2028\u8a9e", "the third; and last"]
@@ -155,7 +155,7 @@ def test_what_it_declares(form):
     assert bool(form.suffixes) != isinstance(form, Named)
     assert isinstance(form, Named) or not form.parallel
     assert form.begins is None or form.begins not in [other.begins for other in others]
-    assert all(suffix in registry.allowed_suffixes() for suffix in form.suffixes)
+    assert all(suffix in contract.allowed_suffixes() for suffix in form.suffixes)
     assert form.__doc__
 
 
@@ -289,7 +289,7 @@ def test_an_input_that_is_not_there(form, tmp_path):
 def test_an_unknown_name():
     """As from the manifest of a run with a format of a package that is gone."""
     with pytest.raises(CorpusfitError, match=r"jsonl.*got 'gone'"):
-        registry.load("gone")
+        contract.load("gone")
 
 
 PLUG_IN = '''"""Values separated by bars."""
@@ -308,14 +308,14 @@ def test_a_format_of_another_package(tmp_path, monkeypatch):
     """An entry point names its module; nothing else is needed to read, or to split."""
     written(tmp_path / "bars_of_a_package.py", PLUG_IN)
     monkeypatch.syspath_prepend(tmp_path)
-    entry = EntryPoint("psv", "bars_of_a_package", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
-    registry.formats.cache_clear()
+    entry = EntryPoint("psv", "bars_of_a_package", contract.GROUP)
+    monkeypatch.setattr(contract, "entry_points", lambda group: [entry])
+    contract.formats.cache_clear()
     try:
         path = delimited(tmp_path, TEXTS, "psv", "|")
         sources = find([path], PLAN, spool=tmp_path, role="corpus")
         assert texts_of(read(sources)) == TEXTS
         assert form_of(sources, PLAN).suffixes == ("psv",)
-        assert ".psv" in registry.allowed_suffixes()
+        assert ".psv" in contract.allowed_suffixes()
     finally:
-        registry.formats.cache_clear()
+        contract.formats.cache_clear()

@@ -19,7 +19,7 @@ from corpusfit.core.types import Document, Reject
 from corpusfit.text import cutting, documents, find, normalise, packed, rows, shards
 from corpusfit.text.formats.csv import Dialect, Records
 from corpusfit.text.formats.txt import _BlankLines
-from corpusfit.text.survey import fingerprint
+from corpusfit.text.shards import fingerprint
 
 GOOD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
 SIZES = st.sampled_from([1e-6, 1e-5, 1e-4, 1e-3, 1.0])
@@ -219,7 +219,7 @@ def cut_up(data: bytes, name: str, plan: ReadPlan):
 def test_byte_ranges_are_the_shards_of_one_reader(data, shard_mb, max_row_mb, piece):
     plan = ReadPlan(shard_mb=shard_mb, max_row_mb=max_row_mb)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusfit.text.survey.CHUNK_BYTES", piece)
+        patch.setattr("corpusfit.text.shards.CHUNK_BYTES", piece)
         found = cut_up(data, "a.jsonl", plan)
     assert found == cut_up(data, "a.jsonl.gz", plan)
 
@@ -232,7 +232,7 @@ def test_fingerprints_tell_content_apart(data, piece):
         path.write_bytes(data)
         other.write_bytes(data + b"\n")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("corpusfit.text.survey.CHUNK_BYTES", piece)
+            patch.setattr("corpusfit.text.shards.CHUNK_BYTES", piece)
             assert fingerprint(str(path)) != fingerprint(str(other))
             other.write_bytes(data)
             assert fingerprint(str(path)) == fingerprint(str(other))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.kernels.packing import fill_rows
+from corpusfit.kernels.batches import fill_rows
 from corpusfit.training.batches import Feed, Passes, drawn_counts
 from corpusfit.training.data import cut_chunks, split_heldout
 

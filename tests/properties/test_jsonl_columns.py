@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard
-from corpusfit.kernels.jsonlines import field_texts, line_ends, line_spans
+from corpusfit.kernels.lines import field_texts, line_ends, line_spans
 from corpusfit.text import documents, rows
 
 PLAN = ReadPlan()

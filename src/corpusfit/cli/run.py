@@ -77,7 +77,7 @@ def run(ran: Ran) -> None:
         RECIPE: TOML file; see examples/papers
         --out FOLDER: Folder for steps and tables; a stopped run resumes there
         --keep-overlap: Also train on copies of dev and test texts
-        --cells FOLDER: Folder of finished cells' scores, predictions and losses: what is there is
+        --cells FOLDER: Folder of finished cells' scores and predictions: what is there is
             not repeated, and what is finished is added (default: none)
         --only TASK: Run and compare only this task; repeat for several (default: all)
     """

@@ -18,7 +18,7 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.types import in_file
 from corpusfit.embed.store import VectorStore
-from corpusfit.kernels.gaussians import (
+from corpusfit.kernels.vectors import (
     Gaussians,
     Sums,
     densities,

@@ -24,8 +24,8 @@ from corpusfit.evaluation.decontamination.report import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
 from corpusfit.text import cures, rows
 from corpusfit.text.context import Machine, RunContext
+from corpusfit.text.contract import format_of
 from corpusfit.text.reading import Reasons, Tally, require_none_rejected
-from corpusfit.text.registry import format_of
 from corpusfit.text.same_text import exact_key, text_keys
 
 # The splits whose texts are searched for, by the split that is searched.

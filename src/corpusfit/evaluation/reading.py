@@ -37,10 +37,10 @@ from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.evaluation.tasks import detect, load, names
 from corpusfit.kernels.chance import place_keys
+from corpusfit.text.contract import format_of, suffixes
 from corpusfit.text.cutting import BOM
 from corpusfit.text.files import Stream, unpacked_name
 from corpusfit.text.formats import hub
-from corpusfit.text.registry import format_of, suffixes
 from corpusfit.text.sources import is_pair
 
 SPLITS = ("train", "dev", "test")

@@ -31,8 +31,8 @@ from corpusfit.evaluation.significance import bootstrap_scores, stack_tallies
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.samples import background_texts
 from corpusfit.text.context import Machine, Run, RunContext
+from corpusfit.text.contract import format_of
 from corpusfit.text.pairs import sampled, with_side
-from corpusfit.text.registry import format_of
 
 TOKENIZER = Setting(
     flag="`tokenizer`",

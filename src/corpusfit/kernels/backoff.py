@@ -13,7 +13,7 @@ and section 4.1 (state); Katz back-off as the ARPA format defines it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -144,12 +144,10 @@ def read_on(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Tokenise the next `LONGEST` bytes of a text, without cutting a token in two.
+    """Tokenise the next `LONGEST` bytes of a text, without cutting a token in two; see `tokenise`.
 
-    Args: as for `tokenise`, with room for `LONGEST` tokens.
-
-    Returns:
-        The number of tokens, and where in `data` the rest of the text begins.
+    The buffers have room for `LONGEST` tokens. Returns the number of tokens, and where in `data`
+    the rest of the text begins.
     """
     if end - begin <= LONGEST:
         return tokenise(data, begin, end, characters, signs, ids, starts, ends), end
@@ -162,62 +160,48 @@ def read_on(
     return n, stop
 
 
+class _State(NamedTuple):
+    """The tokens of a stretch of text, and what was looked up for them; token i is at i + 1."""
+
+    grams: NDArray[np.uint64]  # [order, room], the n-gram of each length that ends at a token
+    logs: NDArray[np.float64]  # log10 probabilities
+    backs: NDArray[np.float32]  # [order, room], back-offs
+    matched: NDArray[np.int8]  # length of the longest n-gram that the model knows
+    held: NDArray[np.uint64]  # scratch: the identities in first slots
+    places: NDArray[np.int64]  # scratch: positions
+
+
 @njit(cache=True, nogil=True)
-def _begin(
-    table: NDArray[np.uint64],
-    grams: NDArray[np.uint64],
-    backs: NDArray[np.float32],
-    matched: NDArray[np.int8],
-) -> None:
-    """Start a text: position 0 holds the state of the token before the first."""
+def _begin(table: NDArray[np.uint64], order: int, room: int) -> _State:
+    """The state of a text at its begin: position 0 is that of the token before the first."""
+    state = _State(
+        np.empty((order, room), np.uint64),
+        np.empty(room, np.float64),
+        np.empty((order, room), np.float32),
+        np.empty(room, np.int8),
+        np.empty(room, np.uint64),
+        np.empty(room, np.int64),
+    )
+    _restart(table, state)
+    return state
+
+
+@njit(cache=True, nogil=True)
+def _restart(table: NDArray[np.uint64], state: _State) -> None:
     at, found = find(table, BEGIN)
-    grams[0, 0] = BEGIN
-    matched[0] = 1 if found else 0
-    backs[0, 0] = table.view(np.float32)[at, 3] if found else np.float32(0)
+    state.grams[0, 0] = BEGIN
+    state.matched[0] = 1 if found else 0
+    state.backs[0, 0] = table.view(np.float32)[at, 3] if found else np.float32(0)
 
 
 @njit(cache=True, nogil=True)
-def _match_tokens(
-    table: NDArray[np.uint64],
-    n: int,
-    grams: NDArray[np.uint64],
-    logs: NDArray[np.float64],
-    backs: NDArray[np.float32],
-    matched: NDArray[np.int8],
-    held: NDArray[np.uint64],
-) -> None:
-    """Look up the tokens 1 to n; a token that is not in the table becomes the unknown token."""
-    values = table.view(np.float32)
-    unknown, known = find(table, UNKNOWN)
-    for i in range(1, n + 1):
-        held[i] = table[_home(table, grams[0, i]), 0]
-    for i in range(1, n + 1):
-        at, found = _find(table, grams[0, i], held[i])
-        if not found:
-            grams[0, i] = UNKNOWN
-            at = unknown
-        logs[i] = values[at, 2]
-        backs[0, i] = values[at, 3]
-        matched[i] = 1 if found or known else 0
-
-
-@njit(cache=True, nogil=True)
-def _match_longer(
-    table: NDArray[np.uint64],
-    k: int,
-    n: int,
-    grams: NDArray[np.uint64],
-    logs: NDArray[np.float64],
-    backs: NDArray[np.float32],
-    matched: NDArray[np.int8],
-    held: NDArray[np.uint64],
-    places: NDArray[np.int64],
-) -> None:
+def _match_longer(table: NDArray[np.uint64], k: int, n: int, state: _State) -> None:
     """Look up the n-grams of k + 1 tokens whose prefix and suffix were found.
 
     Three loops, so that many look-ups overlap: the positions, without a branch; the first slots,
     without a branch; the results.
     """
+    grams, logs, backs, matched, held, places = state
     values = table.view(np.float32)
     count = 0
     for i in range(1, n + 1):
@@ -238,25 +222,29 @@ def _match_longer(
 
 
 @njit(cache=True, nogil=True)
-def _walk(
-    table: NDArray[np.uint64],
-    order: int,
-    n: int,
-    grams: NDArray[np.uint64],
-    logs: NDArray[np.float64],
-    backs: NDArray[np.float32],
-    matched: NDArray[np.int8],
-    held: NDArray[np.uint64],
-    places: NDArray[np.int64],
-) -> None:
+def _walk(table: NDArray[np.uint64], n: int, state: _State) -> None:
     """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
 
     Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams found, and position 0
     the state for the next stretch of the same text.
     """
-    _match_tokens(table, n, grams, logs, backs, matched, held)
+    grams, logs, backs, matched, held, _ = state
+    order = len(grams)
+    # a token that is not in the table becomes the unknown token
+    values = table.view(np.float32)
+    unknown, known = find(table, UNKNOWN)
+    for i in range(1, n + 1):
+        held[i] = table[_home(table, grams[0, i]), 0]
+    for i in range(1, n + 1):
+        at, found = _find(table, grams[0, i], held[i])
+        if not found:
+            grams[0, i] = UNKNOWN
+            at = unknown
+        logs[i] = values[at, 2]
+        backs[0, i] = values[at, 3]
+        matched[i] = 1 if found or known else 0
     for k in range(1, order):
-        _match_longer(table, k, n, grams, logs, backs, matched, held, places)
+        _match_longer(table, k, n, state)
     for i in range(1, n + 1):
         for k in range(max(matched[i], 1), min(matched[i - 1], order - 1) + 1):
             logs[i] += backs[k - 1, i - 1]
@@ -280,38 +268,29 @@ def log_probabilities(
     Args:
         table: the model.
         order: the length of its longest n-grams.
-        data: uint8 [b], UTF-8 bytes of all texts.
-        offsets: int64 [n + 1]; text i is data[offsets[i] : offsets[i + 1]].
-        characters: what `characters.table` returns.
-        signs: whether runs of punctuation are tokens too.
+        data, offsets, characters, signs: see `tokens`.
 
     Returns:
         float64 [n], log10 probabilities; int64 [n], tokens, of which one is the end.
     """
-    room = LONGEST + 2
-    ids, starts, ends = (
-        np.empty(room, np.uint64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-    )
-    grams, backs = np.empty((order, room), np.uint64), np.empty((order, room), np.float32)
-    logs, matched = np.empty(room, np.float64), np.empty(room, np.int8)
-    held, places = np.empty(room, np.uint64), np.empty(room, np.int64)
+    ids = np.empty(LONGEST, np.uint64)
+    starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
+    state = _begin(table, order, LONGEST + 2)
     totals, tokens = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1, np.int64)
     for t in range(len(totals)):
-        _begin(table, grams, backs, matched)
+        _restart(table, state)
         at, end, over = offsets[t], offsets[t + 1], False
         while not over:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
             over = at >= end
             for i in range(n):  # an assignment of slices takes 2 s more to compile
-                grams[0, i + 1] = ids[i]
+                state.grams[0, i + 1] = ids[i]
             if over:
                 n += 1
-                grams[0, n] = END
-            _walk(table, order, n, grams, logs, backs, matched, held, places)
+                state.grams[0, n] = END
+            _walk(table, n, state)
             for i in range(1, n + 1):
-                totals[t] += logs[i]
+                totals[t] += state.logs[i]
             tokens[t] += n
     return totals, tokens
 
@@ -332,12 +311,9 @@ def token_probabilities(
         longest n-gram that the model knows there (0 or 1 for an unknown token).
     """
     n = len(ids) + 1
-    grams, backs = np.empty((order, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
-    logs, matched = np.empty(n + 1, np.float64), np.empty(n + 1, np.int8)
+    state = _begin(table, order, n + 1)
     for i in range(n - 1):
-        grams[0, i + 1] = ids[i]
-    grams[0, n] = END
-    _begin(table, grams, backs, matched)
-    held, places = np.empty(n + 1, np.uint64), np.empty(n + 1, np.int64)
-    _walk(table, order, n, grams, logs, backs, matched, held, places)
-    return logs[1:], matched[1:]
+        state.grams[0, i + 1] = ids[i]
+    state.grams[0, n] = END
+    _walk(table, n, state)
+    return state.logs[1:], state.matched[1:]

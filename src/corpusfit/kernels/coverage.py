@@ -40,9 +40,7 @@ def coverage(
     """The summed weights of the different listed n-grams in every text.
 
     Args:
-        data: uint8 [b], the bytes of n texts.
-        offsets: int64 [n + 1], where they begin.
-        characters: what `characters.table` returns.
+        data, offsets, characters: see `tokens`.
         keys: the table of v n-grams, see `grams.table_of`.
         places: the same.
         weight: float64 [v].

@@ -85,9 +85,7 @@ def count(
     """Count the target's words and bigrams in texts.
 
     Args:
-        data: uint8 [b], UTF-8 bytes of all texts.
-        offsets: int64 [m + 1]; text i is data[offsets[i] : offsets[i + 1]].
-        characters: what `characters.table` returns.
+        data, offsets, characters: see `tokens`.
         table: what `number_features` returns.
         size: number of features.
         pairs: whether some of the features are bigrams.

@@ -53,9 +53,7 @@ def grams_of(
     """All n-grams of a batch of texts, in reading order; none crosses a text.
 
     Args:
-        data: uint8 [b], the bytes of n texts.
-        offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
-        characters: what `characters.table` returns.
+        data, offsets, characters: see `tokens`.
         order: tokens in an n-gram.
         signs: whether runs of signs are tokens too.
 

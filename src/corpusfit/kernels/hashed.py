@@ -48,10 +48,7 @@ def count(
     """Count the n-grams of texts by bucket.
 
     Args:
-        data: uint8, UTF-8 bytes.
-        offsets: int64 [n + 1], where each text begins.
-        characters: what `characters.table` returns.
-        signs: whether runs of punctuation are tokens.
+        data, offsets, characters, signs: see `tokens`.
         order: n-grams of 1 to this many tokens, `MOST` at most.
         weights: float64 [n], weight of each text.
         buckets: number of buckets.

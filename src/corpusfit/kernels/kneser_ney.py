@@ -107,10 +107,7 @@ def number_words(
     """Texts as numbers of words.
 
     Args:
-        data: uint8 [b], UTF-8 bytes of all texts.
-        offsets: int64 [n + 1]; text i is data[offsets[i] : offsets[i + 1]].
-        characters: what `characters.table` returns.
-        signs: whether runs of punctuation are tokens too.
+        data, offsets, characters, signs: see `tokens`.
 
     Returns:
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of
@@ -276,21 +273,6 @@ def _weigh(
     return probability, backoff
 
 
-def _weigh_words(
-    counts: NDArray[np.uint32], off: NDArray[np.float64], vocabulary: int
-) -> NDArray[np.float32]:
-    """float32 [v]: probabilities of single words; begin has 1, as in lmplz, outside the sum.
-
-    The discounted probability is spread evenly over all words, including the unknown word.
-    """
-    taken = off[np.minimum(counts, 3)]
-    total = int(counts.sum())
-    even = taken.sum() / total / (vocabulary - 1)
-    probability: NDArray[np.float64] = np.maximum((counts - taken) / total + even, _LEAST)
-    probability[_BOS] = 1.0
-    return probability.astype(np.float32)
-
-
 @njit(cache=True, nogil=True)
 def _identify(
     keys: NDArray[np.uint64], names: NDArray[np.uint64], words: NDArray[np.uint64]
@@ -330,8 +312,12 @@ def estimate(
         _adjust(counts[-1], at_begin, longer[1])
         at_begin = at_begin[longer[0] >> _HALF]
         counts.append(longer[2])
-    size = max(vocabulary, len(identities))
-    probability = _weigh_words(counts[0], _discounts(np.delete(counts[0], _BOS)), size)
+    # of single words: what discounts take is spread evenly over all, including the unknown word
+    taken = _discounts(np.delete(counts[0], _BOS))[np.minimum(counts[0], 3)]
+    total = int(counts[0].sum())
+    even = taken.sum() / total / (max(vocabulary, len(identities)) - 1)
+    probability = np.maximum((counts[0] - taken) / total + even, _LEAST).astype(np.float32)
+    probability[_BOS] = 1.0  # as in lmplz, outside the sum
     table = empty_table(sum(len(c) for c in counts))
     names = identities
     for key, suffix, count in zip(keys, suffixes, counts[1:], strict=True):

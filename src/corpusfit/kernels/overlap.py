@@ -48,9 +48,7 @@ def sketches(
     n-grams.
 
     Args:
-        data: uint8, the texts' bytes.
-        offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
-        characters: what `characters.table` or `symbol_table` returns; runs of signs are tokens.
+        data, offsets, characters: see `tokens`.
         order: tokens in an n-gram.
         most: most n-grams of a sketch.
 
@@ -166,9 +164,7 @@ def overlaps(
     """Find the texts of a batch that contain enough n-grams of listed texts.
 
     Args:
-        data: uint8, the batch's bytes.
-        offsets: int64 [n + 1], where each text begins.
-        characters: what `characters.table` or `symbol_table` returns; runs of signs are tokens.
+        data, offsets, characters: see `tokens`.
         order: tokens in an n-gram.
         bits: result of `bitmap` for the different n-grams of all sketches.
         keys: with `places`, the result of `grams.table_of` for them.

@@ -31,19 +31,12 @@ Pieces = tuple[Any, Any, Any, Any, int, int, bool]
 word in characters, the id of unknown words, and whether ASCII is lower-cased."""
 
 
-def _kinds() -> NDArray[np.uint8]:
-    """The kind of each byte; control characters and bytes of other characters are in words.
-
-    The three signs that a character outside ASCII can turn into another character are joining.
-    """
-    kinds = np.full(256, _WORD, np.uint8)
-    kinds[list(b" \t\n\r")] = _SPACE
-    kinds[[c for c in range(33, 127) if not chr(c).isalnum()]] = _SIGN
-    kinds[list(b"<=>")] = _JOINING
-    return kinds
-
-
-KINDS = _kinds()
+# The kind of each byte; control characters and bytes of other characters are in words. The three
+# signs that a character outside ASCII can turn into another character are joining.
+KINDS = np.full(256, _WORD, np.uint8)
+KINDS[list(b" \t\n\r")] = _SPACE
+KINDS[[c for c in range(33, 127) if not chr(c).isalnum()]] = _SIGN
+KINDS[list(b"<=>")] = _JOINING
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -85,15 +78,6 @@ def _end_of_characters(data: NDArray[np.uint8], i: int, end: int, most: int) -> 
 
 
 @njit(cache=True, nogil=True)
-def _first_bytes(marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which bytes a mark begins with, bool [256]."""
-    found = np.zeros(256, np.bool_)
-    for mark in marks:
-        found[mark[0]] = True
-    return found
-
-
-@njit(cache=True, nogil=True)
 def _begins_mark(data: NDArray[np.uint8], i: int, end: int, marks: NDArray[np.uint8]) -> bool:
     """Whether one of the marks stands at data[i : end]."""
     for mark in marks:
@@ -106,16 +90,13 @@ def _begins_mark(data: NDArray[np.uint8], i: int, end: int, marks: NDArray[np.ui
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _joins(data: NDArray[np.uint8], i: int, end: int) -> Any:
-    """Whether data[i] is a sign that belongs to the word around it."""
-    return KINDS[data[i]] == _JOINING and i + 1 < end and data[i + 1] >= 0x80
-
-
-@njit(cache=True, nogil=True, inline="always")
 def _word_end(data: NDArray[np.uint8], begin: int, end: int) -> Any:
     """The end of the word at `begin`; `begin` at white space."""
     i = begin
-    while i < end and (KINDS[data[i]] == _WORD or _joins(data, i, end)):
+    while i < end and (
+        KINDS[data[i]] == _WORD
+        or (KINDS[data[i]] == _JOINING and i + 1 < end and data[i + 1] >= 0x80)
+    ):
         i += 1
     return begin + 1 if i == begin and KINDS[data[i]] != _SPACE else i
 
@@ -258,7 +239,9 @@ def cut_words(
     firsts = np.zeros(len(offsets), np.int64)
     marked = np.zeros(len(offsets) - 1, np.bool_)
     fresh = np.empty((len(found), 3), np.int64)
-    first_of_mark = _first_bytes(marks)
+    first_of_mark = np.zeros(256, np.bool_)
+    for mark in marks:
+        first_of_mark[mark[0]] = True
     n, new = 0, 0
     for text in range(len(marked)):
         i, end = offsets[text], offsets[text + 1]

@@ -20,18 +20,31 @@ BM25 Do You Mean?, "Lucene (accurate)".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels import grams
 from corpusfit.kernels.grams import find, longest, within
 from corpusfit.kernels.tokens import tokenise
 
 _SLACK = 1e-5  # more than the error of sums in float32, as a share of the text's length
 _BLOCK = 64
 _COMMON = 1 / 16  # share of the vectors above which a column costs less than a list
+
+
+class Index(NamedTuple):
+    """An inverted index of m sparse vectors over v words, whose entries are at least 0."""
+
+    keys: NDArray[np.uint64]  # with `places` the table of the words, see `grams.table_of`
+    places: NDArray[np.int32]
+    lists: NDArray[np.int64]  # [v + 1], a rare word w is in the vectors docs[lists[w] : lists[w+1]]
+    docs: NDArray[np.int32]  # [r]
+    entries: NDArray[np.float32]  # [r], the vectors' entries in that order
+    column_of: NDArray[np.int32]  # [v], a common word's column, -1 for the others
+    columns: NDArray[np.float32]  # [c, m], the entries of the common words
 
 
 @njit(cache=True, nogil=True)
@@ -47,9 +60,7 @@ def cosines(
     """The cosine of every text's weighted word counts with one vector.
 
     Args:
-        data: uint8 [b], the bytes of n texts.
-        offsets: int64 [n + 1], where they begin.
-        characters: what `characters.table` returns.
+        data, offsets, characters: see `tokens`.
         keys: the table of v words, see `grams.table_of`.
         places: the same.
         weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
@@ -95,39 +106,12 @@ def _keep_best(best: NDArray[np.float64], value: float) -> None:
     best[j] = value
 
 
-@njit(cache=True, nogil=True)
-def _multiply_out(
-    d: int,
-    query: NDArray[np.float32],
-    ends: NDArray[np.int64],
-    terms: NDArray[np.int32],
-    values: NDArray[np.float32],
-) -> float:
-    """The full product of a text with vector d, in the order of the vector's words."""
-    total = 0.0
-    for at in range(ends[d], ends[d + 1]):
-        total += np.float64(query[terms[at]]) * values[at]
-    return total
-
-
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _highest(block: NDArray[np.float32]) -> np.float32:
     high = np.float32(0)
     for x in block:
         high = max(high, x)
     return high
-
-
-@njit(cache=True, nogil=True)
-def _reach(sums: NDArray[np.float32], best: NDArray[np.float64]) -> float:
-    """The k-th highest of the sums; 0 if fewer than k are above 0."""
-    best[:] = 0.0
-    for first in range(0, len(sums), _BLOCK):
-        block = sums[first : first + _BLOCK]
-        if _highest(block) > best[-1]:
-            for x in block:
-                _keep_best(best, np.float64(x))
-    return float(best[-1])
 
 
 @njit(cache=True, nogil=True)
@@ -141,14 +125,25 @@ def _best_mean(
     best: NDArray[np.float64],
 ) -> float:
     """The mean of the k highest products of one text, whose approximate products are `sums` [m]."""
-    theta = _reach(sums, best) - 2.0 * slack
+    # the k-th highest of the sums; 0 if fewer than k are above 0
+    best[:] = 0.0
+    for first in range(0, len(sums), _BLOCK):
+        block = sums[first : first + _BLOCK]
+        if _highest(block) > best[-1]:
+            for x in block:
+                _keep_best(best, np.float64(x))
+    theta = best[-1] - 2.0 * slack
     best[:] = 0.0
     for first in range(0, len(sums), _BLOCK):
         block = sums[first : first + _BLOCK]
         if _highest(block) >= theta:
             for i in range(len(block)):
                 if block[i] >= theta and block[i] > 0:
-                    _keep_best(best, _multiply_out(first + i, query, ends, terms, values))
+                    # multiplied out in the order of the vector's words
+                    total = 0.0
+                    for at in range(ends[first + i], ends[first + i + 1]):
+                        total += np.float64(query[terms[at]]) * values[at]
+                    _keep_best(best, total)
     return float(best.mean())
 
 
@@ -164,42 +159,28 @@ def nearest_cosines(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
+    index: Index,
     weight: NDArray[np.float32],
     ends: NDArray[np.int64],
     terms: NDArray[np.int32],
     values: NDArray[np.float32],
-    lists: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    entries: NDArray[np.float32],
-    column_of: NDArray[np.int32],
-    columns: NDArray[np.float32],
     k: int,
 ) -> NDArray[np.float32]:
     """The mean of every text's k highest cosines with m sparse vectors of length 1 or 0.
 
     Args:
-        data: uint8 [b], the bytes of n texts.
-        offsets: int64 [n + 1], where they begin.
-        characters: what `characters.table` returns.
-        keys: the table of v words, see `grams.table_of`.
-        places: the same.
+        data, offsets, characters: see `tokens`.
+        index: of the vectors.
         weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
         ends: int64 [m + 1]; vector d is `terms[ends[d] : ends[d + 1]]` with `values`.
         terms: int32 [e], words by place.
         values: float32 [e], 0 or more.
-        lists: int64 [v + 1]; a rare word w is in the vectors `docs[lists[w] : lists[w + 1]]`; the
-            list of a common word is empty.
-        docs: int32 [r].
-        entries: float32 [r], the same values in the lists' order.
-        column_of: int32 [v], a common word's column, -1 for the others.
-        columns: float32 [c, m], the common words' values.
         k: at most m.
 
     Returns:
         float32 [n]; 0 for a text without a known word.
     """
+    keys, places, lists, docs, entries, column_of, columns = index
     n = len(offsets) - 1
     ids = np.empty(longest(offsets), np.uint64)
     words = np.empty(len(ids), np.int64)
@@ -234,17 +215,12 @@ def nearest_cosines(
     return out
 
 
-def fits(
-    lists: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    entries: NDArray[np.float32],
-    column_of: NDArray[np.int32],
-    columns: NDArray[np.float32],
-    m: int,
-) -> bool:
-    """Whether an index, as from `inverted`, is one of `column_of`'s words in m vectors."""
+def fits(index: Index, m: int) -> bool:
+    """Whether an index is one of m vectors."""
+    _, _, lists, docs, entries, column_of, columns = index
     return (
-        columns.ndim == 2
+        grams.fits(index.keys, index.places, len(column_of))
+        and columns.ndim == 2
         and columns.shape[1] == m
         and lists.shape == (len(column_of) + 1,)
         and docs.shape == entries.shape == (len(docs),)
@@ -267,7 +243,7 @@ def inverted(
         m: number of vectors.
 
     Returns:
-        `lists`, `docs`, `entries`, `column_of` and `columns`, as in `nearest_cosines`.
+        The fields of `Index` but for the table of words.
     """
     often = np.flatnonzero(np.bincount(terms, minlength=v) > _COMMON * m)
     column_of = np.full(v, -1, np.int32)
@@ -289,13 +265,7 @@ def inverted(
 @njit(cache=True, nogil=True)
 def _add_up_bm25(
     ids: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
-    lists: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    entries: NDArray[np.float32],
-    column_of: NDArray[np.int32],
-    columns: NDArray[np.float32],
+    index: Index,
     saturation: Any,
     words: NDArray[np.int64],
     counts: NDArray[np.int32],
@@ -303,9 +273,10 @@ def _add_up_bm25(
 ) -> None:
     """Write the scores of the text with tokens `ids` [t] into `sums` [m].
 
-    The index is that of `bm25_scores`; `saturation` is k1 times the text's normalised length;
-    `words` has room for t places; `counts` [v] is zero before and after.
+    `saturation` is k1 times the text's normalised length; `words` has room for t places; `counts`
+    [v] is zero before and after.
     """
+    keys, places, lists, docs, entries, column_of, columns = index
     different = 0
     for token in ids:
         word = find(keys, places, token)
@@ -329,13 +300,7 @@ def bm25_scores(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
-    lists: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    entries: NDArray[np.float32],
-    column_of: NDArray[np.int32],
-    columns: NDArray[np.float32],
+    index: Index,
     k1: float,
     b: float,
     mean_length: float,
@@ -347,16 +312,8 @@ def bm25_scores(
     w's count in the query times its inverse document frequency.
 
     Args:
-        data: uint8 [b], the bytes of n texts.
-        offsets: int64 [n + 1], where they begin.
-        characters: what `characters.table` returns.
-        keys: the table of the queries' v words, see `grams.table_of`.
-        places: the same.
-        lists: int64 [v + 1]; a rare word w is in the queries `docs[lists[w] : lists[w + 1]]`.
-        docs: int32 [r].
-        entries: float32 [r], the entries in the lists' order.
-        column_of: int32 [v], a common word's column, -1 for the others.
-        columns: float32 [c, m], the common words' entries.
+        data, offsets, characters: see `tokens`.
+        index: of the queries.
         k1: saturation of a word's count, at least 0.
         b: share of the length in the normalisation, from 0 to 1.
         mean_length: mean number of tokens of a text, above 0.
@@ -364,16 +321,15 @@ def bm25_scores(
     Returns:
         float32 [n, m].
     """
-    n, m = len(offsets) - 1, columns.shape[1]
+    n, m = len(offsets) - 1, index.columns.shape[1]
     ids = np.empty(longest(offsets), np.uint64)
     words = np.empty(len(ids), np.int64)
-    counts = np.zeros(len(column_of), np.int32)
+    counts = np.zeros(len(index.column_of), np.int32)
     out = np.empty((n, m), np.float32)
     for i in range(n):
         t = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
         length = k1 * (1.0 - b + b * t / mean_length)
-        index = (keys, places, lists, docs, entries, column_of, columns)
-        _add_up_bm25(ids[:t], *index, length, words, counts, out[i])
+        _add_up_bm25(ids[:t], index, length, words, counts, out[i])
     return out
 
 
@@ -397,13 +353,7 @@ def bm25_best(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
-    lists: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    entries: NDArray[np.float32],
-    column_of: NDArray[np.int32],
-    columns: NDArray[np.float32],
+    index: Index,
     k1: float,
     b: float,
     mean_length: float,
@@ -418,17 +368,16 @@ def bm25_best(
     Returns:
         float32 [n]; for a text without such a query the lowest value that any query can give.
     """
-    n, m = len(offsets) - 1, columns.shape[1]
+    n, m = len(offsets) - 1, index.columns.shape[1]
     ids = np.empty(longest(offsets), np.uint64)
     words = np.empty(len(ids), np.int64)
-    counts = np.zeros(len(column_of), np.int32)
+    counts = np.zeros(len(index.column_of), np.int32)
     sums = np.empty(m, np.float32)
     out = np.empty(n, np.float32)
     least = (-shift * scale).min()
     for i in range(n):
         t = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
         length = k1 * (1.0 - b + b * t / mean_length)
-        index = (keys, places, lists, docs, entries, column_of, columns)
-        _add_up_bm25(ids[:t], *index, length, words, counts, sums)
+        _add_up_bm25(ids[:t], index, length, words, counts, sums)
         out[i] = _highest_scaled(sums, shift, scale, least)
     return out

@@ -7,6 +7,9 @@ Why: methods only need to know whether two tokens are equal, so no string is cre
 are found eight bytes at a time.
 Trade-off: two words share an identity with probability 2^-64 (never if both have at most eight
 bytes), as in KenLM's vocabulary.
+Texts: kernels of texts take uint8 `data` [b], the UTF-8 bytes of n texts; int64 `offsets` [n + 1],
+text i is `data[offsets[i] : offsets[i + 1]]`; `characters`, what `characters.table` returns; and
+`signs`, whether runs of punctuation are tokens too.
 Reference: Unicode Technical Standard 18, annex C; Heafield 2011 (hashed words).
 """
 
@@ -85,21 +88,25 @@ def _entry(code: Any, characters: NDArray[np.uint32]) -> tuple[Any, Any]:
     return (SOLO if code < 0x40000 else SIGN), code
 
 
+@njit(cache=True, nogil=True, inline="always")
+def utf8(code: Any) -> tuple[Word, Any]:
+    """A code point's UTF-8 bytes, the first in the lowest byte, and their number."""
+    if code < 0x80:
+        return np.uint64(code), 1
+    last = 0x80 | code & 0x3F
+    if code < 0x800:
+        return np.uint64((0xC0 | code >> 6) | last << 8), 2
+    middle = 0x80 | code >> 6 & 0x3F
+    if code < 0x10000:
+        return np.uint64((0xE0 | code >> 12) | middle << 8 | last << 16), 3
+    first = (0xF0 | code >> 18) | (0x80 | code >> 12 & 0x3F) << 8
+    return np.uint64(first | middle << 16 | last << 24), 4
+
+
 @njit(cache=True, nogil=True)
 def _push(h: Word, chunk: Word, held: int, code: int) -> tuple[Word, Word, int]:
     """Add a code point's UTF-8 bytes to an unfinished identity, eight at a time."""
-    if code < 0x80:
-        code = _FOLDED_UNDERSCORE if code == _UNDERSCORE else code
-        packed, length = np.uint64(code), 1
-    elif code < 0x800:
-        packed, length = np.uint64((0xC0 | code >> 6) | (0x80 | code & 0x3F) << 8), 2
-    elif code < 0x10000:
-        first = (0xE0 | code >> 12) | (0x80 | code >> 6 & 0x3F) << 8
-        packed, length = np.uint64(first | (0x80 | code & 0x3F) << 16), 3
-    else:
-        first = (0xF0 | code >> 18) | (0x80 | code >> 12 & 0x3F) << 8
-        packed = np.uint64(first | (0x80 | code >> 6 & 0x3F) << 16 | (0x80 | code & 0x3F) << 24)
-        length = 4
+    packed, length = utf8(_FOLDED_UNDERSCORE if code == _UNDERSCORE else code)
     for _ in range(length):
         if held == 8:
             h, chunk, held = mix(h, chunk), np.uint64(0), 0
@@ -168,11 +175,11 @@ def tokenise(
     the last bytes of `data`, are read the slow way, character by character.
 
     Args:
-        data: uint8 [b], UTF-8 bytes of many texts.
+        data: the bytes of many texts.
         begin: where the text begins.
         end: one past its last byte.
-        characters: what `characters.table` returns.
-        signs: whether runs of punctuation are tokens too.
+        characters: see the module.
+        signs: see the module.
         ids: uint64 with room for end - begin tokens; the tokens' identities are written here.
         starts: int64 of the same size for the begin of each in `data`, or None.
         ends: the same for the ends.

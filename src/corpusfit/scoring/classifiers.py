@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import Vectors
-from corpusfit.kernels.logistic import balanced, logistic, platt
+from corpusfit.kernels.scores import balanced, logistic, platt
 from corpusfit.kernels.vectors import products
 from corpusfit.scoring.blocks import plain_rows
 

@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Corpus, Vectors
-from corpusfit.kernels.graph import pagerank, symmetric
-from corpusfit.kernels.neighbours import ONE, fixed_point, nearest, strongest_pairs
+from corpusfit.kernels.neighbours import (
+    ONE,
+    fixed_point,
+    nearest,
+    pagerank,
+    strongest_pairs,
+    symmetric,
+)
 from corpusfit.scoring.blocks import plain_rows
 
 EXACT = 300_000

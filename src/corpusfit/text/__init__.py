@@ -1,11 +1,22 @@
 """Turn files, folders, URLs, datasets and standard input into shards of rows."""
 
 from corpusfit.text.api import cache, prune_cache
+from corpusfit.text.contract import load as load_format
 from corpusfit.text.fields import Pick
 from corpusfit.text.normalise import normalise
-from corpusfit.text.registry import load as load_format
 from corpusfit.text.rejects import kind
-from corpusfit.text.shards import documents, layout, packed, raw_rows, rows, shards
+from corpusfit.text.shards import (
+    Chunk,
+    ChunkScan,
+    documents,
+    fingerprint,
+    layout,
+    packed,
+    raw_rows,
+    rows,
+    scan_chunk,
+    shards,
+)
 from corpusfit.text.sources import (
     content,
     files_of,
@@ -16,7 +27,6 @@ from corpusfit.text.sources import (
     located,
     sides,
 )
-from corpusfit.text.survey import Chunk, ChunkScan, fingerprint, scan_chunk
 
 __all__ = [
     "Chunk",

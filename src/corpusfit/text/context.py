@@ -34,7 +34,7 @@ from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Shard, Source
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
-from corpusfit.text.survey import scan_with
+from corpusfit.text.shards import scan_with
 
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,

@@ -15,10 +15,10 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
+from corpusfit.text.contract import load
 from corpusfit.text.cutting import BOM
 from corpusfit.text.files import CHUNK, MAGIC, Stream, unpacked_name
 from corpusfit.text.formats.csv import SEPARATORS, TAB, Csv
-from corpusfit.text.registry import load
 
 # the programs that unpack, by compression
 _PROGRAMS = {"gz": "gzip", "zst": "zstd", "bz2": "bzip2", "xz": "xz"}

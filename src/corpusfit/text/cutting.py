@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Span
-from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
 
 MIB = 1 << 20

@@ -23,9 +23,9 @@ from corpusfit.core.artifacts import is_local, writing
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.offers import Inputs
 from corpusfit.text.context import Machine
+from corpusfit.text.contract import format_of, named
 from corpusfit.text.fields import fields_in, missing, records, values
 from corpusfit.text.formats.jsonl import line_of
-from corpusfit.text.registry import format_of, named
 from corpusfit.text.rejects import missing_field
 
 _LOOKED_AT = 100

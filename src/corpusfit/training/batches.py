@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, InputError
-from corpusfit.kernels.packing import cut_batches, fill_rows
+from corpusfit.kernels.batches import cut_batches, fill_rows
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
 from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
-from corpusfit.text.survey import scan_with
+from corpusfit.text.shards import scan_with
 from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
 

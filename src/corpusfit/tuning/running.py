@@ -35,8 +35,7 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.pairs import sampled, with_side
 from corpusfit.text.reading import Reasons, read_shard
 from corpusfit.text.same_text import folded, form_of, text_keys
-from corpusfit.training.adapting import Adapted, adapt, open_base
-from corpusfit.training.adapting import estimate_adaptation
+from corpusfit.training.adapting import Adapted, adapt, estimate_adaptation, open_base
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.tuning.folder import Tuned, TuneFolder
 from corpusfit.tuning.plan import TunePlan

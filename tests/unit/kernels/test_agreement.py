@@ -6,8 +6,7 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.metrics import cohen_kappa_score
 
-from corpusfit.kernels.agreement import agreed_depth, kappas, mid_ranks, spectral_weights
-from corpusfit.kernels.logistic import class_share
+from corpusfit.kernels.scores import agreed_depth, class_share, kappas, mid_ranks, spectral_weights
 
 
 def test_mid_ranks_are_scipys_average_ranks():

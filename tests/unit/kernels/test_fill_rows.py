@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from corpusfit.kernels.packing import OPEN, fill_rows
+from corpusfit.kernels.batches import OPEN, fill_rows
 
 
 def best_fit(order, lengths, room):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.kernels.gaussians import Gaussians, densities, gathered, maximised, responsibilities
+from corpusfit.kernels.vectors import Gaussians, densities, gathered, maximised, responsibilities
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from corpusfit.kernels.batches import masked
 from corpusfit.kernels.chance import place_keys
-from corpusfit.kernels.masking import masked
 
 VOCABULARY = 1_000
 MASK = 4

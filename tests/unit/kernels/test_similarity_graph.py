@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from corpusfit.kernels.graph import pagerank, symmetric
+from corpusfit.kernels.neighbours import pagerank, symmetric
 
 
 def graph(n, edges):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.kernels.logistic import balanced, logistic, loss, platt, sigmoid
+from corpusfit.kernels.scores import balanced, logistic, loss, platt, sigmoid
 from corpusfit.scoring.classifiers import assign_folds, calibrated_classifier
 
 

@@ -19,7 +19,7 @@ from corpusfit.core.artifacts import place
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text import find as find_sources
-from corpusfit.text import found_again, rows, shards, survey
+from corpusfit.text import fingerprint, found_again, rows, shards
 
 ROW = b'{"text": "x"}\n'
 
@@ -342,9 +342,9 @@ def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
             return {"size": 5, "ETag": path}
 
     monkeypatch.setattr(files, "filesystem", lambda url, setting: (Store(), url))
-    assert survey.fingerprint("s3://b/x") == survey.fingerprint("s3://b/x")
-    assert survey.fingerprint("s3://b/x")[0] != survey.fingerprint("s3://b/y")[0]
-    assert survey.fingerprint("s3://b/x")[1] == 5
+    assert fingerprint("s3://b/x") == fingerprint("s3://b/x")
+    assert fingerprint("s3://b/x")[0] != fingerprint("s3://b/y")[0]
+    assert fingerprint("s3://b/x")[1] == 5
 
 
 @pytest.mark.parametrize(

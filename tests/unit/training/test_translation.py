@@ -12,7 +12,7 @@ import pytest
 
 from adapting import Stopped, Stopping, chains, stored_pairs, translation_of, weights_of
 from corpusfit.core.errors import UsageError
-from corpusfit.kernels.packing import cut_batches
+from corpusfit.kernels.batches import cut_batches
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed, PairPasses
 from corpusfit.training.data import exclude_keys, split_heldout, whole_pairs

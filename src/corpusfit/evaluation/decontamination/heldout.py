@@ -14,9 +14,9 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import READERS, find_splits, form_of_name
+from corpusfit.text.contract import format_of
 from corpusfit.text.formats import hub
 from corpusfit.text.reading import Reasons
-from corpusfit.text.registry import format_of
 from corpusfit.text.rejects import EMPTY_LINE
 
 

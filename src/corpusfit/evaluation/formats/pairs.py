@@ -15,7 +15,7 @@ from corpusfit.evaluation.formats import Labelled
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name
-from corpusfit.text.pairs import punctuation
+from corpusfit.text.formats.pairs import punctuation
 from corpusfit.text.rejects import BROKEN
 
 _LABEL, _TRANSLATION = TaskPlan().label_field, "translation"

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Texts, Vectors, buffers
 from corpusfit.kernels import characters, hashed
-from corpusfit.kernels.logistic import Rows, balanced, logistic
+from corpusfit.kernels.scores import balanced, logistic, rows
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import plain_rows
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
@@ -121,7 +121,7 @@ class Betr(Method[Paired]):
         positive[best] = True
         text, size = buffers(background.texts), self.buckets
         ends, columns, values = hashed.shares(*text, characters.table(), False, _ORDER, size)
-        x = Rows(ends, columns, values, size)
+        x = rows(ends, columns, values, size)
         weight = self.c * balanced(positive)
         found = logistic(x, positive.astype(np.float64), weight, 1.0)
         depth = int(rank[best].max()) + 1

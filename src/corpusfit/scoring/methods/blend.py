@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import Reads, read_as
-from corpusfit.kernels.agreement import mid_ranks
+from corpusfit.kernels.scores import mid_ranks
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Family, Method, Scorer
 

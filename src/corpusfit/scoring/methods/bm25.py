@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.types import Reads, Texts, buffers, taken
-from corpusfit.kernels import grams, similar
+from corpusfit.kernels import similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
@@ -42,7 +42,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class Bm25Scorer(Scorer[Texts]):
-    """m queries over v different words, as an inverted index; see `kernels/bm25.py`."""
+    """m queries over v different words, as an inverted index; see `kernels/similar.py`."""
 
     keys: NDArray[np.uint64]  # [c], the table of words
     places: NDArray[np.int32]  # [c], the same
@@ -60,8 +60,7 @@ class Bm25Scorer(Scorer[Texts]):
     def __post_init__(self) -> None:
         m = len(self.shift)
         require_fit(
-            grams.fits(self.keys, self.places, len(self.column_of)),
-            similar.fits(self.lists, self.docs, self.entries, self.column_of, self.columns, m),
+            similar.fits(self._index()[0], m),
             self.shift.shape == self.scale.shape == (m,),
             m > 0 and self.mean_length > 0,
         )
@@ -110,9 +109,10 @@ class Bm25Scorer(Scorer[Texts]):
             row += self.columns[self.column_of[word]]
         return row
 
-    def _index(self) -> tuple[Any, ...]:
+    def _index(self) -> tuple[similar.Index, float, float, float]:
         index = (self.keys, self.places, self.lists, self.docs, self.entries)
-        return (*index, self.column_of, self.columns, self.k1, self.b, self.mean_length)
+        full = similar.Index(*index, self.column_of, self.columns)
+        return full, self.k1, self.b, self.mean_length
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Trade-off: the sample (10,000 units, `fit.background`) must hold some texts of t
 domain needs a larger sample. The number of positives depends on the domain's share of the corpus,
 which is estimated: too few positives cost a little, too many cost much, so the estimate errs low. A
 fit takes seconds, as long as its members together; a score takes a few hundred inner products.
-Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
+Reference: Parisi et al. (2014) for the weights (`kernels/scores.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The combination
 is this project's own; docs/auto.md has its results.
@@ -31,8 +31,15 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Vectors, read_as, taken
-from corpusfit.kernels.agreement import agreed_depth, mid_ranks, spectral_weights
-from corpusfit.kernels.logistic import balanced, class_share, logistic, platt
+from corpusfit.kernels.scores import (
+    agreed_depth,
+    balanced,
+    class_share,
+    logistic,
+    mid_ranks,
+    platt,
+    spectral_weights,
+)
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring import registry
 from corpusfit.scoring.blocks import blockwise, plain_rows

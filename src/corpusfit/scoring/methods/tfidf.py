@@ -56,9 +56,8 @@ class TfidfScorer(Scorer[Texts]):
 
     def __post_init__(self) -> None:
         v, m, e = len(self.idf), len(self.ends) - 1, len(self.terms)
-        index = (self.lists, self.docs, self.entries, self.column_of, self.columns)
         near = (
-            similar.fits(*index, m),
+            similar.fits(self._index(), m),
             len(self.column_of) == v,
             self.values.shape == self.terms.shape == (e,),
             grams.within(self.terms, 0, v) and grams.within(self.ends, 0, e + 1),
@@ -69,12 +68,12 @@ class TfidfScorer(Scorer[Texts]):
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: the (mean) cosine, float32 [n] in [0, 1]; 0 without a known word."""
-        common = (*buffers(batch), table(), self.keys, self.places, self.idf)
+        texts = (*buffers(batch), table())
         if self.k == 0:
-            found = cosines(*common, self.centroid)
+            found = cosines(*texts, self.keys, self.places, self.idf, self.centroid)
         else:
-            index = (self.lists, self.docs, self.entries, self.column_of, self.columns)
-            found = nearest_cosines(*common, self.ends, self.terms, self.values, *index, self.k)
+            vectors = (self.ends, self.terms, self.values)
+            found = nearest_cosines(*texts, self._index(), self.idf, *vectors, self.k)
         return np.asarray(np.minimum(found, np.float32(1.0)))
 
     def explain(self, text: str) -> list[Effect]:
@@ -101,6 +100,10 @@ class TfidfScorer(Scorer[Texts]):
             Effect(spelling[i], float(e)) for i, e in zip(first, effects, strict=True) if e != 0.0
         ]
         return sorted(found, key=lambda e: -e.effect)
+
+    def _index(self) -> similar.Index:
+        index = (self.keys, self.places, self.lists, self.docs, self.entries)
+        return similar.Index(*index, self.column_of, self.columns)
 
     def _rows(self, known: NDArray[np.int64], query: NDArray[np.float64]) -> NDArray[np.float64]:
         """The target's side of the comparison, float64 [rows, known]: the mean or the k nearest."""

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source
-from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import BOM, MIB, Block, Scan, cut
@@ -60,7 +60,6 @@ class Csv(Format):
     delimiter: ClassVar[str] = ","
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of the dialect, the header and whole records."""
         stream = Stream(source, plan)
         chunks = iter(stream)
         start = next(chunks, b"")
@@ -85,7 +84,6 @@ class Csv(Format):
             yield replace(block, data=data) if block.data else block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The records of one shard."""
         if not shard.data:
             return
         csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
@@ -114,7 +112,6 @@ class Csv(Format):
                 yield from_value(row, byte, values[text_index], id)
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
-        """Bytes of the dialect and the header, with its line end."""
         del plan
         dialect, rest = Dialect.before(data)
         ends = Records(dialect)(rest)[0]

@@ -26,7 +26,7 @@ from corpusfit.text.contract import Named
 from corpusfit.text.cutting import Block, Lines, cut
 from corpusfit.text.files import first_line, is_url, unreadable
 from corpusfit.text.formats.jsonl import JsonLines, as_line
-from corpusfit.text.survey import fingerprint
+from corpusfit.text.shards import fingerprint
 
 PREFIX = "hub:"
 _BARE = re.compile(
@@ -61,7 +61,6 @@ class Hub(Named, JsonLines):
     all_fields = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole rows."""
         return cut(_JsonLines(source, plan), Lines(), plan)
 
     def find(self, input_name: str, setting: str) -> Source:
@@ -81,7 +80,11 @@ class Hub(Named, JsonLines):
             name = Path(dataset.name).name
         name += f":{dataset.config}" if dataset.config else ""
         full = f"{PREFIX}{dataset.name}{f':{dataset.config}' if dataset.config else ''}@{split}"
-        return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, dataset, files[split]))
+        # local files by content, files of the hub by URL, which holds the revision
+        parts = [dataset.config or "", split] if Path(dataset.name).is_dir() else [full]
+        parts += [file if is_url(file) else fingerprint(file)[0] for file in files[split]]
+        digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+        return Source(f"{name}@{split}", full, "hub", "", 0, digest)
 
     def files(self, source: Source) -> list[str]:
         """None: `find` asks the hub again."""
@@ -190,11 +193,3 @@ def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]
                 f"{file!r}. Remove this from its README.md, or name the file itself."
             )
     return {str(split): [str(file) for file in names] for split, names in files.items()}
-
-
-def _identity(full: str, dataset: _DatasetName, files: list[str]) -> str:
-    """Fingerprint: local files by content, files of the hub by URL, which holds the revision."""
-    local = Path(dataset.name).is_dir()
-    parts = [dataset.config or "", full.rpartition("@")[2]] if local else [full]
-    parts += [file if is_url(file) else fingerprint(file)[0] for file in files]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

@@ -20,7 +20,7 @@ import orjson
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
-from corpusfit.kernels.jsonlines import field_texts, line_spans
+from corpusfit.kernels.lines import field_texts, line_spans
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8
 from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
@@ -37,7 +37,6 @@ class JsonLines(Format):
     joins = True
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The rows of one shard."""
         byte = shard.first_byte
         for row, line in enumerate(lines_of(shard.data), shard.first_row):
             yield _row(row, byte, line, plan)
@@ -46,7 +45,6 @@ class JsonLines(Format):
     def columns(
         self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
     ) -> tuple[Documents, list[Reject]]:
-        """The usable rows of a shard as columns, and the rejects; only the picked rows, if any."""
         begins, ends = line_spans(shard.data)
         numbers = shard.first_row + np.arange(len(begins))
         if pick:
@@ -87,7 +85,6 @@ class Jsonl(JsonLines):
     plain = line_ends = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole lines."""
         return cut(Text(Stream(source, plan), plan), Lines(), plan)
 
 

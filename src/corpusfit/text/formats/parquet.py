@@ -1,13 +1,17 @@
-"""Parquet: the columns of the text and the id, in batches.
+"""Parquet and Arrow IPC: the columns of the text and the id, in batches.
 
 What: a block is an Arrow IPC stream of these columns. `row` is the row in the file. `byte` is
 always 0, because a row of a columnar file has no single offset; for the same reason `position` is
 the stored size times the share of rows read.
 Why: pyarrow reads only the requested columns and keeps strings as bytes until they are checked.
-Trade-off: pyarrow keeps whole pages in memory, so a huge value needs its size in memory, unlike in
-the other formats. A compressed `.parquet.gz` is unpacked into a temporary file first, because the
-format needs seeking.
-Reference: https://parquet.apache.org/docs/file-format
+Of Arrow, a file that begins with the mark of IPC files is one, any other a stream, such as those of
+which a data set saved to disk consists.
+Trade-off: pyarrow keeps whole pages in memory, and an Arrow batch whole, so a huge value or batch
+needs its size in memory, unlike in the other formats. Offsets and UTF-8 of Arrow are checked,
+because pyarrow trusts them; a batch that fails ends the file. A compressed `.parquet.gz` is
+unpacked into a temporary file first, because the format needs seeking.
+Reference: https://parquet.apache.org/docs/file-format,
+https://arrow.apache.org/docs/format/Columnar.html
 """
 
 from __future__ import annotations
@@ -32,8 +36,8 @@ from corpusfit.text.fields import Row, fields_in, from_mapping, records
 from corpusfit.text.files import Stream, open_stored, unreadable
 from corpusfit.text.formats.jsonl import line_of
 
-BATCH = 256
-"""Rows of a batch."""
+_BATCH = 256  # rows
+_MARK = b"ARROW1"
 _FIELDS = b"fields"
 
 
@@ -74,7 +78,7 @@ class Batches:
         # a batch must not span two groups: an error would lose both
         for group in range(parquet.num_row_groups if columns else 0):
             for batch in parquet.iter_batches(
-                BATCH, row_groups=[group], columns=columns, use_threads=False
+                _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
                 yield batch, parquet.schema_arrow
 
@@ -99,6 +103,36 @@ class Batches:
         file.seek(0)
         self.problem = stream.problem
         return file
+
+
+class _ArrowBatches(Batches):
+    form = "arrow"
+    _file_position = 0
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[Any, Any]]:
+        """Batches with the wanted columns, each with the schema of the whole file."""
+        mark = file.read(len(_MARK))
+        file.seek(0)
+        opened = (pa.ipc.open_file if mark == _MARK else pa.ipc.open_stream)(file)
+        outer = {n for name in self.wanted(opened.schema.names) for n in (name, name.split(".")[0])}
+        columns = [name for name in opened.schema.names if name in outer]
+        stored = (
+            map(opened.get_batch, range(opened.num_record_batches)) if mark == _MARK else opened
+        )
+        try:
+            for batch in stored:
+                wanted = batch.select(columns)
+                wanted.validate(full=True)
+                self._file_position = file.tell()
+                for begin in range(0, batch.num_rows, _BATCH):
+                    yield wanted.slice(begin, _BATCH), opened.schema
+        except MemoryError as e:  # a damaged length
+            raise pa.ArrowInvalid("a batch is larger than memory") from e
+
+    def position(self, row: int) -> int:
+        """The bytes that are read."""
+        del row
+        return min(self._source.size, self._file_position)
 
 
 class Parquet(Format):
@@ -135,7 +169,6 @@ class Parquet(Format):
             yield Block(first, 0, _packed(held), rejected, source.size)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The rows of one shard."""
         if not shard.data:
             return
         table = pa.ipc.open_stream(shard.data).read_all()
@@ -147,6 +180,14 @@ class Parquet(Format):
         plain = all(map(_is_json, table.schema.types))
         for row, record in enumerate(records(table), shard.first_row):
             yield from_mapping(row, 0, record if plain else orjson.loads(line_of(record)), plan)
+
+
+class Arrow(Parquet):
+    """Arrow IPC files and streams: Feather, and what `datasets` saves to disk."""
+
+    name = "arrow"
+    suffixes = (".arrow", ".feather")
+    batches = _ArrowBatches
 
 
 def _names(name: str, kind: Any) -> list[str]:

@@ -52,7 +52,6 @@ class Sqlite(JsonLines):
     all_fields = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole rows."""
         return cut(_JsonLines(source, plan), Lines(), plan)
 
     def files(self, source: Source) -> list[str]:
@@ -60,13 +59,11 @@ class Sqlite(JsonLines):
         return [source.url, *_logs(source)]
 
     def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
-        """The fingerprint of the database, combined with that of its log."""
         if len(digests) == 1:
             return digests[0]
         return hashlib.blake2b("\n".join(digests).encode(), digest_size=16).hexdigest()
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
-        """Raise `InputError` for a query that the database cannot answer."""
         try:
             with _opened(source, plan) as database:
                 database.execute(_statement(database, plan.query))

@@ -15,8 +15,7 @@ import numpy as np
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
-from corpusfit.kernels.jsonlines import line_ends
-from corpusfit.kernels.plaintext import document_texts
+from corpusfit.kernels.lines import document_texts, line_ends
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8, picked
 from corpusfit.text.cutting import BOM, Block, Lines, Scan, Scanner, Text, cut, lines_of
@@ -39,7 +38,6 @@ class Txt(Format):
     plain = joins = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole documents."""
         text = Text(Stream(source, plan), plan)
         if plan.txt == "lines":
             yield from cut(text, Lines(), plan)
@@ -51,18 +49,30 @@ class Txt(Format):
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        """The documents of one shard."""
-        if plan.txt == "lines":
-            return _parse_lines(shard)
-        if plan.txt == "blocks":
-            return _parse_blocks(shard)
-        document = _document(shard.first_row, shard.first_byte, shard.data)
-        return iter((document,) if document else ())
+        data, row, byte = shard.data, shard.first_row, shard.first_byte
+        if plan.txt == "file":
+            document = _document(row, byte, data)
+            yield from (document,) if document else ()
+        elif plan.txt == "lines":
+            for number, line in enumerate(lines_of(data), row):
+                yield _document(number, byte, line) or Reject(number, byte, rejects.EMPTY_LINE)
+                byte += len(line) + 1
+        else:
+            leading = _LEADING.match(data)
+            begin = leading.end() if leading else 0
+            row += data.count(b"\n", 0, begin)
+            while begin < len(data):
+                border = _BORDER.search(data, begin)
+                end, following = border.span() if border else (len(data), len(data))
+                document = _document(row, byte + begin, data[begin:end])
+                if document:
+                    yield document
+                row += data.count(b"\n", begin, following)
+                begin = following
 
     def columns(
         self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
     ) -> tuple[Documents, list[Reject]]:
-        """The usable rows of a shard as columns, and the rejects."""
         if plan.txt == "file":
             return super().columns(shard, plan, pick)
         data, by_line = np.frombuffer(shard.data, np.uint8), plan.txt == "lines"
@@ -93,29 +103,6 @@ class Txt(Format):
         if plan.txt == "lines":
             return data if not data or data.endswith(b"\n") else data + b"\n"
         return data + b"\n\n"
-
-
-def _parse_lines(shard: Shard) -> Iterator[Row]:
-    byte = shard.first_byte
-    for row, line in enumerate(lines_of(shard.data), shard.first_row):
-        whole = _document(row, byte, line)
-        yield whole or Reject(row, byte, rejects.EMPTY_LINE)
-        byte += len(line) + 1
-
-
-def _parse_blocks(shard: Shard) -> Iterator[Row]:
-    data, row = shard.data, shard.first_row
-    leading = _LEADING.match(data)
-    begin = leading.end() if leading else 0
-    row += data.count(b"\n", 0, begin)
-    while begin < len(data):
-        border = _BORDER.search(data, begin)
-        end, following = border.span() if border else (len(data), len(data))
-        document = _document(row, shard.first_byte + begin, data[begin:end])
-        if document:
-            yield document
-        row += data.count(b"\n", begin, following)
-        begin = following
 
 
 def _document(row: int, byte: int, raw: bytes) -> Row | None:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.kernels.batches import masked
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.kernels.masking import masked
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_pairs
 from corpusfit.training.objectives.contract import (
     Aim,

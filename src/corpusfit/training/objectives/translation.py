@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.kernels.packing import cut_batches
+from corpusfit.kernels.batches import cut_batches
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch
 from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
 

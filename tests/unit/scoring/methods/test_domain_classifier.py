@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.kernels.logistic import sigmoid
+from corpusfit.kernels.scores import sigmoid
 from corpusfit.scoring import registry
 
 

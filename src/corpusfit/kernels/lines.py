@@ -1,11 +1,14 @@
-"""Read one string field from JSON lines without building objects.
+"""Read texts from lines without building objects: a field of JSON lines, documents of plain text.
 
-What: scans a block of lines once, checks that each is a JSON object, and copies the unescaped text
-of one field to a buffer; any unusual line is marked for a full parser.
-Why: a parser that builds objects spends most of its time on values that are then discarded.
-Trade-off: lines that this kernel does not decide (malformed or unusual lines, a missing or repeated
-field, escapes in names, lone surrogates, numbers of hundreds of digits) are parsed again by the
-caller. The caller also checks UTF-8 for all lines at once.
+What: scans a block of lines once and copies the texts to a buffer; of JSON lines it checks that
+each is an object, and unescapes one string field. Any unusual line or document is marked for a full
+parser.
+Why: a parser that builds objects spends most of its time on values that are then discarded, and an
+object for each of many small files takes longer than its scoring.
+Trade-off: what these kernels do not decide is parsed again by the caller: malformed or unusual
+lines, a missing or repeated field, escapes in names, lone surrogates, numbers of hundreds of
+digits; documents with NUL, or perhaps without a letter. The caller also checks UTF-8 for all lines
+at once.
 Reference: RFC 8259.
 """
 
@@ -17,28 +20,32 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.words import bytes_before, first_stop, load, newline_bytes, store
+from corpusfit.kernels.tokens import utf8
+from corpusfit.kernels.words import (
+    HIGH,
+    Word,
+    bytes_before,
+    first_stop,
+    load,
+    newline_bytes,
+    store,
+)
 
 _Bytes = NDArray[np.uint8]
+_Offsets = NDArray[np.int64]
 _QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
-_COMMA, _COLON, _LIST, _END_LIST, _NEWLINE, _MINUS, _ZERO, _POINT = (
-    0x2C,
-    0x3A,
-    0x5B,
-    0x5D,
-    0x0A,
-    0x2D,
-    0x30,
-    0x2E,
-)
+_COMMA, _COLON, _LIST, _END_LIST = 0x2C, 0x3A, 0x5B, 0x5D
+_MINUS, _ZERO, _POINT = 0x2D, 0x30, 0x2E
+_TAB, _NEWLINE, _RETURN, _SPACE = 0x09, 0x0A, 0x0D, 0x20
 _DEEPEST = 60
 _LONGEST = 200  # characters of a number that is always finite, with two digits of exponent
 _EXPONENT, _PLUS = 0x65, 0x2B
 _UNDECIDED = -1  # end of a value that this kernel does not decide
+_EACH, _RETURNS = np.uint64(0x0101010101010101), np.uint64(0x0D0D0D0D0D0D0D0D)
 
 
 @njit(cache=True, nogil=True)
-def _ends_from(data: _Bytes, i: int, found: NDArray[np.int64]) -> tuple[int, int]:
+def _ends_from(data: _Bytes, i: int, found: _Offsets) -> tuple[int, int]:
     """Line ends from byte i on while there is room; returns their number and where to continue."""
     n, last = 0, len(data) - 8
     while i <= last and n < len(found):
@@ -57,7 +64,7 @@ def _ends_from(data: _Bytes, i: int, found: NDArray[np.int64]) -> tuple[int, int
     return n, i
 
 
-def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
+def line_ends(data: _Bytes) -> _Offsets:
     """int64 [m]: offsets of the line ends in uint8 [b]."""
     parts, at = [np.empty(0, np.int64)], 0
     while at < len(data):
@@ -67,7 +74,7 @@ def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.concatenate(parts)
 
 
-def line_spans(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def line_spans(data: bytes) -> tuple[_Offsets, _Offsets]:
     """Where each line begins and ends: int64 [lines] twice.
 
     A final line end begins no line.
@@ -84,34 +91,6 @@ def _space(data: _Bytes, i: int, end: int) -> Any:
     while i < end and (data[i] == 0x20 or data[i] == 0x09 or data[i] == 0x0D):
         i += 1
     return i
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _string_stop(data: _Bytes, i: int, end: int) -> Any:
-    """The first quote, backslash or control character from i on, or end."""
-    last = len(data) - 8
-    while i <= last and i < end:
-        stop = first_stop(load(data, i))
-        i += stop
-        if stop < 8:
-            return min(i, end)
-    while i < end and data[i] != _QUOTE and data[i] != _BACKSLASH and data[i] >= 0x20:
-        i += 1
-    return min(i, end)
-
-
-@njit(cache=True, nogil=True)
-def _skip_string(data: _Bytes, i: int, end: int) -> Any:
-    """One past the closing quote of the string whose content begins at i, or `_UNDECIDED`."""
-    while True:
-        i = _string_stop(data, i, end)
-        if i >= end or data[i] < 0x20:
-            return _UNDECIDED
-        if data[i] == _QUOTE:
-            return i + 1
-        code, i = _escape(data, i, end)
-        if code < 0:
-            return _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
@@ -155,35 +134,18 @@ def _escape(data: _Bytes, i: int, end: int) -> tuple[Any, int]:
 
 
 @njit(cache=True, nogil=True)
-def _put(out: _Bytes, j: int, code: int) -> int:
-    """Write a code point in UTF-8 at out[j]; returns the index after it."""
-    if code < 0x80:
-        out[j] = code
-        return j + 1
-    if code < 0x800:
-        out[j] = 0xC0 | code >> 6
-    else:
-        if code < 0x10000:
-            out[j] = 0xE0 | code >> 12
-        else:
-            out[j] = 0xF0 | code >> 18
-            j += 1
-            out[j] = 0x80 | code >> 12 & 0x3F
-        j += 1
-        out[j] = 0x80 | code >> 6 & 0x3F
-    out[j + 1] = 0x80 | code & 0x3F
-    return j + 2
+def _read_string(data: _Bytes, i: int, end: int, out: _Bytes | None, j: int) -> tuple[int, int]:
+    """Unescape the string whose content begins at i into out[j:]; both ends, or `_UNDECIDED`.
 
-
-@njit(cache=True, nogil=True)
-def _copy_string(data: _Bytes, i: int, end: int, out: _Bytes, j: int) -> tuple[int, int]:
-    """Unescape the string whose content begins at i into out[j:]; both ends, or `_UNDECIDED`."""
+    Without `out`, for which numba drops the branches, nothing is written.
+    """
     last = len(data) - 8
     while i < end:
         if i <= last:
             x = load(data, i)
             stop = first_stop(x)
-            store(out, j, x)
+            if out is not None:
+                store(out, j, x)
             i += stop
             j += stop
             if stop == 8:
@@ -199,12 +161,22 @@ def _copy_string(data: _Bytes, i: int, end: int, out: _Bytes, j: int) -> tuple[i
             code, i = _escape(data, i, end)
             if code < 0:
                 return _UNDECIDED, j
-            j = _put(out, j, code)
+            packed, length = utf8(code)
+            if out is not None:
+                store(out, j, packed)
+            j += length
         else:
-            out[j] = c
+            if out is not None:
+                out[j] = c
             i += 1
             j += 1
     return _UNDECIDED, j
+
+
+@njit(cache=True, nogil=True)
+def _skip_string(data: _Bytes, i: int, end: int) -> Any:
+    """One past the closing quote of the string whose content begins at i, or `_UNDECIDED`."""
+    return _read_string(data, i, end, None, 0)[0]
 
 
 @njit(cache=True, nogil=True)
@@ -354,7 +326,7 @@ def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: in
         if wanted and (found >= 0 or value >= end or data[value] != _QUOTE):
             return _UNDECIDED
         if wanted:
-            i, found = _copy_string(data, value + 1, end, out, j)
+            i, found = _read_string(data, value + 1, end, out, j)
         else:
             if data[name] == _BACKSLASH or _escaped(data, name, value):
                 return _UNDECIDED
@@ -378,8 +350,8 @@ def _escaped(data: _Bytes, begin: int, end: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def field_texts(
-    data: _Bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], field: _Bytes, out: _Bytes
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    data: _Bytes, begins: _Offsets, ends: _Offsets, field: _Bytes, out: _Bytes
+) -> tuple[_Offsets, NDArray[np.bool_]]:
     """The text of one field of every plain line.
 
     Args:
@@ -401,3 +373,83 @@ def field_texts(
             j, plain[line] = found, True
         through[line + 1] = j
     return through, plain
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _unusual(x: Word) -> Word:
+    """Nonzero if a byte of x is NUL or a carriage return."""
+    other = x ^ _RETURNS
+    return (((x - _EACH) & ~x) | ((other - _EACH) & ~other)) & HIGH
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _stripped(data: _Bytes, begin: int, end: int) -> int:
+    """The end of data[begin:end] without the white space and line ends there."""
+    while end > begin and (data[end - 1] == _SPACE or _TAB <= data[end - 1] <= _RETURN):
+        end -= 1
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _copy(data: _Bytes, begin: int, end: int, out: _Bytes, j: int) -> int:
+    """Copy data[begin:end] to out[j:] with plain line ends; returns its end, or -1 for a NUL."""
+    i = begin
+    while i < end:
+        if i + 8 <= end:
+            x = load(data, i)
+            if not _unusual(x):
+                store(out, j, x)
+                i += 8
+                j += 8
+                continue
+        if data[i] == 0:
+            return -1
+        if data[i] != _RETURN or i + 1 == end or data[i + 1] != _NEWLINE:
+            out[j] = data[i]
+            j += 1
+        i += 1
+    return j
+
+
+@njit(cache=True, nogil=True)
+def document_texts(
+    data: _Bytes, ends: _Offsets, by_line: bool, out: _Bytes
+) -> tuple[_Offsets, _Offsets, _Offsets, _Offsets, NDArray[np.bool_]]:
+    """The n documents of plain text.
+
+    Args:
+        data: uint8 [b], whole lines.
+        ends: int64 [m], the offsets of its line ends.
+        by_line: whether each line is a document, also a blank one; else blank lines end documents.
+        out: uint8 with room for b + 8 bytes; the texts are written here, one after the other.
+
+    Returns:
+        rows: int64 [n], the line on which each document begins, from 0.
+        begins: int64 [n], where it begins.
+        stops: int64 [n], where it ends, the white space after it not counted.
+        through: int64 [n + 1], where in `out` each text begins, and the last one's end.
+        plain: bool [n], False for a document that needs a full parser; its text here is empty.
+    """
+    most = len(ends) + 1
+    rows, begins, stops = np.empty((3, most), np.int64)
+    through, plain = np.zeros(most + 1, np.int64), np.zeros(most, np.bool_)
+    n, begin, first, at = 0, -1, 0, 0
+    for line in range(most):
+        end = ends[line] if line < len(ends) else len(data)
+        last = line == len(ends)
+        if last and at == len(data) and begin < 0:
+            break
+        blank = _stripped(data, at, end) == at
+        if begin < 0 and (by_line or not blank):
+            begin, first = at, line
+        if begin >= 0 and (by_line or blank or last):
+            stop = _stripped(data, begin, end)
+            rows[n], begins[n], stops[n] = first, begin, stop
+            j = _copy(data, begin, stop, out, through[n])
+            through[n + 1] = through[n]
+            if j > through[n] and has_text(out, through[n], j):
+                through[n + 1], plain[n] = j, True
+            n += 1
+            begin = -1
+        at = end + 1
+    return rows[:n], begins[:n], stops[:n], through[: n + 1], plain[:n]
