@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from journeys import prose, stamps
+from journeys import prose, stamps, write_rows
 from sklearn.metrics import f1_score, roc_auc_score
 
 import corpusfit
@@ -42,19 +42,15 @@ def data(tmp_path_factory):
     """A pile of three topics, and a task that tells two of them apart."""
     folder = tmp_path_factory.mktemp("separation")
 
-    def write(path, rows):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
     for topic in TOPICS:
-        write(folder / f"pile/{topic}.jsonl", ({"text": t} for t in prose(topic, 60, seed=1)))
+        write_rows(folder / f"pile/{topic}.jsonl", prose(topic, 60, seed=1))
     for split, n in (("train", 20), ("dev", 4), ("test", 4)):
         rows = [
             {"text": text, "label": topic}
             for topic in TOPICS[:2]
             for text in prose(topic, n, seed=split, most=12)
         ]
-        write(folder / f"science/{split}.jsonl", rows)
+        write_rows(folder / f"science/{split}.jsonl", rows)
     return folder
 
 
