@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     chance = random.Random(4)
     for topic in WORDS:
         texts = []
-        for i in range(80):
+        for i in range(150):
             words = WORDS[topic] if i % 3 else [w for words in WORDS.values() for w in words]
             texts.append(" ".join(chance.choices(words, k=chance.randint(4, 120))) + f" {i}.")
         write_rows(folder / f"pile/{topic}.jsonl", texts)
