@@ -49,9 +49,10 @@ slow: install
 	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile more
 
 # Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end,
-# and new random examples.
+# new random examples, and the tests of the benchmarks.
 long: install
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile new
+	$(PYTEST) benchmarks/tests
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install
@@ -66,6 +67,7 @@ docs: install
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
+	$(PYTEST) benchmarks/tests
 	for name in encode isolation_forest mixtures memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Try for some minutes whether the promises hold (needs gcc): benchmarks/torture.

@@ -24,7 +24,7 @@ from fake_hub import Hub
 # The same few examples in the loop and more in `make slow`, so that a run says what it said before;
 # `make long` draws new ones.
 hypothesis.settings.register_profile("few", max_examples=60, deadline=None, derandomize=True)
-hypothesis.settings.register_profile("more", max_examples=300, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("more", max_examples=200, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("new", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("few")
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+
 from commands import environment
 from ledger import Outcome
 from running import disk

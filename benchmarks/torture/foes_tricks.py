@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from foes_places import finished, labelled, rows, write
 from safetensors.numpy import load_file, save_file
 from tokenizers import Regex, Tokenizer, pre_tokenizers
+
+from foes_places import finished, labelled, rows, write
 
 if TYPE_CHECKING:
     from foes import Box

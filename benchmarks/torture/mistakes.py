@@ -21,6 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+
 from commands import environment
 from forks import Fork
 from ledger import Outcome

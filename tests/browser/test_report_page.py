@@ -41,7 +41,7 @@ ATTACKS = [
     "مرحبا بالعالم هذا نص عربي طويل قليلا",
     "激酶抑制剂与受体结合 kinase 受体 receptor 2",
     "\u0000\u0007\u001b[31mcontrol\u2028\u2029",
-    "w" * 10_000_000,
+    "w" * 1_000_000,
 ]
 NAME = "<img src=x onerror=bad()>&.jsonl"
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
@@ -162,8 +162,7 @@ def type_in(browser, selector, text):
     browser.execute_script(script, one(browser, selector), text)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
 def test_nothing_acts_and_nothing_leaves(open_page, page, size, scheme):
     browser = open_page(size, scheme)
     more = "const b = document.querySelector('[data-more]:not([hidden])'); b?.click(); return !!b"

@@ -137,11 +137,6 @@ def texts_of(rows):
     return [row.text for row in rows]
 
 
-def test_every_format_has_an_example():
-    """A new format adds one here."""
-    assert set(EXAMPLES) == set(FORMATS)
-
-
 def test_the_names_of_manifests_stay():
     """`Source.format` of earlier runs."""
     assert {"jsonl", "txt", "csv", "tsv", "parquet", "hub", "moses", "columns"} <= set(FORMATS)

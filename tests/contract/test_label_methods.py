@@ -17,10 +17,6 @@ NAMES = [n for n in method_names() if issubclass(registry.load(n), LabelMethod)]
 SETTINGS = {"oracle": {"domain": "bio_*"}}
 
 
-def test_there_is_one():
-    assert "oracle" in NAMES
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("label", ["bio_x.jsonl", "Bio_x", "", "(none)", "bio_\n\x00", "ß" * 999])
 def test_every_label_has_a_finite_score(name, label):

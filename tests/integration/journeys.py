@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import signal
+import time
 from pathlib import Path
 from typing import NamedTuple
+
+from corpusfit.core.engine import Progress
 
 _WORDS = """
 task: kinase receptor binds protein inhibitor enzyme affinity ligand cell assay
@@ -31,6 +35,40 @@ def prose(topic, n, seed=0, most=60):
         " ".join(chance.choices(WORDS[topic], k=chance.randint(4, most))) + f" {i}."
         for i in range(n)
     ]
+
+
+def write_rows(path, rows):
+    """Rows, or texts, as JSON lines; returns the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = ({"text": row} if isinstance(row, str) else row for row in rows)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+class Listening(Progress):
+    """Keeps the stages that began, the notes and the warnings."""
+
+    def __init__(self):
+        self.stages, self.notes, self.warnings = [], [], []
+
+    def begin(self, stage, total, unit="units"):
+        self.stages.append(stage)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def warn(self, message):
+        self.warnings.append(message)
+
+
+def kill_at(process, folder, pattern, count):
+    """SIGKILL a process as soon as so many files are there; whether it still ran."""
+    while len(list(folder.glob(pattern))) < count:
+        if process.poll() is not None:
+            return False
+        time.sleep(0.001)
+    process.kill()
+    return process.wait() == -signal.SIGKILL
 
 
 def digests(folder, *parts):

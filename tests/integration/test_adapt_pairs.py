@@ -12,11 +12,10 @@ import sys
 import time
 
 import pytest
-from journeys import prose
+from journeys import Listening, prose, write_rows
 
 import corpusfit
 from corpusfit import training
-from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.decoding import translate
 from corpusfit.training.plan import DecodePlan
@@ -42,17 +41,6 @@ def two_files(folder, name, texts, others=None):
 @pytest.fixture
 def pairs(tmp_path):
     return two_files(tmp_path, "all", prose("task", 60) + prose("market", 60))
-
-
-class Listening(Progress):
-    def __init__(self):
-        self.notes, self.warnings = [], []
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def warn(self, message):
-        self.warnings.append(message)
 
 
 @pytest.fixture
@@ -125,9 +113,7 @@ def test_a_pair_with_a_guarded_side_is_left_out(adapt, tmp_path):
     """The held-out text is on one side only, of one pair or the other."""
     texts = [f"{t} {i}" for i, t in enumerate(prose("task", 60) + prose("market", 60))]
     data = two_files(tmp_path, "numbered", texts)
-    guard = tmp_path / "guard.jsonl"
-    held = [texts[3], backwards(texts[70])]
-    guard.write_text("".join(json.dumps({"text": t}) + "\n" for t in held), "utf-8")
+    guard = write_rows(tmp_path / "guard.jsonl", [texts[3], backwards(texts[70])])
     words = {"data": data, "length": 512, "steps": 1}
     free, guarded = adapt("free", **words), adapt("guarded", guard=guard, **words)
     assert guarded.manifest["counts"]["guard"]["data"] == {"texts": 120, "holders": 2, "held": 2}
@@ -143,8 +129,7 @@ def selection(tmp_path_factory, inline):
     """A selection of pairs of three files."""
     folder = tmp_path_factory.mktemp("selection")
     names = [two_files(folder, t, prose(t, 60, seed=3)) for t in ("task", "market", "kitchen")]
-    target = folder / "target.jsonl"
-    target.write_text("".join(json.dumps({"text": t}) + "\n" for t in prose("task", 40)), "utf-8")
+    target = write_rows(folder / "target.jsonl", prose("task", 40))
     words = {"target": target, "corpus": names, "method": "dsir", "machine": inline}
     corpusfit.select(out=folder / "out", fraction=0.4, **words)
     return folder / "out"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import os
-import signal
-import time
 
 import pytest
-from journeys import digests, prose, rejects
+from journeys import digests, kill_at, prose, rejects
 
 import corpusfit
 from corpusfit import Machine
@@ -42,9 +39,9 @@ def pairs(tmp_path):
 def run(task, pairs, tmp_path, inline):
     """`select` by words over the pairs, in this process."""
 
-    def run(out="out", **words):
+    def run(out="out", shard_mb=0.01, **words):
         given = {"target": task, "corpus": pairs, "method": "tfidf", "fraction": 0.2, **words}
-        settings = ["read.shard_mb=0.002"]
+        settings = [f"read.shard_mb={shard_mb}"]
         return corpusfit.select(
             out=tmp_path / out, **{"machine": inline, "settings": settings} | given
         )
@@ -151,19 +148,17 @@ def test_the_command_that_makes_it_again(run, pairs, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_any_number_of_workers_and_a_kill_give_the_same_bytes(run, task, pairs, tmp_path, start):
-    whole = digests(run().path, *FILES)
+    whole = digests(run(shard_mb=0.002).path, *FILES)
     assert whole.keys() >= {"selected.de", "selected.en"}
-    assert digests(run("with 2", machine=Machine(workers=2)).path, *FILES) == whole
+    two = run("with 2", shard_mb=0.002, machine=Machine(workers=2))
+    assert digests(two.path, *FILES) == whole
     out = tmp_path / "killed"
     words = ("--method", "tfidf", "--fraction", 0.2, "--set", "read.shard_mb=0.002", "--no-report")
     process = start(
         "select", "--target", task, "--corpus", pairs, "--out", out, "--workers", 1, *words
     )
-    while not list(out.glob("scores/part-*.parquet")) and process.poll() is None:
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert digests(run("killed").path, *FILES) == whole
+    assert kill_at(process, out, "scores/part-*.parquet", 1)
+    assert digests(run("killed", shard_mb=0.002).path, *FILES) == whole
 
 
 def test_pairs_beyond_the_limits_are_rejected_and_counted(run, pairs, tmp_path):

@@ -54,13 +54,16 @@ def write_parquet(path, rows):
 FORMATS = {"jsonl": write_jsonl, "csv": write_csv, "parquet": write_parquet}
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture
 def mixed(request, tmp_path):
     """A file with all topics, their name in a field; returns its path and its rows."""
-    rows = _rows()
-    path = tmp_path / f"mixed.{request.param}"
-    FORMATS[request.param](path, rows)
+    rows, suffix = _rows(), getattr(request, "param", "jsonl")
+    path = tmp_path / f"mixed.{suffix}"
+    FORMATS[suffix](path, rows)
     return path, rows
+
+
+in_every_format = pytest.mark.parametrize("mixed", FORMATS, indirect=True)
 
 
 @pytest.fixture
@@ -116,6 +119,7 @@ def check(found, run, domain_of, sought):
     assert sum(f.scores.histogram.outside) == total - f.segments
 
 
+@in_every_format
 def test_by_field_in_every_format(mixed, select, inline):
     path, rows = mixed
     run = select(path, fraction=0.2)
@@ -131,6 +135,7 @@ def test_by_field_in_every_format(mixed, select, inline):
     assert found.finding.selected == 50
 
 
+@in_every_format
 def test_a_whole_number_is_a_domain_too(mixed, select, inline):
     path, rows = mixed
     run = select(path)
@@ -283,6 +288,7 @@ def test_a_dataset_whose_pieces_go_by_the_field_is_refused_unless_read_with_it(
 ORACLE = {"method": "oracle"}
 
 
+@in_every_format
 def test_the_oracle_finds_a_field_exactly(mixed, select, inline):
     path, rows = mixed
     settings = ("method.truth=kind", "method.domain=task")
@@ -357,8 +363,3 @@ def test_the_oracle_is_listed_explained_and_estimated(cli, pile, task, select, t
     arguments = ("--target", task, "--corpus", pile, "--out", tmp_path / "dry", "--dry-run")
     done = cli("select", *arguments, "--method", "oracle", "--set", "method.domain=task*", "--json")
     assert json.loads(done.out)["units"] > 0
-
-
-def test_the_oracle_cannot_be_ranked(task, pile, inline):
-    with pytest.raises(UsageError, match="oracle"):
-        corpusfit.rank(target=task, corpus=pile, methods=["random", "oracle"], machine=inline)

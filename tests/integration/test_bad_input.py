@@ -147,9 +147,9 @@ def packed_line(suffix, mib):
 
 
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
-def test_a_line_of_200_mb_is_one_reject(random_run, tmp_path, suffix):
+def test_a_line_beyond_the_limit_is_one_reject(random_run, tmp_path, suffix):
     corpus = tmp_path / f"long.jsonl.{suffix}"
-    corpus.write_bytes(packed_line(suffix, 200))
+    corpus.write_bytes(packed_line(suffix, 40))
     run = random_run(corpus, fraction=1.0)
     (line,) = add_up(run)
     assert line == {
@@ -201,33 +201,14 @@ def test_an_empty_target(cli, task, pile, tmp_path, content):
 
 def test_a_small_target_works_and_says_what_is_unreliable(jsonl, pile, cli, tmp_path):
     target = jsonl("few.jsonl", [*prose("task", 19), *prose("task", 19)])
-    done = cli(
-        "select",
-        "--target",
-        target,
-        "--corpus",
-        pile,
-        "--out",
-        tmp_path / "o",
-        "--method",
-        "random",
-    )
+    words = ("--corpus", pile, "--method", "random", "--out")
+    done = cli("select", "--target", target, *words, tmp_path / "o")
     assert done.code == 0
     assert re.search(r"Warning: .*\b19\b", done.err)
     assert re.search(r"\b20\b", done.err)
     assert done.err.count("Warning") == 1
     enough = jsonl("enough.jsonl", prose("task", 20))
-    done = cli(
-        "select",
-        "--target",
-        enough,
-        "--corpus",
-        pile,
-        "--out",
-        tmp_path / "p",
-        "--method",
-        "random",
-    )
+    done = cli("select", "--target", enough, *words, tmp_path / "p")
     assert (done.code, "Warning" in done.err) == (0, False)
 
 
@@ -522,26 +503,25 @@ MANIFESTS = {  # a change of a manifest, and the command that it stops
 }
 
 
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_a_manifest_of_other_types_is_named(name, jsonl, pile, tmp_path, inline):
-    command, change = MANIFESTS[name]
-    target = jsonl("held.jsonl", prose("task", 30, seed=9))
-    folder = tmp_path / "run"
+def test_a_manifest_of_other_types_is_named(jsonl, pile, tmp_path, inline):
+    target, whole = jsonl("held.jsonl", prose("task", 30, seed=9)), tmp_path / "whole"
     corpusfit.select(
-        target=target, corpus=pile, out=folder, method="dsir", fraction=0.5, machine=inline
+        target=target, corpus=pile, out=whole, method="dsir", fraction=0.5, machine=inline
     )
     inner = {"texts": "fit/target.json", "method": "scored.json"}
-    file = folder / ".corpusfit" / inner[name] if command == "choose" else folder / "manifest.json"
-    content = json.loads(file.read_bytes())
-    change(content)
-    file.write_text(json.dumps(content))
-    run = {
-        "open": lambda: corpusfit.open(folder),
-        "contamination": lambda: corpusfit.contamination(task=target, data=folder, machine=inline),
-        "choose": lambda: corpusfit.choose(folder, fraction=0.2, machine=inline),
+    commands = {
+        "open": corpusfit.open,
+        "contamination": lambda run: corpusfit.contamination(task=target, data=run, machine=inline),
+        "choose": lambda run: corpusfit.choose(run, fraction=0.2, machine=inline),
     }
-    with pytest.raises(InputError, match=str(folder)):
-        run[command]()
+    for name, (command, change) in MANIFESTS.items():
+        folder = shutil.copytree(whole, tmp_path / name)
+        file = folder / (f".corpusfit/{inner[name]}" if name in inner else "manifest.json")
+        content = json.loads(file.read_bytes())
+        change(content)
+        file.write_text(json.dumps(content))
+        with pytest.raises(InputError, match=str(folder)):
+            commands[command](folder)
 
 
 @pytest.mark.parametrize("method", ["auto", "dsir", "moore_lewis", "cynical", "bm25", "tfidf"])

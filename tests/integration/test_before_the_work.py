@@ -9,12 +9,11 @@ from functools import partial
 import pytest
 import torch
 import transformers as tf
-from journeys import prose
+from journeys import Listening, prose
 from safetensors.torch import load_file
 
 import corpusfit
 from corpusfit import evaluation, experiments, training
-from corpusfit.core.engine import Progress
 from corpusfit.core.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -26,22 +25,6 @@ SIZES = {
     "intermediate_size": 48,
     "max_position_embeddings": 64,
 }
-
-
-class Listening(Progress):
-    """Keeps the stages that began, and what was said."""
-
-    def __init__(self):
-        self.stages, self.notes, self.warnings = [], [], []
-
-    def begin(self, stage, total, unit="units"):
-        self.stages.append(stage)
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def warn(self, message):
-        self.warnings.append(message)
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import time
 import uuid
 
 import numpy as np
 import pytest
-from journeys import WORDS, digests, prose, scores, stamps
+from journeys import WORDS, digests, kill_at, prose, scores, stamps, write_rows
 
 import corpusfit
 from corpusfit import Machine
@@ -26,20 +25,14 @@ TEXTS = "dsir>tfidf>moore_lewis"
 def folder(tmp_path_factory):
     """A task, and a corpus of long and short documents of mixed topics; no test writes to them."""
     folder = tmp_path_factory.mktemp("cascade")
-    (folder / "pile").mkdir()
-
-    def write(name, texts):
-        lines = (json.dumps({"text": text}) + "\n" for text in texts)
-        (folder / name).write_text("".join(lines), "utf-8")
-
-    write("task.jsonl", prose("task", 40))
+    write_rows(folder / "task.jsonl", prose("task", 40))
     chance = random.Random(4)
     for topic in WORDS:
         texts = []
         for i in range(150):
             words = WORDS[topic] if i % 3 else [w for words in WORDS.values() for w in words]
             texts.append(" ".join(chance.choices(words, k=chance.randint(4, 120))) + f" {i}.")
-        write(f"pile/{topic}.jsonl", texts)
+        write_rows(folder / f"pile/{topic}.jsonl", texts)
     return folder
 
 
@@ -261,12 +254,7 @@ def test_killed_at_random_moments_it_ends_the_same(whole, start, cli, task, pile
     )
     kept, first = {}, ".corpusfit/stages/1/part-*.safetensors"
     for pattern, count in (("stages/1/part-*", 3), ("stages/2/part-*", 2), ("scored/part-*", 4)):
-        process = start(*command)
-        while len(list((tmp_path / "out/.corpusfit").glob(pattern))) < count:
-            assert process.poll() is None
-            time.sleep(0.001)
-        process.kill()
-        process.wait()
+        assert kill_at(start(*command), tmp_path / "out/.corpusfit", pattern, count)
         assert not (tmp_path / "out/manifest.json").exists()
         assert kept.items() <= stamps(tmp_path / "out", first).items()
         kept = stamps(tmp_path / "out", first)

@@ -43,14 +43,6 @@ def only_json(done):
     return json.loads(done.out, parse_constant=lambda c: pytest.fail(f"{c} is not JSON"))
 
 
-def test_the_commands():
-    assert set(COMMANDS) == {
-        *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "methods"),
-        *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
-        *("retrieval", "tokenizers", "tune", "doctor", "cache", "push"),
-    }
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_of_the_command_itself(cli, command):
     done = cli(command, "--help")
@@ -61,17 +53,11 @@ def test_help_has_an_example_of_the_command_itself(cli, command):
     assert lines[0].startswith(f"    corpusfit {command}")
     assert all(line.startswith("    corpusfit ") for line in lines)
     assert all(line.count("corpusfit") == 1 for line in lines)
+    options = {word for word in example.split() if word.startswith("--")}
+    known = done.out.partition("Options:")[2] + cli("choose", "--help").out
+    assert [option for option in options if f"  {option}" not in known] == []
     assert "--json" in done.out
     assert max(map(len, done.out.replace(example, "").splitlines())) <= 80
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_examples_use_options_that_exist(cli, command):
-    helped = cli(command, "--help").out
-    example = helped.split("Example:\n\n")[1].split("\n\n")[0]
-    for word in example.split():
-        if word.startswith("--"):
-            assert f"  {word}" in helped.split("Options:")[1] or word in cli("choose", "--help").out
 
 
 def test_without_arguments_it_shows_the_commands(cli):
@@ -161,45 +147,30 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["select"], "Missing option"),
         (["selct"], "select"),
-        (["select", "--methud", "knn"], "--methud"),
         (["methods", "knm"], "Did you mean 'knn'?"),
-        (["methods", "foo"], "NAME must be a scoring method; got 'foo'. `corpusfit methods`"),
-        (["rank", "--target", "x", "--corpus", "y", "--seeds", "few"], "--seeds"),
-        (["rank", "--target", "x", "--corpus", "y", "--seeds", "0"], "(--seeds) must be 1 or more"),
-        (["choose", "x", "--fraction", "2"], "(--fraction) must be in (0, 1]"),
         (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "(--fraction) and `choose.tokens`"),
-        (["choose", "x", "--weights", "best"], "(--weights) must be one of top, continuous"),
         (["choose", "x", "--set", "cut.gamma=5"], "cut.gamma"),
     ],
 )
-def test_wrong_usage_is_worded_and_exits_with_2(cli, arguments, says):
-    done = cli(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert says in done.err
-    assert "Traceback" not in done.err
+def test_a_cure_is_named(cli, arguments, says):
+    assert says in wrong(cli(*arguments))
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--seed", "-1"], "(--seed) must be"),
-        (["--seed", str(2**63)], "(--seed) must be"),
         (["--unit", "page"], "(--unit) must be one of window, sentence"),
         (["--set", "cut.gama=3"], "Perhaps cut.gamma?"),
-        (["--set", "cutt.gamma=3"], "Perhaps cut.gamma?"),
         (["--set", "foo=3"], "or seed; got 'foo'. docs/settings.md"),
         (["--weights", "lambda"], "here use continuous"),
         (["--set", "cut.gamma"], "(--set) must be KEY=VALUE; got 'cut.gamma'"),
         (["--set", "method.k=3"], "(--method) must be"),
         (["--method", "knn", "--set", "method.kk=3"], "kk"),
         (["--method", "knn", "--set", "method.k=0"], "method.k"),
-        (["--threshold", "nan"], "(--threshold) must be a finite number"),
         (["--threshold", "inf"], "(--threshold) must be a finite number"),
         (["--set", "choose.c=nan"], "`choose.c` must be"),
-        (["--set", "choose.alpha=inf"], "`choose.alpha` must be"),
-        (["--set", "read.shard_mb=inf"], "`read.shard_mb` must be"),
         (["--segments", "0"], "(--segments) must be above 0"),
         (["--engine", "spark"], "(--engine) must be one of local, inline, ray; got 'spark'"),
         (["--workers", "0"], "(--workers) must be 1 or more"),
@@ -230,26 +201,6 @@ OF_A_RUN = {
     "audit": ["--domain", "task*"],
     "report": [],
 }
-OTHERS = {
-    *("select", "score", "rank", "demo"),  # below
-    *(
-        "adapt",
-        "clusters",
-        "evaluate",
-        "forecast",
-        "run",
-        "compose",
-        "tune",
-        "push",
-    ),  # in modules of their own
-}
-
-
-def test_the_json_of_every_command_is_looked_at():
-    assert {*PRINTED, *OF_A_RUN, *OTHERS} == {*COMMANDS}
-    for command in OTHERS:
-        texts = [p.read_text("utf-8") for p in Path(__file__).parent.glob("test_*.py")]
-        assert any(f'"{command}"' in text and '"--json"' in text for text in texts)
 
 
 @pytest.mark.parametrize("command", PRINTED)
@@ -359,8 +310,7 @@ def test_the_composition_of_many_sources_is_shortened(cli, task, jsonl, tmp_path
     assert "3 more sources" in done.err
 
 
-@pytest.mark.parametrize("command", ["select", "score"])
-@pytest.mark.parametrize("method", ["random", "domain_cosine"])
+@pytest.mark.parametrize(("command", "method"), [("score", "random"), ("select", "domain_cosine")])
 def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, command, method):
     out = tmp_path / "out"
     arguments = (command, *inputs, "--out", out, "--method", method, "--dry-run")
@@ -478,19 +428,6 @@ def test_rank_compares_methods_that_score_the_corpus_as_a_whole(cli, inputs, tin
         m for m in ranking if m in ("tfidf", "random")
     ]
     assert all(v["bits"] > 0 and v["seconds"] > 0 for v in ranking.values())
-
-
-def test_labels_cannot_be_ranked(cli, inputs):
-    failed = cli("rank", *inputs, "--method", "oracle")
-    assert (failed.code, failed.out) == (2, "")
-    assert "--method" in failed.err
-
-
-@pytest.mark.slow
-def test_rank_with_a_transformer(cli, inputs, tiny_encoder):
-    arguments = ("--method", "domain_cosine", "--method", "centroid_distance", "--seeds", 1)
-    found = only_json(cli("rank", *inputs, "--embedder", tiny_encoder, *arguments, "--json"))
-    assert {v["auroc"][1] for v in found["ranking"]} == {0}
 
 
 def test_a_plan_file_and_overrides(cli, inputs, tmp_path):

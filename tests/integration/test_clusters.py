@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -120,21 +119,6 @@ def test_bic_chooses_where_no_k_is_given(find):
     best = min(said["tried"], key=lambda row: row["bic"])
     assert said["k"] == best["k"]
     assert best["fits"] == 2
-
-
-@pytest.mark.parametrize(
-    ("bic", "near"),
-    [
-        ({1: 900.0, 2: 501.0, 3: 500.0, 4: 504.0, 5: 505.0}, "2, 4"),
-        ({1: -100.0, 2: -900.0, 3: -890.0}, "no other"),
-        ({5: 7.0, 6: 7.0, 7: 7.0}, "6, 7"),
-    ],
-)
-def test_the_numbers_of_clusters_that_are_nearly_as_good_are_named(bic, near):
-    from corpusfit.cli.clusters import near_in_words
-
-    said = near_in_words(bic).rpartition(": ")[2]
-    assert re.findall(r"\d+", said) == re.findall(r"\d+", near)
 
 
 def test_domains_by_a_field(jsonl, find):
@@ -327,12 +311,6 @@ def test_a_unit_or_two(jsonl, cli, tiny_static, tmp_path, texts):
     done = cli("clusters", *words, "--k", "1", "--out", tmp_path / "few")
     assert done.code == 0, done.err
     assert (tmp_path / "few" / "report.html").exists()
-
-
-def test_a_mistake_can_be_mended(find):
-    with pytest.raises(UsageError, match="different units"):
-        find(k=200)
-    assert find(k=3).manifest["k"] == 3
 
 
 def test_too_many_domains_to_tell_apart(jsonl, find):

@@ -75,15 +75,6 @@ def test_it_does_not_depend_on_workers(labelled, pile, inline):
     assert np.array_equal(found.keys, alone.keys)
 
 
-def test_of_a_selection_it_names_the_first_sources(labelled, pile, tmp_path, inline):
-    run = corpusfit.select(
-        target=pile, corpus=pile, out=tmp_path / "out", method="random", segments=70, machine=inline
-    )
-    found = corpusfit.contamination(task=labelled, data=run.path, machine=inline)
-    assert found.splits["dev"].sources == {"market.jsonl": 3}
-    assert found.splits["test"].sources == {"task.jsonl": 1}
-
-
 def test_of_a_selection_it_names_rows_of_the_corpus(labelled, pile, tmp_path, inline):
     target, out = {"target": pile, "corpus": pile}, tmp_path / "out"
     run = corpusfit.select(**target, out=out, method="random", segments=60, machine=inline)

@@ -125,7 +125,7 @@ PARTLY = {
 }
 
 
-@pytest.mark.parametrize("size", ["0.001", "4"])
+@pytest.mark.parametrize("size", ["0.004", "4"])
 @pytest.mark.parametrize("name", PARTLY)
 def test_one_file_of_several_that_loses_rows_has_its_cure(name, size, cli, task, pile, tmp_path):
     content, cure = PARTLY[name]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-import signal
-import time
 
 import pytest
-from journeys import WORDS, digests, prose, scores
+from journeys import WORDS, digests, kill_at, prose, scores, write_rows
 
 import corpusfit
 from corpusfit import Machine
@@ -18,12 +15,6 @@ from corpusfit.core.errors import UsageError
 PLANTED = " ".join(WORDS["task"] * 2)
 SHARDS = "read.shard_mb=0.02"
 MANY_SHARDS = "read.shard_mb=0.004"
-
-
-def write(path, rows):
-    lines = (json.dumps({"text": row} if isinstance(row, str) else row) for row in rows)
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +29,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("task") / "task.jsonl", prose("task", 40, seed=9))
+    return write_rows(tmp_path_factory.mktemp("task") / "task.jsonl", prose("task", 40, seed=9))
 
 
 @pytest.fixture
@@ -46,7 +37,7 @@ def select(task, rows, tmp_path, inline):
     def select(out="out", corpus=None, **words):
         path = tmp_path / "corpus.jsonl"
         if corpus is not None or not path.exists():
-            write(path, corpus or rows)
+            write_rows(path, corpus or rows)
         words = {"method": "perplexity", "settings": [SHARDS], "machine": inline, **words}
         return corpusfit.select(target=task, corpus=str(path), out=tmp_path / out, **words)
 
@@ -81,9 +72,7 @@ def test_without_dedup_every_copy_is_selected(select):
 AMOUNTS = [
     {"fraction": 0.2},
     {"segments": 25},
-    {"tokens": 900},
     {"threshold": -4.0},
-    {"weights": "continuous"},
     {"weights": "continuous", "fraction": 0.3},
 ]
 
@@ -193,10 +182,6 @@ def test_any_number_of_workers_and_a_kill_give_the_same_bytes(select, start, tas
     process = start(
         *line, "--fraction", 0.3, "--dedup", "near", "--set", MANY_SHARDS, "--workers", 1
     )
-    while len(list(out.glob(".corpusfit/near-*/part-*"))) < 3:
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    assert kill_at(process, out, ".corpusfit/near-*/part-*", 3)
     assert not (out / "manifest.json").exists()
     assert digests(select("killed", **words).path) == whole

@@ -17,7 +17,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from journeys import prose
+from journeys import prose, write_rows
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -27,7 +27,7 @@ openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not install
 pytestmark = pytest.mark.slow
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-EXTRAS = ("", "models", "train")
+LONG = ("models", "train")
 """A process each takes a minute; .github/workflows/ci.yml installs every extra by itself."""
 
 HIDE = """
@@ -169,17 +169,13 @@ def folder(tmp_path_factory, tiny_lm):
     folder = tmp_path_factory.mktemp("extras")
     rows = {topic: prose(topic, 60, most=30) for topic in ("task", "market", "kitchen")}
 
-    def write(name, rows):
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-
     for topic, texts in rows.items():
-        write(f"pile/{topic}.jsonl", [{"text": t} for t in texts])
-    write("target.jsonl", [{"text": t} for t in prose("task", 40, seed=1)])
+        write_rows(folder / f"pile/{topic}.jsonl", texts)
+    write_rows(folder / "target.jsonl", prose("task", 40, seed=1))
     for split in ("train", "dev", "test"):
         labelled = [(t, topic) for topic in rows for t in prose(topic, 8, seed=split)]
-        write(f"task/{split}.jsonl", [{"text": t, "label": x} for t, x in labelled])
+        labelled = [{"text": t, "label": x} for t, x in labelled]
+        write_rows(folder / f"task/{split}.jsonl", labelled)
         sheet = openpyxl.Workbook()
         for row in [("word", "tag"), *[("kinase", "B-X"), (".", "O")] * 20]:
             sheet.active.append(row)
@@ -195,7 +191,10 @@ def folder(tmp_path_factory, tiny_lm):
     return folder
 
 
-@pytest.mark.parametrize("extra", EXTRAS, ids=lambda e: e or "none")
+@pytest.mark.parametrize(
+    "extra",
+    [pytest.param("", id="none"), *(pytest.param(e, marks=pytest.mark.long) for e in LONG)],
+)
 def test_a_command_works_or_names_the_extra_that_is_missing(extra, folder, tmp_path):
     have = installed_with([extra] if extra else [])
     lacking = [{e for e in needs if not installed_with([e]) <= have} for needs, _ in LINES]

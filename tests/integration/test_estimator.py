@@ -97,9 +97,8 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["pca", "domain_classifier"])
-def test_worker_processes_change_nothing(method, tiny_static):
-    scorer = corpusfit.Scorer(method, embedder=str(tiny_static))
+def test_worker_processes_change_nothing(tiny_static):
+    scorer = corpusfit.Scorer("domain_classifier", embedder=str(tiny_static))
     here = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
     scorer.set_params(machine=corpusfit.Machine(workers=1))
     np.testing.assert_array_equal(scorer.fit(TARGET, BACKGROUND).score(TEXTS), here)

@@ -6,15 +6,12 @@ import json
 import random
 import re
 import shutil
-import signal
-import time
 
 import pytest
-from journeys import stamps
+from journeys import Listening, kill_at, stamps
 
 import corpusfit
 from corpusfit import evaluation
-from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
 from corpusfit.evaluation.task import nested_places
 
@@ -73,14 +70,6 @@ def other_model(tmp_path_factory, tiny_lm):
     weights = {n: w.contiguous() for n, w in weights.items()}
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     return folder
-
-
-class Listening(Progress):
-    def __init__(self):
-        self.said = []
-
-    def warn(self, message):
-        self.said.append(message)
 
 
 def test_a_model_is_held_against_its_base_in_words(evaluate, other_model):
@@ -166,9 +155,9 @@ def test_what_is_odd_is_said(evaluate, task, inline):
     heard = Listening()
     machine = type(inline)(progress=heard)
     run = evaluate(seeds=1, machine=machine)
-    assert any(re.search(r"\bdev\b.*\b5\b.*\b48\b", s) for s in heard.said)
-    assert any("'sports'" in s for s in heard.said)
-    assert any(re.search(r"\b1\b.*\b2\b.*50\.0 %", s) for s in heard.said)
+    assert any(re.search(r"\bdev\b.*\b5\b.*\b48\b", s) for s in heard.warnings)
+    assert any("'sports'" in s for s in heard.warnings)
+    assert any(re.search(r"\b1\b.*\b2\b.*50\.0 %", s) for s in heard.warnings)
     assert run.manifest["results"][0]["test"]["accuracy"]["mean"] <= 0.5
 
 
@@ -214,7 +203,7 @@ def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     heard = Listening()
     evaluate(seeds=1, length=8, machine=type(inline)(progress=heard))
     cut = r"\b8 tokens.*\(`finetune\.length`\).*\b48\b"
-    assert any(re.search(cut, said) for said in heard.said), heard.said
+    assert any(re.search(cut, said) for said in heard.warnings), heard.warnings
 
 
 @pytest.mark.parametrize(
@@ -251,7 +240,7 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
             evaluate(model=tmp_path / "adapter", base=tiny_lm, **words)
         return
     run = evaluate(model=tmp_path / "adapter", base=tiny_lm, **words)
-    assert not any("fine-tuned" in s for s in heard.said)
+    assert not any("fine-tuned" in s for s in heard.warnings)
     ours, base = (outcome for role in ("model", "base") for outcome in run.outcomes(role))
     assert ours.tune == base.tune
     assert base.tune["adapter"]
@@ -261,7 +250,7 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
     alone = evaluate(model=tiny_lm, adapter=kind, out="alone", **words).outcomes()[0]
     assert (alone.predicted, alone.history) == (base.predicted, base.history)
     evaluate(model=tiny_lm, base=tmp_path / "adapter", out="other way", **words)
-    assert any("fine-tuned" in s for s in heard.said)
+    assert any("fine-tuned" in s for s in heard.warnings)
     with pytest.raises(UsageError, match=r"adapter.*lora"):
         evaluate(model=tmp_path / "adapter", adapter="lora", out="other")
 
@@ -304,11 +293,7 @@ def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tin
     command = ["evaluate", "--model", tiny_lm, "--task", task, "--out", tmp_path / "out"]
     command += ["--seeds", 6, *(f"--set={s}" for s in SETTINGS), "--json"]
     outcomes = tmp_path / "out/outcomes"
-    process = start(*command, "--workers", 1)
-    while process.poll() is None and len(list(outcomes.glob("*-*.json"))) < 2:
-        time.sleep(0.02)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    assert kill_at(start(*command, "--workers", 1), outcomes, "*-*.json", 2)
     before = stamps(outcomes, "*-*.json")
     assert 2 <= len(before) < 6, "it was killed too late to show anything"
     process = start(*command, "--workers", 2)
@@ -340,7 +325,7 @@ def test_one_answer_to_everything_is_named_beside_the_most_frequent_class(evalua
     assert constant["accuracy"] == pytest.approx(accuracy_score(labels[1], answers))
     alike = sum(len(set(o.predicted["test"])) == 1 for o in run.outcomes("model"))
     assert run.manifest["results"][0]["one_answer"] == alike > 0
-    assert sum(f"{alike} of 3 fine-tunings" in w for w in heard.said) == 1
+    assert sum(f"{alike} of 3 fine-tunings" in w for w in heard.warnings) == 1
     verdicts = [each["verdict"] for each in run.manifest["comparisons"]]
     assert all(("one answer" in verdict) == (alike == 3) for verdict in verdicts)
     learned = evaluate("other", settings=["finetune.epochs=6"]).manifest

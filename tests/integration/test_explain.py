@@ -6,32 +6,35 @@ import json
 import uuid
 
 import pytest
-from journeys import prose, scores
+from journeys import WORDS, prose, scores, write_rows
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError
 
 
-@pytest.fixture
-def run(task, pile, jsonl, tmp_path, inline):
-    """A scored and chosen corpus, with a document of several segments and rows that are rejected.
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, inline):
+    """Select from a corpus with a document of several segments and a row that is rejected.
 
-    Its file's name has a colon in it and its shards are of a few rows.
+    Its file's name has a colon in it and its shards are of a few rows. Each method is run once.
     """
+    folder = tmp_path_factory.mktemp("explain")
+    task = write_rows(folder / "task.jsonl", prose("task", 40))
+    for topic in WORDS:
+        write_rows(folder / f"pile/{topic}.jsonl", prose(topic, 150, seed=1))
     rows = [{"text": t} for t in prose("kitchen", 300, seed=5)]
     rows[120] = {"text": ". ".join(prose("task", 40, seed=6)[:20] + prose("market", 40, seed=6))}
     rows[121] = {"no": "text"}
-    jsonl("pile/a:3.jsonl", rows)
+    write_rows(folder / "pile/a:3.jsonl", rows)
 
-    def select(method, *settings, **words):
-        settings = ("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.01", *settings)
+    def select(method, **words):
         return corpusfit.select(
             target=task,
-            corpus=pile,
-            out=tmp_path / "out",
+            corpus=folder / "pile",
+            out=folder / method,
             method=method,
             fraction=0.3,
-            settings=settings,
+            settings=("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.02"),
             machine=inline,
             **words,
         )
@@ -90,14 +93,11 @@ def test_a_row_of_a_selection(run, inline):
     }
 
 
-def test_an_explanation_prints_itself(run, inline):
-    out = run("tfidf")
-    why = corpusfit.explain(out, text="The enzyme binds.", machine=inline)
+def test_a_text_cannot_steer_the_terminal_of_who_prints_an_explanation(run, inline):
+    hostile = "The enzyme \x1b]0;binds\x07."
+    why = corpusfit.explain(run("tfidf"), text=hostile, machine=inline)
     assert why.headline in str(why)
-    assert [each.part in str(why) for each in why.raised] == [True] * len(why.raised)
-    assert "Effect(" not in str(why)
-    hostile = corpusfit.explain(out, text="The enzyme \x1b]0;binds\x07.", machine=inline)
-    assert "\x1b" not in str(hostile)
+    assert "\x1b" not in str(why)
 
 
 def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):
@@ -203,8 +203,10 @@ def test_what_cannot_be_explained_is_worded(run, inline, words, error, says):
         corpusfit.explain(done.path, **words, machine=inline)
 
 
-def test_a_changed_source_is_noticed_and_another_is_no_matter(run, pile, inline):
-    done = run("tfidf")
+def test_a_changed_source_is_noticed_and_another_is_no_matter(task, pile, tmp_path, inline):
+    out = tmp_path / "out"
+    words = {"target": task, "corpus": pile, "method": "tfidf", "machine": inline}
+    done = corpusfit.select(out=out, fraction=0.3, **words)
     (pile / "market.jsonl").write_text('{"text": "other"}\n')
     assert corpusfit.explain(done.path, row="task.jsonl:1", machine=inline).score
     with pytest.raises(ChangedInputError, match=r"market\.jsonl"):

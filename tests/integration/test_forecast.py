@@ -7,10 +7,9 @@ import json
 import shutil
 
 import pytest
-from journeys import prose
+from journeys import Listening, prose, write_rows
 
 import corpusfit
-from corpusfit.core.engine import Progress
 from corpusfit.core.errors import InputError, UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -21,12 +20,9 @@ ON_CPU = ("train.device=cpu", "train.precision=fp32")
 def selections(tmp_path_factory, inline, tiny_static):
     """Folders of four selections for one task, of one pile, and the target's file."""
     folder = tmp_path_factory.mktemp("forecast")
-    (folder / "pile").mkdir()
     for topic in ("task", "market", "kitchen"):
-        lines = (json.dumps({"text": t}) + "\n" for t in prose(topic, 90, seed=1))
-        (folder / f"pile/{topic}.jsonl").write_text("".join(lines), "utf-8")
-    target = folder / "target.jsonl"
-    target.write_text("".join(json.dumps({"text": t}) + "\n" for t in prose("task", 40)), "utf-8")
+        write_rows(folder / f"pile/{topic}.jsonl", prose(topic, 90, seed=1))
+    target = write_rows(folder / "target.jsonl", prose("task", 40))
     for name, words in {
         "top": {"method": "dsir", "fraction": 0.3},
         "random": {"method": "random", "fraction": 0.3},
@@ -94,15 +90,6 @@ def test_a_selection_by_embeddings_has_general_text_too(forecast, losses_before)
     assert losses_before("near").keys() >= {"task", "data", "general"}
 
 
-class Listening(Progress):
-    """Keeps what is said."""
-
-    said = ()
-
-    def warn(self, message):
-        self.said = (*self.said, message)
-
-
 def test_a_task_whose_texts_are_gone(forecast, selections, inline, tmp_path):
     moved = selections / "target.jsonl"
     moved.rename(tmp_path / "target.jsonl")
@@ -114,7 +101,7 @@ def test_a_task_whose_texts_are_gone(forecast, selections, inline, tmp_path):
     assert "task" not in found.prospects[0].losses
     assert "task" not in found.prospects[0].losses
     assert found.prospects[0].kl.sure
-    assert heard.said[0]
+    assert heard.warnings[0]
 
 
 def test_the_command(cli, selections, tiny_lm):

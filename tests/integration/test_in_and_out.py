@@ -19,7 +19,7 @@ SETTINGS = {"method": "moore_lewis", "segments": 12}
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
-    return corpusfit.Machine(workers=1, cache=tmp_path_factory.mktemp("cache"))
+    return corpusfit.Machine("inline", cache=tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def run(tmp_path_factory):
         out=folder / "out",
         method="moore_lewis",
         fraction=0.25,
-        machine=corpusfit.Machine(workers=1, cache=folder),
+        machine=corpusfit.Machine("inline", cache=folder),
     )
 
 

@@ -6,8 +6,7 @@ import contextlib
 import itertools
 
 import pytest
-from journeys import digests, scores
-from test_same_answer import kill_at
+from journeys import digests, kill_at, scores
 
 import corpusfit
 from corpusfit import Machine
@@ -17,12 +16,12 @@ from corpusfit.scoring import registry
 from corpusfit.selection import rounds
 from corpusfit.selection.fit import Sample
 
-SETTINGS = ("read.shard_mb=0.002", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")
+SETTINGS = ("read.shard_mb=0.006", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")
 
 
 @pytest.fixture
 def run(task, pile, tmp_path, inline):
-    """`select` with `cynical` over some sixty shards, in this process."""
+    """`select` with `cynical` over some twenty shards, in this process."""
 
     def run(out="out", **words):
         given = {"target": task, "corpus": pile, "method": "cynical", "settings": SETTINGS}
@@ -72,13 +71,6 @@ def test_the_scorer_places_texts_as_the_rounds_did(run, inline):
     )
 
 
-def test_the_task_is_taken_first(run):
-    by_source = run().manifest["selected"]["by_source"]
-    assert by_source["task.jsonl"]["selected"] > 0.9 * sum(
-        s["selected"] for s in by_source.values()
-    )
-
-
 def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch):
     whole = digests(run("whole").path)
     steps = []
@@ -90,7 +82,7 @@ def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch):
     monkeypatch.setattr(rounds, "write_arrays", count)
     assert digests(run("counted").path) == whole
     total = len(steps)
-    assert total > 60
+    assert total > 30
 
     def stop(*args):
         if len(steps) == 11:
@@ -106,7 +98,7 @@ def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch):
             finished = run("stopped")
         stops += finished is None
         written += len(steps)
-    assert stops >= 6
+    assert stops >= 3
     assert written < 1.5 * total  # what was written is used
     assert digests(finished.path) == whole
     assert not (finished.path / ".corpusfit" / "rounds").exists()
@@ -127,16 +119,6 @@ def test_a_budget_beyond_the_corpus_takes_all_of_it(run):
     assert any(f"all {segments:,} segments" in w for w in done.manifest["warnings"])
 
 
-def test_a_smaller_amount_is_the_first_part_of_a_larger_one(run, inline):
-    done = run(fraction=0.5)
-    large = {(s["source"], s["row"], s["segment"]) for s in done}
-    small = {
-        (s["source"], s["row"], s["segment"])
-        for s in corpusfit.choose(done.path, fraction=0.1, machine=inline)
-    }
-    assert small < large
-
-
 def test_target_and_corpus_without_a_common_word(run, jsonl):
     done = run(target=jsonl("other.jsonl", ["слово и дело", "ещё одно слово"] * 20))
     assert any("no word" in w for w in done.manifest["warnings"])
@@ -145,8 +127,7 @@ def test_target_and_corpus_without_a_common_word(run, jsonl):
 @pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_bytes(run):
     whole = digests(run("inline").path)
-    for workers in (1, 2):
-        assert digests(run(f"with {workers}", machine=Machine(workers=workers)).path) == whole
+    assert digests(run("with 2", machine=Machine(workers=2)).path) == whole
 
 
 @pytest.mark.slow

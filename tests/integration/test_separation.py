@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from journeys import prose
+from journeys import prose, write_rows
 from sklearn.metrics import f1_score, roc_auc_score
 
 import corpusfit
@@ -50,15 +50,11 @@ def run(tmp_path, inline, tiny_encoder, monkeypatch):
     sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
     import separation
 
-    def write(path, rows):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
     for topic in TOPICS:
-        write(tmp_path / f"pile/{topic}.jsonl", ({"text": t} for t in prose(topic, 60, seed=1)))
+        write_rows(tmp_path / f"pile/{topic}.jsonl", prose(topic, 60, seed=1))
     rows = [{"text": t, "label": of} for of in TOPICS[:2] for t in prose(of, 20, seed=0, most=12)]
     for split in ("train", "dev", "test"):
-        write(tmp_path / f"science/{split}.jsonl", rows if split == "train" else rows[16:24])
+        write_rows(tmp_path / f"science/{split}.jsonl", rows if split == "train" else rows[16:24])
 
     def run(more='[separation.targets]\nscience = ["science"]', selectors='["dsir"]'):
         path = tmp_path / "setting.toml"

@@ -405,12 +405,6 @@ def test_the_papers_split_of_the_koran_has_no_overlap(inline):
         assert figures[side, "train", "train"] == (17_982, 0)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63])
-def test_a_seed_has_the_bounds_that_it_has_elsewhere(split, rows, seed):
-    with pytest.raises(UsageError, match=r"`seed.*2\^63"):
-        split(rows, dev=10, seed=seed)
-
-
 @pytest.mark.parametrize("files", [("dev.en", "dev.fr"), ("dev.jsonl",)])
 def test_splits_of_other_sides_are_not_compared(tmp_path, inline, files):
     for name in ("train.de", "train.en", *files):

@@ -103,7 +103,7 @@ def test_interrupted_anywhere_it_ends_the_same(tune, inline):
         try:
             run = tune("resumed", machine=machine)
         except KeyboardInterrupt:
-            kills, after = kills + 1, after + 7
+            kills, after = kills + 1, after + 11
         else:
             break
     assert kills > 3
@@ -111,7 +111,7 @@ def test_interrupted_anywhere_it_ends_the_same(tune, inline):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_it_ends_the_same(tune, start, tmp_path, tiny_lm, task, pile):
+def test_killed_at_a_random_moment_it_ends_the_same(tune, start, tmp_path, tiny_lm, task, pile):
     expected = tune("killed")
     whole = outcome(expected)
     words = ["tune", "--model", tiny_lm, "--target", task, "--corpus", pile, "--budget", "54"]
@@ -119,11 +119,10 @@ def test_killed_at_random_moments_it_ends_the_same(tune, start, tmp_path, tiny_l
     for setting in [*ON_CPU, *(f"{name}={value}" for name, value in SIZE.items())]:
         words += ["--set", setting]
     chance = random.Random(0)
-    for _ in range(2):
-        process = start(*words, "--out", tmp_path / "again")
-        time.sleep(4 + 12 * chance.random())
-        process.kill()
-        assert process.wait() in (0, -signal.SIGKILL)
+    process = start(*words, "--out", tmp_path / "again")
+    time.sleep(4 + 8 * chance.random())
+    process.kill()
+    assert process.wait() in (0, -signal.SIGKILL)
     process = start(*words, "--out", tmp_path / "again", "--json")
     out, err = process.communicate()
     assert process.returncode == 0, err

@@ -19,6 +19,9 @@ from nbclient import NotebookClient
 pytestmark = pytest.mark.slow
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs/notebooks").glob("*.ipynb"))
+IN_CI = "dsir"
+"""The notebook that runs in CI; `make long` runs all."""
+
 CLAIMS = {
     "bert": [
         r"network\.jsonl \* +[\d,]+ +(?P<less>[\d.]+) %.* (?P<more>[\d.]+) %",
@@ -55,7 +58,13 @@ def printed(notebook):
     ]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == IN_CI else pytest.mark.long)
+        for path in NOTEBOOKS
+    ],
+)
 def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for name, value in {"PATH": programs, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}.items():

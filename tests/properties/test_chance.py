@@ -20,7 +20,6 @@ def listed(drawn):
     return [(shard, places.tolist()) for shard, places in drawn]
 
 
-@settings(max_examples=200, deadline=None)
 @given(shard_sizes, st.integers(1, 60), st.integers(0, 2**63 - 1), st.randoms())
 def test_the_order_of_shards_does_not_matter(sizes, k, seed, order):
     counts = sorted(sizes.items())
@@ -36,7 +35,6 @@ def test_the_order_of_shards_does_not_matter(sizes, k, seed, order):
         assert places[-1] < sizes[shard]
 
 
-@settings(max_examples=200, deadline=None)
 @given(shard_sizes, st.integers(1, 60), st.integers(0, 2**63 - 1), st.data())
 def test_drawing_texts_by_shard_and_merging_is_the_same_sample(sizes, k, seed, data):
     """Workers hand over their k best in any order, and what is held is merged now and then."""
@@ -53,7 +51,7 @@ def test_drawing_texts_by_shard_and_merging_is_the_same_sample(sizes, k, seed, d
     assert merged == [f"{shard}/{i}" for shard, at in places for i in at]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**63 - 1), st.integers(0, 10**9), st.integers(0, 200), st.integers(0, 200))
 def test_a_places_key_does_not_depend_on_how_many_follow(seed, shard, n, more):
     keys = place_keys(seed, shard, n + more)
@@ -108,7 +106,6 @@ def sampler(k, unit="sentence", seed=0):
     return SampleTexts(ReadPlan(), CutPlan(unit=unit), ("a",), k, seed).start()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=8), min_size=1, max_size=5),
     st.integers(1, 80),

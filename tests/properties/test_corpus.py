@@ -50,7 +50,6 @@ def read(data: bytes, suffix: str, **values):
     [("jsonl", "lines"), *(("txt", txt) for txt in TXT), ("csv", "lines"), ("tsv", "lines")],
 )
 @given(data=PIECES, shard_mb=SIZES, max_row_mb=st.sampled_from([1e-5, 1.0]))
-@settings(max_examples=60, deadline=None)
 def test_any_bytes_in_any_shards(suffix, txt, data, shard_mb, max_row_mb):
     whole = read(data, suffix, txt=txt, max_row_mb=max_row_mb)
     assert read(data, suffix, txt=txt, max_row_mb=max_row_mb, shard_mb=shard_mb) == whole
@@ -65,7 +64,6 @@ def test_any_bytes_in_any_shards(suffix, txt, data, shard_mb, max_row_mb):
 
 @pytest.mark.parametrize(("suffix", "txt"), [("jsonl", "lines"), *(("txt", txt) for txt in TXT)])
 @given(files=st.lists(MARKED, min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
 def test_columns_are_the_rows_also_of_files_in_one_shard(suffix, txt, files):
     plan = ReadPlan(txt=txt)
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +79,6 @@ def test_columns_are_the_rows_also_of_files_in_one_shard(suffix, txt, files):
 
 
 @given(texts=st.lists(GOOD), shard_mb=SIZES)
-@settings(max_examples=60, deadline=None)
 def test_csv_round_trip(texts, shard_mb):
     out = io.StringIO()
     csv.writer(out).writerows([["text"], *([text] for text in texts)])
@@ -90,7 +87,7 @@ def test_csv_round_trip(texts, shard_mb):
 
 
 @given(texts=st.lists(st.one_of(GOOD, st.none(), st.just(" "))), shard_mb=SIZES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_parquet_round_trip(texts, shard_mb):
     sink = io.BytesIO()
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), sink, row_group_size=3)
@@ -102,7 +99,6 @@ def test_parquet_round_trip(texts, shard_mb):
 
 
 @given(texts=st.lists(GOOD), shard_mb=SIZES)
-@settings(max_examples=60, deadline=None)
 def test_bytes_point_at_rows(texts, shard_mb):
     data = "\n\n".join(texts).encode()
     for row in read(data, "txt", shard_mb=shard_mb):
@@ -215,7 +211,6 @@ def cut_up(data: bytes, name: str, plan: ReadPlan):
 @given(
     data=PIECES, shard_mb=SIZES, max_row_mb=st.sampled_from([1e-5, 1.0]), piece=st.integers(1, 50)
 )
-@settings(max_examples=200, deadline=None)
 def test_byte_ranges_are_the_shards_of_one_reader(data, shard_mb, max_row_mb, piece):
     plan = ReadPlan(shard_mb=shard_mb, max_row_mb=max_row_mb)
     with pytest.MonkeyPatch.context() as patch:
@@ -225,7 +220,6 @@ def test_byte_ranges_are_the_shards_of_one_reader(data, shard_mb, max_row_mb, pi
 
 
 @given(data=PIECES, piece=st.integers(1, 50))
-@settings(max_examples=60, deadline=None)
 def test_fingerprints_tell_content_apart(data, piece):
     with tempfile.TemporaryDirectory() as folder:
         path, other = Path(folder, "a"), Path(folder, "b")

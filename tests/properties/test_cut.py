@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.core.plan import CutPlan
@@ -70,7 +70,6 @@ def estimated_pieces(text):
     return total
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("abcdefgXYZ    0123456789.,!?-\n"), min_size=1, max_size=400))
 def test_piece_estimate_equals_a_plain_reference(text):
     found, _ = units(text, "document")
@@ -118,7 +117,6 @@ def test_every_assigned_character_has_a_class_and_thai_marks_stay_in_words():
         assert table[ord(char)] == table[ord("ก")]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 20))
 def test_segments_join_gamma_units_and_never_cross_documents(lengths, gamma):
     documents = Documents(7 * np.arange(len(lengths)), text_array(["A b. " * n for n in lengths]))

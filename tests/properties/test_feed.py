@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.kernels.batches import fill_rows
@@ -42,7 +42,6 @@ def made(draw):
     return lambda: Passes(data, replay, share, **given_settings), data, given_settings
 
 
-@settings(max_examples=200, deadline=None)
 @given(made(), st.integers(0, 5))
 def test_a_pass_holds_every_chunk_and_no_row_is_too_long(given_passes, number):
     make, data, plan = given_passes
@@ -66,7 +65,6 @@ def test_a_pass_holds_every_chunk_and_no_row_is_too_long(given_passes, number):
     assert passes.count(number) == len(rows)
 
 
-@settings(max_examples=200, deadline=None)
 @given(made(), st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
 def test_a_feed_goes_on_from_any_place(given_passes, takes, data):
     make, _, _ = given_passes
@@ -106,7 +104,6 @@ def test_counts_are_the_expected_ones_rounded(given_weights, chance):
     assert (counts[w == 0] == 0).all()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=400), st.integers(50, 70), st.randoms())
 def test_packing_wastes_less_than_half(given_lengths, room, order):
     """At most one row is at most half full, so there are fewer than 2 sum / room + 1 rows."""
@@ -121,7 +118,6 @@ def test_packing_wastes_less_than_half(given_lengths, room, order):
     assert of.sum() / room <= len(used) < 2 * of.sum() / room + 1
 
 
-@settings(max_examples=200, deadline=None)
 @given(lengths, st.integers(1, 30), st.integers(0, 100), st.integers(0, 2**63 - 1))
 def test_chunks_tile_texts_and_held_out_ones_are_apart(of_texts, room, most, seed):
     data = cut_chunks(np.array(of_texts), np.ones(len(of_texts), np.float32), room)

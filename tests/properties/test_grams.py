@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.core.types import buffers, text_array
@@ -14,7 +14,6 @@ from corpusfit.scoring.tokens import written_tokens
 TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(1, 4))
 def test_ngrams_are_those_of_each_text(texts, order):
     grams, bounds = grams_of(*buffers(text_array(texts)), table(), order)
@@ -28,7 +27,6 @@ def test_ngrams_are_those_of_each_text(texts, order):
         assert dict(zip(found[here].tolist(), counts[here].tolist(), strict=True)) == want
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(1, 2**64 - 1), max_size=60), st.sets(st.integers(0, 2**64 - 1)))
 def test_a_table_finds_what_is_in_it_and_nothing_else(inside, others):
     listed = np.array(sorted(inside), np.uint64)

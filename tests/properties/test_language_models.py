@@ -22,7 +22,6 @@ def model(sentences, order):
 
 
 @given(SENTENCES, ORDERS, st.data())
-@settings(max_examples=60, deadline=None)
 def test_probabilities_of_all_next_tokens_sum_to_one(sentences, order, data):
     table, identities = model(sentences, order)
     sentence = data.draw(st.sampled_from(sentences))
@@ -38,7 +37,6 @@ def test_probabilities_of_all_next_tokens_sum_to_one(sentences, order, data):
 
 
 @given(SENTENCES, st.lists(st.text("abcxé日 -", max_size=30), min_size=1, max_size=5), ORDERS)
-@settings(max_examples=60, deadline=None)
 def test_a_text_has_the_product_of_its_tokens_probabilities(sentences, texts, order):
     table, _ = model(sentences, order)
     got, tokens = log_probabilities(table, order, *buffers(text_array(texts)), characters(), False)
@@ -52,7 +50,7 @@ def test_a_text_has_the_product_of_its_tokens_probabilities(sentences, texts, or
 
 
 @given(SENTENCES, SENTENCES, ORDERS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_larger_vocabulary_only_makes_room_for_unknown_words(sentences, others, order):
     """As with lmplz's --vocab_pad: each further word has the unknown word's probability."""
     texts = text_array([" ".join(s) for s in sentences])

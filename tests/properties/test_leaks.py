@@ -22,7 +22,7 @@ def written(path, texts):
     return str(path)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(TEXT, min_size=1, max_size=5), st.lists(TEXT, min_size=4, max_size=12), st.data())
 def test_the_cut_into_shards_changes_nothing(inline, watched, others, data):
     places = data.draw(st.lists(st.integers(0, len(others) - 1), min_size=1, max_size=4))

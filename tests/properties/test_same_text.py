@@ -13,7 +13,7 @@ from unicodedata import category, normalize
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import corpusfit
@@ -102,7 +102,6 @@ def agree(one, other):
 
 
 @given(texts(), st.data())
-@settings(deadline=None)
 def test_unicode_forms_case_blanks_and_punctuation_make_no_other_text(words, data):
     text = " ".join(words)
     forms = [normalize(form, text) for form in ("NFC", "NFD")]
@@ -120,7 +119,6 @@ def test_unicode_forms_case_blanks_and_punctuation_make_no_other_text(words, dat
 
 
 @given(texts(), st.data())
-@settings(deadline=None)
 def test_one_other_letter_mark_digit_or_symbol_makes_another_text(words, data):
     place = data.draw(st.integers(0, len(words) - 1))
     change = data.draw(st.sampled_from(["mark", "letter", "digit", "sign"]))
@@ -137,7 +135,6 @@ def test_one_other_letter_mark_digit_or_symbol_makes_another_text(words, data):
 
 
 @given(st.lists(st.integers(0, 10**5), min_size=2, max_size=4), st.data())
-@settings(deadline=None)
 def test_numbers_stay_apart_with_what_stands_between_them(numbers, data):
     between = st.sampled_from([" ", ".", ",", ":", "/", " - ", " + ", " * ", "'", "|", "%", " = "])
     drawn = [[data.draw(between) for _ in numbers[1:]] for _ in range(2)]
@@ -154,7 +151,6 @@ def test_numbers_stay_apart_with_what_stands_between_them(numbers, data):
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=80))
-@settings(deadline=None)
 def test_any_text_is_itself_in_every_form_and_a_beginning_has_the_beginning_of_its_form(text):
     variants = [normalize(form, text) for form in ("NFC", "NFD")]
     assert same(text, *variants, f" {text}\n")
@@ -165,7 +161,6 @@ def test_any_text_is_itself_in_every_form_and_a_beginning_has_the_beginning_of_i
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=60))
-@settings(deadline=None)
 def test_ascii_is_what_it_is_within_other_text(text):
     """The fast way for ASCII and the general one agree."""
     assert form_of(folded(f"{text} é"))[: -len("é".encode())] == form_of(folded(text))

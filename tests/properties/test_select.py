@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.core.plan import ChoosePlan
-from corpusfit.kernels.chance import bottom_k, place_keys, uniform
+from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.choosing import (
     ScoredPart,
     Selector,
@@ -139,19 +139,6 @@ def test_drawing_is_in_proportion_to_lambda_and_by_the_seed():
     draws = [int(np.flatnonzero(chosen(part, plan, seed=s)[0])[0]) for s in range(3000)]
     np.testing.assert_allclose(np.bincount(draws, minlength=4) / 3000, weights, atol=0.03)
     assert chosen(part, plan, seed=5)[0].tolist() == chosen(part, plan, seed=5)[0].tolist()
-
-
-def test_background_sample_is_uniform_and_bounded():
-    counts = [(0, 40), (1, 0), (2, 25), (5, 35)]
-    hits = np.zeros(100)
-    base = {0: 0, 2: 40, 5: 65}
-    for seed in range(600):
-        drawn = bottom_k(counts, 20, seed)
-        assert sum(len(p) for _, p in drawn) == 20
-        for shard, places in drawn:
-            hits[base[shard] + places] += 1
-    np.testing.assert_allclose(hits / 600, 0.2, atol=0.08)
-    assert sum(len(p) for _, p in bottom_k(counts, 1000, 0)) == 100
 
 
 def test_place_keys_are_uniform_and_differ_by_seed_and_shard():

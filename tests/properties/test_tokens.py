@@ -1,7 +1,7 @@
 """The tokenizer agrees with its plain Python definition on any Unicode text."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.kernels.characters import table
@@ -13,7 +13,6 @@ TEXTS = st.text(
 )
 
 
-@settings(deadline=None)
 @given(TEXTS, st.booleans(), st.integers(0, 10), st.integers(0, 90))
 def test_tokens_are_those_of_the_definition_wherever_the_text_lies(text, signs, before, behind):
     raw = text.encode()
@@ -30,7 +29,6 @@ def test_tokens_are_those_of_the_definition_wherever_the_text_lies(text, signs, 
     assert again[:count].tolist() == ids[:count].tolist()
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abcXYZ_019", min_size=1, max_size=20), min_size=2, max_size=2))
 def test_two_words_share_an_identity_only_if_they_are_one_word(pair):
     assert (identity(pair[0]) == identity(pair[1])) == (pair[0].lower() == pair[1].lower())

@@ -1,7 +1,7 @@
 """Lazy greedy is plain greedy."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.kernels.coverage import greedy_order
@@ -29,7 +29,6 @@ def plain(texts, weight):
     return order + sorted(left, key=lambda i: -worth(i, set()))
 
 
-@settings(deadline=None)
 @given(TEXTS, st.lists(st.integers(1, 5), min_size=10, max_size=10))
 def test_the_order_is_that_of_plain_greedy(texts, weight):
     found = np.array([g for grams, _ in texts for g in sorted(grams)], np.int32)

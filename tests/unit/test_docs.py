@@ -65,13 +65,6 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
     assert [n for n in site.INCLUDED if "](docs/" in (ROOT / n).read_text("utf-8")] == []
 
 
-def test_code_in_a_line_breaks_after_a_dot_or_underscore_and_never_in_an_option():
-    site = script("site_pages")
-    shown = site.on_page_content("<p><code>--set a.b_c</code> a.b</p><code><b>x.y</b></code>")
-    line = '<span class="option">--set</span> a.<wbr>b_<wbr>c'
-    assert shown == f"<p><code>{line}</code> a.b</p><code><b>x.y</b></code>"
-
-
 def test_the_page_of_commands_has_every_option_with_its_meaning():
     page = script("site_pages").commands()
     assert "[]" not in page
@@ -86,24 +79,12 @@ def test_the_page_of_commands_has_every_option_with_its_meaning():
     ]
 
 
-def test_the_papers_are_where_the_page_says():
-    """Each module names the paper, or its first author, and one of a row has each name."""
-    authors = {"Unsupervised": "Aharoni|Domain Clusters", "TADPOLE": "TADPOLE|DANA"}
-    wrong = []
-    for section in (ROOT / "docs/papers.md").read_text("utf-8").split("\n## ")[1:]:
-        title = section.split()[0]
-        for what, files, names in re.findall(r"^\| (.+) \| (`.+`) \| (.+) \|$", section, re.M):
-            paper = what.split()[0] if title == "Other" else authors.get(title, title)
-            paths = [ROOT / "src/corpusfit" / file for file in re.findall(r"`(.+?)`", files)]
-            texts = [f"{path.stem}\n{path.read_text('utf-8')}" for path in paths]
-            wrong += [
-                (what, path)
-                for path, t in zip(paths, texts, strict=True)
-                if not re.search(paper, t)
-            ]
-            known = [*re.findall(r"`(\w+)`", names)]
-            wrong += [(what, n) for n in known if not any(re.search(rf"\b{n}\b", t) for t in texts)]
-    assert wrong == []
+def test_the_modules_of_the_papers_exist():
+    page = (ROOT / "docs/papers.md").read_text("utf-8")
+    rows = re.findall(r"^\| .+ \| (`.+`) \| .+ \|$", page, re.M)
+    modules = [file for files in rows for file in re.findall(r"`(.+?)`", files)]
+    assert len(modules) > 30
+    assert [file for file in modules if not (ROOT / "src/corpusfit" / file).exists()] == []
 
 
 def test_the_messages_of_troubleshooting_are_in_the_code():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pkgutil
+import re
 import subprocess
 import sys
 
@@ -35,24 +35,35 @@ def test_the_package_loads_no_module_of_its_own():
     assert [name for name in modules if name.startswith("corpusfit.")] == []
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "named"),
-    [
-        ("select --help", 0, ""),
-        ("select --nosuch", 2, "--nosuch"),
-        ("nosuch", 2, "nosuch"),
-        ("select --target a --corpus b --out c --method izolation_forest", 2, "izolation"),
-        ("select --target a --corpus b --out c --fraction 1.5", 2, "1.5"),
-        ("adapt --data a --out c --model m --objective nosuch", 2, "nosuch"),
-        ("evaluate --model m --task t --out c --set finetune.nosuch=1", 2, "nosuch"),
-        ("tune --model m --target a --corpus b --out c --budget soon", 2, "soon"),
-    ],
-)
-def test_wrong_usage_is_found_before_anything_heavy_is_imported(args, code, named):
-    """Options are checked first."""
-    found, err, modules = loaded("from corpusfit.cli import main; main()", *args.split())
-    assert (found, heavy(modules)) == (code, [])
-    assert named in err
+WRONG = {
+    "select --nosuch": "--nosuch",
+    "nosuch": "nosuch",
+    "select --target a --corpus b --out c --method izolation_forest": "izolation",
+    "select --target a --corpus b --out c --fraction 1.5": "1.5",
+    "adapt --data a --out c --model m --objective nosuch": "nosuch",
+    "evaluate --model m --task t --out c --set finetune.nosuch=1": "nosuch",
+    "tune --model m --target a --corpus b --out c --budget soon": "soon",
+}
+
+
+def test_wrong_usage_is_found_before_anything_heavy_is_imported():
+    """Help and wrong commands one after the other, in one process."""
+    program = """
+import sys
+from corpusfit.cli import main
+for line in sys.argv[1:]:
+    sys.argv = ["corpusfit", *line.split()]
+    try:
+        main()
+    except SystemExit as e:
+        print(e.code, file=sys.stderr)
+"""
+    code, err, modules = loaded(program, "select --help", *WRONG)
+    assert (code, heavy(modules)) == (0, [])
+    said = re.split(r"^(\d)\n", err, flags=re.M)
+    assert said[1::2] == ["0", *"2" * len(WRONG)]
+    assert said[0] == ""
+    assert all(word in each for word, each in zip(WRONG.values(), said[2::2], strict=False))
 
 
 def test_an_interrupt_during_the_imports_ends_without_a_traceback():
@@ -71,22 +82,15 @@ from corpusfit.cli import main; main()
     assert (code, err) == (130, "")
 
 
-def test_no_package_has_the_name_of_a_public_function():
-    """An import of the package would take the place of the function."""
-    packages = {module.name for module in pkgutil.iter_modules(corpusfit.__path__)}
-    assert not packages & set(corpusfit.__all__)
-
-
 def test_every_public_name_loads():
     """The stub names what is there, and nothing else is listed."""
-    import corpusfit
-
     assert {name for name in corpusfit.__all__ if getattr(corpusfit, name, None) is None} == set()
     assert dir(corpusfit) == sorted(corpusfit.__all__)
     with pytest.raises(AttributeError, match="nosuch"):
         _ = corpusfit.nosuch
 
 
+@pytest.mark.slow  # it imports everything
 def test_no_module_needs_what_windows_lacks():
     """Every module loads without `resource`, `fcntl`, `pwd`, `grp` and `termios`."""
     program = """

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,33 +10,9 @@ import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-def loaded(name):
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    sys.path.insert(0, str(FOLDER))  # for its imports of its neighbours
-    spec.loader.exec_module(module)
-    sys.path.remove(str(FOLDER))
-    del sys.modules[spec.name]
-    return module
-
-
-@pytest.fixture(scope="module")
-def made():
-    return loaded("benefit_tables")
-
-
-@pytest.fixture(scope="module")
-def cells():
-    return loaded("benefit_cells")
-
-
-@pytest.fixture(scope="module")
-def peers():
-    return loaded("peers")
+import benefit_cells as cells
+import benefit_tables as tables
+import peers
 
 
 def cell(bits, fall, precision=0.5):
@@ -47,13 +20,13 @@ def cell(bits, fall, precision=0.5):
     return {"bits": bits, "precision": precision, "commit": "abc", **losses}
 
 
-def results(cells):
+def results(measured):
     protocol = {"model": "m", "steps": 2, "batch": 1, "length": 8, "rate": 0.1}
     return {
         "protocol": {**protocol, "share": 0.1, "heldout": 9, "embedder": "static"},
         "targets": {"a/0": {"train": 3, "evaluated": 2}},
         "verdicts": {"a/0": {"x": {"agreement": 0.9, "f1": 0.1}}},
-        "cells": cells,
+        "cells": measured,
     }
 
 
@@ -70,66 +43,69 @@ def grid(seeds=1):
     }
 
 
-def test_regret_is_what_the_best_method_would_have_added(made):
+def test_regret_is_what_the_best_method_would_have_added():
     fall = np.array([[0.3, 0.1, 0.2], [0.0, 0.5, 0.4]])
-    assert made.regret(fall, np.array([2, 1])) == pytest.approx([0.1, 0.0])
+    assert tables.regret(fall, np.array([2, 1])) == pytest.approx([0.1, 0.0])
 
 
-def test_choice_is_the_best_known_and_passes_over_what_is_unknown(made):
-    assert made.chosen(np.array([[-9.0, -8.0, np.nan], [2.0, 2.0, 1.0]])).tolist() == [1, 0]
+def test_choice_is_the_best_known_and_passes_over_what_is_unknown():
+    assert tables.chosen(np.array([[-9.0, -8.0, np.nan], [2.0, 2.0, 1.0]])).tolist() == [
+        1,
+        0,
+    ]
 
 
-def test_correlation_of_one_target_is_scipys_spearman(made):
+def test_correlation_of_one_target_is_scipys_spearman():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 1, 9))
-    assert made.within_targets(x, y).pearson == pytest.approx(spearmanr(x[0], y[0]).statistic)
+    assert tables.within_targets(x, y).pearson == pytest.approx(spearmanr(x[0], y[0]).statistic)
 
 
-def test_correlation_within_targets_ignores_differences_between_targets(made):
+def test_correlation_within_targets_ignores_differences_between_targets():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(2, 4, 7))
     apart = np.array([[0.0], [50.0], [-100.0], [7.0]])
     each = [spearmanr(a, b).statistic for a, b in zip(x, y, strict=True)]
-    assert made.within_targets(x + apart, y - apart).pearson == pytest.approx(np.mean(each))
+    assert tables.within_targets(x + apart, y - apart).pearson == pytest.approx(np.mean(each))
 
 
-def test_block_leaves_out_a_method_that_would_cost_more_cells_than_it_adds(made):
-    cells = [(t, m, s) for t in "abc" for m in "xy" for s in "01"] + [("a", "z", "0")]
-    methods, groups = made.largest_block(cells)
+def test_block_leaves_out_a_method_that_would_cost_more_cells_than_it_adds():
+    block = [(t, m, s) for t in "abc" for m in "xy" for s in "01"] + [("a", "z", "0")]
+    methods, groups = tables.largest_block(block)
     assert methods == ["x", "y"]
     assert groups == [(t, s) for t in "abc" for s in "01"]
 
 
-def test_block_of_nothing_is_empty(made):
-    assert made.largest_block([]) == ([], [])
+def test_block_of_nothing_is_empty():
+    assert tables.largest_block([]) == ([], [])
 
 
-def test_seeds_of_a_target_are_averaged(made):
-    block = made.Block.of(results(grid(seeds=3)))
+def test_seeds_of_a_target_are_averaged():
+    block = tables.Block.of(results(grid(seeds=3)))
     assert (block.targets, block.seeds) == (["a/C", "b"], [3, 3])
     assert block.fall == pytest.approx(np.array([list(of.values()) for of in FALLS.values()]) + 1)
 
 
-def test_interval_of_equal_values_has_no_width(made):
-    assert made.interval(np.full(5, 0.25)) == (0.25, 0.25)
+def test_interval_of_equal_values_has_no_width():
+    assert tables.interval(np.full(5, 0.25)) == (0.25, 0.25)
 
 
-def test_tables_state_regret_by_bits_and_of_each_method(made):
-    rows = [line.split(" | ") for line in made.tables(results(grid())).splitlines()]
+def test_tables_state_regret_by_bits_and_of_each_method():
+    rows = [line.split(" | ") for line in tables.tables(results(grid())).splitlines()]
     said = {row[0]: row for row in rows if len(row) > 4}
     assert said["| by bits per word of unseen target text"][1:4:2] == ["0.300", "25%"]
     assert said["| always `x`"][1] == "0.250"
     assert said["| the best of each target (oracle)"][1] == "0.400"
 
 
-def test_tables_of_a_file_without_cells_and_with_gaps(made):
+def test_tables_of_a_file_without_cells_and_with_gaps():
     gaps = grid()
     del gaps["b/y/0"]
-    assert "–" in made.tables(results(gaps))
-    assert made.tables(results({})).startswith("# ")
+    assert "–" in tables.tables(results(gaps))
+    assert tables.tables(results({})).startswith("# ")
 
 
-def test_segments_are_selected_until_the_next_does_not_fit(cells):
+def test_segments_are_selected_until_the_next_does_not_fit():
     documents = {"a": ["one two three", "", "four"], "b": ["five six seven"]}
     columns = {
         "source": ["a", "a", "a", "b"],
@@ -152,7 +128,7 @@ NEEDS = {"peer_dsir": "data_selection", "peer_fasttext": "fasttext"}
 
 
 @pytest.mark.parametrize("name", ["peer_dsir", "peer_fasttext", "peer_cynical"])
-def test_peer_scores_every_text_and_gets_the_same_budget(cells, peers, name):
+def test_peer_scores_every_text_and_gets_the_same_budget(name):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     columns = {
@@ -183,7 +159,7 @@ def change_by_formula(words, taken, share, total):
 
 
 @pytest.mark.parametrize("by_word", [False, True])
-def test_cynical_peer_takes_what_a_search_by_the_formula_takes(peers, by_word):
+def test_cynical_peer_takes_what_a_search_by_the_formula_takes(by_word):
     rng = np.random.default_rng(1)
     texts = [" ".join(rng.choice(TOPIC[:9] + OTHER[:9], rng.integers(3, 12))) for _ in range(40)]
     target = Counter(" ".join(WANTED).split())
@@ -206,22 +182,22 @@ def test_cynical_peer_takes_what_a_search_by_the_formula_takes(peers, by_word):
     assert np.argsort(-scores, kind="stable").tolist() == [*order, *left]
 
 
-def test_peers_are_not_ranked(cells):
+def test_peers_are_not_ranked():
     assert not {*cells.ranked(["random", *cells.PEERS])} & {*cells.PEERS}
 
 
-def test_dev_texts_of_train_are_left_out_whatever_their_tokenisation(cells):
+def test_dev_texts_of_train_are_left_out_whatever_their_tokenisation():
     train = ["The << drug >> does n't help .", "other"]
     assert cells.dev_apart(["The drug doesn't help.", "new"], train) == ["new"]
 
 
-def test_dev_texts_inside_a_document_are_left_out(cells):
+def test_dev_texts_inside_a_document_are_left_out():
     held = "a sentence of more than eight different words that is somewhere else too"
     documents = {"a": ["unrelated"], "b": [f"Before it. {held.capitalize()}. After it."]}
     assert cells.outside(["short text", held], documents) == ["short text"]
 
 
-def test_bits_of_one_word_under_a_uniform_model(cells):
+def test_bits_of_one_word_under_a_uniform_model():
     """Texts without any word of the model: each costs the same share of a larger vocabulary."""
     texts = ["b c d"] * 3
     few, many = (cells.bits(texts, ["x y z"], size) for size in (1_000, 2_000))

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
-import pytest
-
+import from_recipes as script
 from corpusfit.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "examples" / "papers"
 
 
-@pytest.fixture(scope="module")
-def script():
-    """The script as a module, with its neighbours."""
-    place = ROOT / "benchmarks" / "papers" / "from_recipes.py"
-    spec = importlib.util.spec_from_file_location(place.stem, place)
-    module = importlib.util.module_from_spec(spec)
-    path, known = list(sys.path), set(sys.modules)
-    sys.path.insert(0, str(place.parent))
-    spec.loader.exec_module(module)
-    yield module
-    sys.path[:] = path
-    for name in sys.modules.keys() - known:
-        if (getattr(sys.modules[name], "__file__", "") or "").startswith(str(ROOT / "benchmarks")):
-            del sys.modules[name]
-
-
-def test_every_recipe_has_the_papers_finding(script, monkeypatch):
+def test_every_recipe_has_the_papers_finding(monkeypatch):
     for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS", "CORPUSFIT_PAIRS"):
         monkeypatch.setenv(name, "/somewhere")
     files = {p.stem.removesuffix("_cpu"): p for p in RECIPES.glob("*_cpu.toml")}
@@ -41,7 +22,7 @@ def test_every_recipe_has_the_papers_finding(script, monkeypatch):
     assert script.PAPERS.keys() | {script.CROSS} == files.keys() - separations
 
 
-def test_every_recipe_gets_a_conclusion(script):
+def test_every_recipe_gets_a_conclusion():
     """From a table of one column, which is 1.5 points ahead and not significantly."""
     cell = {"task": "t", "size": 100, "model": "m"}
     finding = {"row": ["t", 100, "m"], "column": "knn", "base": "base", "named": False}
@@ -59,14 +40,14 @@ def test_every_recipe_gets_a_conclusion(script):
         assert said.endswith(f"{script.DIFFERS[name.partition('_')[0]]}.")
 
 
-def test_the_papers_f1_are_of_its_seven_tasks(script):
+def test_the_papers_f1_are_of_its_seven_tasks():
     """TADPOLE, Table 1: isolation forest is first by the mean of them, LOF the second."""
     means = {method: sum(f1) / len(script.PAPER_TASKS) for method, f1 in script.PAPER_F1.items()}
     assert {len(f1) for f1 in script.PAPER_F1.values()} == {7}
     assert sorted(means, key=means.get)[-2:] == ["lof", "isolation_forest"]
 
 
-def test_a_failed_threshold_does_not_hide_who_is_last(script):
+def test_a_failed_threshold_does_not_hide_who_is_last():
     """By F1 PCA is last, by its threshold; by AUROC isolation forest is."""
     cells = {
         ("IMDB, Wikipedia", method): [{"f1": f1, "auroc": auroc}]

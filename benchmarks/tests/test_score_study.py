@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import t as student
 
+import score
+import score_cells
+import score_tables
 from corpusfit.evaluation.task import Examples
 from corpusfit.evaluation.tasks import load
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def study():
-    """The three files as modules, which are forgotten afterwards."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    names = ("score", "score_cells", "score_tables")
-    try:
-        found = SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-    finally:
-        sys.path.remove(str(FOLDER))
-    yield found
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", "") or "").startswith(str(FOLDER)):
-            del sys.modules[name]
 
 
 def record(rung, digest, *, task="chemprot", column="cynical", date="1", **fields):
@@ -40,119 +22,119 @@ def record(rung, digest, *, task="chemprot", column="cynical", date="1", **field
     return given | {"seconds": 1.0, "cpu_seconds": 1.0} | fields
 
 
-def test_one_adaptation_varies_by_its_examples(study):
+def test_one_adaptation_varies_by_its_examples():
     draws = np.random.default_rng(0).normal(0, 2, 10_000)
 
-    low, high = study.score_tables.task_interval(np.array([5.0]), draws[None])
+    low, high = score_tables.task_interval(np.array([5.0]), draws[None])
 
     assert (low, high) == pytest.approx((5 - 2 * 1.96, 5 + 2 * 1.96), abs=0.15)
 
 
-def test_two_adaptations_are_widened_to_their_own_deviation(study):
-    low, high = study.score_tables.task_interval(np.array([0.0, 2.0]), np.zeros((2, 1)))
+def test_two_adaptations_are_widened_to_their_own_deviation():
+    low, high = score_tables.task_interval(np.array([0.0, 2.0]), np.zeros((2, 1)))
 
     # The resampled means 0, 1 and 2 have variance 1/2; that of the mean of two is 1.
     assert (low, high) == pytest.approx((1 - math.sqrt(2), 1 + math.sqrt(2)))
 
 
-def test_many_adaptations_give_the_normal_interval(study):
+def test_many_adaptations_give_the_normal_interval():
     gain = np.random.default_rng(1).normal(3, 1, 60)
 
-    low, high = study.score_tables.task_interval(gain, np.zeros((60, 1)))
+    low, high = score_tables.task_interval(gain, np.zeros((60, 1)))
 
     half = 1.96 * gain.std(ddof=1) / math.sqrt(60)
     assert (low, high) == pytest.approx((gain.mean() - half, gain.mean() + half), abs=0.03)
 
 
-def test_the_mean_of_one_seed_has_students_interval(study):
+def test_the_mean_of_one_seed_has_students_interval():
     gain = np.array([[1.0], [2.0], [4.0], [1.5]])
 
-    low, high = study.score_tables.mean_interval(gain)
+    low, high = score_tables.mean_interval(gain)
 
     half = student.ppf(0.975, 3) * gain.std(ddof=1) / 2
     assert (low, high) == pytest.approx((gain.mean() - half, gain.mean() + half))
 
 
-def test_what_all_tasks_of_a_seed_share_widens_the_mean(study):
+def test_what_all_tasks_of_a_seed_share_widens_the_mean():
     tasks, seeds = np.array([0.0, 1.0, 3.0, 2.0]), np.array([-1.0, 0.0, 2.5])
 
-    low, high = study.score_tables.mean_interval(tasks[:, None] + seeds)
+    low, high = score_tables.mean_interval(tasks[:, None] + seeds)
 
     variance = tasks.var(ddof=1) / 4 + seeds.var(ddof=1) / 3
     assert high - low == pytest.approx(2 * student.ppf(0.975, 3) * math.sqrt(variance))
 
 
-def test_a_missing_cell_leaves_its_seed_out_of_the_common_part(study):
+def test_a_missing_cell_leaves_its_seed_out_of_the_common_part():
     gain = np.array([[0.0, 5.0], [1.0, np.nan], [2.0, 7.0]])
 
-    low, high = study.score_tables.mean_interval(gain)
+    low, high = score_tables.mean_interval(gain)
 
     means = np.array([2.5, 1.0, 4.5])
     half = student.ppf(0.975, 2) * means.std(ddof=1) / math.sqrt(3)
     assert (low, high) == pytest.approx((means.mean() - half, means.mean() + half))
 
 
-def test_two_tasks_say_nothing_of_others(study):
-    assert study.score_tables.mean_interval(np.ones((2, 3))) == (-math.inf, math.inf)
+def test_two_tasks_say_nothing_of_others():
+    assert score_tables.mean_interval(np.ones((2, 3))) == (-math.inf, math.inf)
 
 
 @pytest.mark.parametrize(
     ("between", "within"),
     [(2.0, 0.0), (0.0, 3.0), (2.0, 3.0)],
 )
-def test_variance_is_divided_between_adaptations_and_seeds(study, between, within):
+def test_variance_is_divided_between_adaptations_and_seeds(between, within):
     rng = np.random.default_rng(2)
     groups = [
         [(rng.normal(0, between) + rng.normal(0, within, 4)).tolist() for _ in range(3)]
         for _ in range(2_000)
     ]
 
-    found = study.score_tables.nested(groups)
+    found = score_tables.nested(groups)
 
     assert found == pytest.approx((between, within), abs=0.25)
 
 
-def test_resampled_accuracy_varies_as_the_binomial_and_pairs(study):
+def test_resampled_accuracy_varies_as_the_binomial_and_pairs():
     n = 500
     gold, answers = np.arange(n) % 2, np.where(np.arange(n) % 5 == 0, 0, np.arange(n) % 2)
     examples = Examples([["x"]] * n, [[int(g)] for g in gold])
     kind = load("classification")
     tallies = kind.tally(("a", "b"), examples, answers.astype(np.int32))
 
-    packed = study.score_cells.resampled("accuracy", kind, tallies)
+    packed = score_cells.resampled("accuracy", kind, tallies)
 
-    found = study.score_cells.unpacked(packed, np.int16) * study.score_cells.UNIT
-    assert len(found) == study.score_cells.RESAMPLES
+    found = score_cells.unpacked(packed, np.int16) * score_cells.UNIT
+    assert len(found) == score_cells.RESAMPLES
     assert found.std() == pytest.approx(math.sqrt(0.9 * 0.1 / n), rel=0.1)
-    assert packed == study.score_cells.resampled("accuracy", kind, tallies)
+    assert packed == score_cells.resampled("accuracy", kind, tallies)
 
 
-def test_resampled_scores_of_fine_tunings_are_averaged(study):
-    packed = [study.score_cells.packed(np.array(of, np.int16)) for of in ([2, -4], [4, 0])]
+def test_resampled_scores_of_fine_tunings_are_averaged():
+    packed = [score_cells.packed(np.array(of, np.int16)) for of in ([2, -4], [4, 0])]
 
-    found = study.score_cells.unpacked(study.score_cells.mean_of(packed), np.int16)
+    found = score_cells.unpacked(score_cells.mean_of(packed), np.int16)
 
     assert found.tolist() == [3, -2]
 
 
-def test_a_new_selection_outdates_what_was_measured_on_the_old_one(study):
+def test_a_new_selection_outdates_what_was_measured_on_the_old_one():
     records = [
         record("select", "s", date="1", result={"text": "old"}),
         record("adapt", "m1", text="old"),
         record("probe", "p1", model="m1"),
         record("probe", "b", column="base", model="base"),
     ]
-    kept = study.score_tables.consistent(records)
+    kept = score_tables.consistent(records)
     cell = ("continued", "chemprot", "cynical", 0)
     assert kept[cell, "probe"]["digest"] == "p1"
 
     again = [record("select", "s", date="2", result={"text": "new"}), *records[1:]]
 
-    assert (cell, "probe") not in study.score_tables.consistent(again)
-    assert (("continued", "chemprot", "base", 0), "probe") in study.score_tables.consistent(again)
+    assert (cell, "probe") not in score_tables.consistent(again)
+    assert (("continued", "chemprot", "base", 0), "probe") in score_tables.consistent(again)
 
 
-def test_one_random_model_serves_all_tasks(study):
+def test_one_random_model_serves_all_tasks():
     selects = [
         record("select", task, task=task, column="random", result={"text": "same"})
         for task in ("chemprot", "sst2")
@@ -162,13 +144,13 @@ def test_one_random_model_serves_all_tasks(study):
         for task in ("chemprot", "sst2")
     ]
 
-    kept = study.score_tables.consistent([*selects, record("adapt", "m", text="same"), *probes])
+    kept = score_tables.consistent([*selects, record("adapt", "m", text="same"), *probes])
 
     assert {key[1] for key, rung in kept if rung == "probe"} == {"chemprot", "sst2"}
 
 
-def test_gains_are_paired_by_seed_and_a_base_serves_all(study):
-    made = study.score_tables.Value
+def test_gains_are_paired_by_seed_and_a_base_serves_all():
+    made = score_tables.Value
     values = {
         ("continued", "sst2", column, seed): made(number, np.zeros(1))
         for column, seed, number in (
@@ -179,26 +161,26 @@ def test_gains_are_paired_by_seed_and_a_base_serves_all(study):
             ("base", 0, 49.0),
         )
     }
-    gains = study.score_tables.Gains.of
+    gains = score_tables.Gains.of
 
     assert gains(values, "continued", "cynical", "random").gain.tolist() == [[3.0, 1.0]]
     assert gains(values, "continued", "base", "random").gain.tolist() == [[-1.0, -3.0]]
 
 
-def test_cells_are_one_line_for_each_digest_in_order(study, tmp_path):
-    cells = study.score_cells.Cells(tmp_path)
+def test_cells_are_one_line_for_each_digest_in_order(tmp_path):
+    cells = score_cells.Cells(tmp_path)
     cells.add(record("probe", "b", result={"x": 1}))
     cells.add(record("probe", "a"))
     cells.add(record("probe", "b", result={"x": 2}))
 
-    read = study.score_cells.Cells(tmp_path).records
+    read = score_cells.Cells(tmp_path).records
 
     assert list(read) == ["a", "b"]
     assert read["b"]["result"] == {"x": 2}
     assert len((tmp_path / "chemprot.jsonl").read_text("utf-8").splitlines()) == 2
 
 
-def test_every_column_of_a_task_comes_before_the_next_and_dear_rungs_last(study):
+def test_every_column_of_a_task_comes_before_the_next_and_dear_rungs_last():
     asked = SimpleNamespace(
         seeds=2,
         settings=["continued", "decoder"],
@@ -207,7 +189,7 @@ def test_every_column_of_a_task_comes_before_the_next_and_dear_rungs_last(study)
         rungs=["select", "adapt", "probe", "bytes", "tune"],
     )
 
-    found = list(study.score.pieces(asked))
+    found = list(score.pieces(asked))
 
     blocks = list(dict.fromkeys((p.rung == "tune", p.seed, p.setting, p.task) for p in found))
     assert blocks == sorted(blocks)
@@ -216,8 +198,8 @@ def test_every_column_of_a_task_comes_before_the_next_and_dear_rungs_last(study)
     assert len(found) == len(set(found))
 
 
-def test_the_power_that_was_stated_is_of_every_measure(study):
-    lines = [line for line in study.score_tables.power().splitlines() if line.startswith("|")]
+def test_the_power_that_was_stated_is_of_every_measure():
+    lines = [line for line in score_tables.power().splitlines() if line.startswith("|")]
 
     assert len(lines) == 7
     assert all(line.count("|") == 12 for line in lines)
