@@ -17,11 +17,10 @@ from .evaluation.api import (
 from .evaluation.decontamination.report import Contamination
 from .evaluation.evaluating import Evaluated
 from .evaluation.forecasting import Forecast
-from .evaluation.plan import EvaluatePlan
+from .evaluation.overlap import SplitOverlap
+from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.retrieving import Retrieval
-from .evaluation.splitting.overlap import SplitOverlap
-from .evaluation.splitting.plan import SplitPlan
-from .evaluation.splitting.splitting import Split
+from .evaluation.splitting import Split
 from .evaluation.tokenizer_gap import Tokenized
 from .experiments.api import run
 from .mixing.api import compose
