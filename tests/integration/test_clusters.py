@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -17,6 +18,11 @@ from corpusfit.core.errors import (
     OutputFolderError,
     UsageError,
 )
+from corpusfit.core.plan import ReadPlan
+from corpusfit.training.data import weights_of
+from corpusfit.training.inputs import find_training_inputs
+from corpusfit.training.plan import AdaptPlan
+from corpusfit.training.tokenising import Tokenising
 
 SMALL = ("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.01", "mixture.fits=2")
 FILES = ("sample.parquet", "domains.safetensors", "assigned")
@@ -213,6 +219,25 @@ def test_the_targets_own_spread_is_the_default(find, select, tmp_path):
     corpus = select("by-corpus", **words, settings=(*SMALL[:3], "choose.quota=corpus"))
     assert target["quota"] != pytest.approx(corpus.manifest["selected"]["quota"], abs=0.05)
     assert sum(target["quota"]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_loss_weighs_texts_as_the_balanced_selection_does(find, select, tmp_path, tiny_encoder, inline):  # fmt: skip  # noqa: E501
+    find()
+    words = {"weights": "continuous", "balance": "cluster", "clusters": tmp_path / "domains"}
+    run = select(**words, settings=(*SMALL[:3], "choose.quota=even"))
+    policy = AdaptPlan().with_value("weights.policy", "lambda")
+    with inline.running(tmp_path / "work") as context:
+        texts = find_training_inputs([str(run.path)], [], [], ReadPlan(), context)
+        tokenizer = tiny_encoder / "tokenizer.json"
+        tokenising = Tokenising(texts.read, tokenizer, tmp_path / "ids", None, context)
+        tokens, _ = tokenising.selected("data", texts.data)
+        weights = weights_of(policy, tokens, texts)
+        plain = {**run.manifest["plan"]["choose"], "balance": ""}
+        manifest = {**run.manifest, "plan": {**run.manifest["plan"], "choose": plain}}
+        alone = weights_of(policy, tokens, dataclasses.replace(texts, selection=manifest))
+
+    assert weights == pytest.approx([segment["weight"] for segment in run], rel=1e-5)
+    assert abs(weights / alone - weights[0] / alone[0]).max() > 0.1
 
 
 def test_chosen_again_with_and_without_a_balance(find, select, tiny_static, tmp_path, inline):

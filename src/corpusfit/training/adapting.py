@@ -32,7 +32,13 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
-from corpusfit.training.data import require_enough, require_suitable, sharpness, training_text
+from corpusfit.training.data import (
+    cluster_weighted,
+    require_enough,
+    require_suitable,
+    sharpness,
+    training_text,
+)
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
@@ -252,6 +258,7 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
         **{role: source_identity(getattr(texts, role)) for role in ROLES},
         **({} if decides else {"task": {}}),
         "lambda": list(sharpness(plan, texts)),
+        **({"clusters": 1} if plan.weights.policy != "off" and cluster_weighted(texts) else {}),
         "base": opened.fingerprint,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }

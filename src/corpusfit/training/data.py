@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
-from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens
+from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens, read_selected
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
 
@@ -316,7 +317,25 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
     columns = (table.read_columns(p, "score", "copy") for p in paths)
     over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
-    return relevance(tokens.scores, over, c=c, alpha=alpha)
+    weights = relevance(tokens.scores, over, c=c, alpha=alpha)
+    chosen = cluster_weighted(texts)
+    if not chosen:
+        return weights
+    # In `selected/`, `weight` is lambda times the factor of the text's clusters: keep the factor.
+    stored = []
+    for part in texts.data:
+        rows, _, values = read_selected(Path(part.url), part.name, (), "weight")
+        stored.append(dict(zip(rows.tolist(), values.tolist(), strict=True)))
+    whole = np.array([stored[part][row] for part, row in tokens.places()])
+    lambdas = relevance(tokens.scores, over, c=chosen["c"], alpha=chosen["alpha"])
+    factors = whole / np.maximum(lambdas, np.finfo(np.float32).tiny)
+    return (weights * factors).astype(np.float32)
+
+
+def cluster_weighted(texts: TrainingInputs) -> dict[str, Any]:
+    """The choice of a selection whose weights count its clusters, or an empty dict."""
+    chosen: dict[str, Any] = texts.selection["plan"]["choose"] if texts.selection else {}
+    return chosen if chosen.get("balance") and chosen["policy"] == "continuous" else {}
 
 
 def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:

@@ -494,6 +494,12 @@ class Tokens:
         ids: NDArray[Any] = self._maps[part][first + begin : first + end]
         return ids
 
+    def places(self) -> Iterator[tuple[int, int]]:
+        """The part and the row there of each text, in order."""
+        for part, path in enumerate(self._paths):
+            for row in read_arrays(path, ["rows"])[0]["rows"].tolist():
+                yield part, row
+
     def _place(self, text: int) -> tuple[int, int]:
         """The part of a text, and its position there."""
         part = int(np.searchsorted(self._first, text, side="right")) - 1
