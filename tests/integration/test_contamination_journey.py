@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -220,6 +221,18 @@ def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):
     assert len(everything) == 70
     dropped = [*everything[5:8], everything[43]]
     assert left == [t for t in everything if t not in dropped]
+
+
+def test_a_tokenizer_is_made_of_all_parts_of_the_data(jsonl, tmp_path):
+    names = [str(jsonl(f"{n}.jsonl", [{"text": f"{n} {i:04}"} for i in range(900)])) for n in "abc"]
+    source = find(names, ReadPlan(), spool=tmp_path, role="data")
+    sample = list(sample_texts(TrainingInputs(source, [], []), 0, (), 3_600))  # 600 of 2,700 texts
+    parts = Counter(text[0] for text in sample)
+
+    assert len(sample) == 600
+    assert sample == sorted(sample)
+    assert all(150 < n < 250 for n in parts.values())  # 200 each, and 11 is the deviation
+    assert 400 < np.mean([int(text[2:]) for text in sample]) < 500
 
 
 def test_of_pairs_both_sides_are_looked_at(labelled, inline, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -243,22 +243,32 @@ def tags_of(texts: TrainingInputs) -> list[str]:
 def sample_texts(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
-    """A sample of about so many characters of the data, from random shards; 0 is all of it."""
+    """A uniform sample of about so many characters of the data, in its order; 0 is all of it."""
     finder = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
-    left = most = characters or sys.maxsize
+    kept: list[tuple[float, int, int, str]] = []  # a heap; the text with the highest draw is first
+    total = 0
     for shard in corpus.shards(sources, texts.read):
         draw = uniform(place_keys(seed, shard.index, 1))[0]
-        if shard.index and draw * size >= _OVERSAMPLING * most:
+        # of a large corpus some shards are enough, more than the sample takes
+        if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
             continue
         documents = corpus.documents(shard, texts.read)[0].texts
         holders = set(finder.find(documents).text.tolist())
-        for text in (t for i, t in enumerate(documents.to_pylist()) if i not in holders):
-            yield text[:left]
-            left -= len(text)
-            if left <= 0:
-                return
+        draws = uniform(place_keys(seed + 1, shard.index, len(documents))).tolist()
+        for i, text in enumerate(documents.to_pylist()):
+            if i in holders:
+                continue
+            if not characters:
+                yield text
+                continue
+            heapq.heappush(kept, (-draws[i], shard.index, i, text[:characters]))
+            total += len(text[:characters])
+            while total - len(kept[0][-1]) >= characters:
+                total -= len(heapq.heappop(kept)[-1])
+    for *_, text in sorted(kept, key=lambda each: each[1:3]):
+        yield text
 
 
 def sample_pairs(
