@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from corpusfit.core.plan import DEFAULT_FRACTION, EmbedPlan
 from corpusfit.embed import load as load_encoder
 from corpusfit.selection import auto, scoring
 from corpusfit.selection.auto import GRID
+from corpusfit.selection.ranking import Evaluation
 
 
 @pytest.fixture
@@ -48,6 +50,17 @@ def test_choose_decides_the_amount_without_scoring_again(scored, inline, monkeyp
     assert corpusfit.choose(run.path, fraction="auto", machine=inline).manifest["amount"] == found
     plain = corpusfit.choose(run.path, fraction=0.3, machine=inline)
     assert plain.manifest["amount"] is None
+
+
+def test_a_method_that_a_part_of_the_target_does_not_fit_has_the_default(
+    scored, inline, monkeypatch
+):
+    run = scored("bm25", fraction=0.3)
+    unfit = Evaluation(SimpleNamespace(), {}, {"bm25": "needs a word in the target."})
+    monkeypatch.setattr(auto, "evaluate", lambda *_: unfit)
+    amount = corpusfit.choose(run.path, fraction="auto", machine=inline).manifest["amount"]
+    assert (amount["fraction"], amount["curve"]) == (DEFAULT_FRACTION, [])
+    assert "bm25 needs a word" in amount["reason"]
 
 
 def test_a_tenth_has_the_bits_by_which_auto_decided(scored, tiny_static):

@@ -279,7 +279,7 @@ def test_a_run_for_people(cli, inputs, pile, tmp_path):
     done = cli("select", *inputs, "--out", out, "--method", "random", "--segments", 226)
     assert done.code == 0
     assert done.err.startswith("452 rows read: 451 scored, 1 rejected; 451 units, 451 segments.\n")
-    assert f"1 rows rejected: malformed JSON (see {out / 'rejects.jsonl'})" in done.err
+    assert f"1 row rejected: malformed JSON (see {out / 'rejects.jsonl'})" in done.err
     assert "Method: random." in done.err
     assert done.out.startswith("Selected: 226 segments, about ")
     table = [line.split() for line in done.out.splitlines() if ".jsonl" in line]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 import tempfile
 from pathlib import Path
 
@@ -214,7 +215,7 @@ def cut_up(data: bytes, name: str, plan: ReadPlan):
 def test_byte_ranges_are_the_shards_of_one_reader(data, shard_mb, max_row_mb, piece):
     plan = ReadPlan(shard_mb=shard_mb, max_row_mb=max_row_mb)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusfit.text.shards.CHUNK_BYTES", piece)
+        patch.setattr(sys.modules[cutting.__package__ + ".shards"], "CHUNK_BYTES", piece)
         found = cut_up(data, "a.jsonl", plan)
     assert found == cut_up(data, "a.jsonl.gz", plan)
 
@@ -226,7 +227,7 @@ def test_fingerprints_tell_content_apart(data, piece):
         path.write_bytes(data)
         other.write_bytes(data + b"\n")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("corpusfit.text.shards.CHUNK_BYTES", piece)
+            patch.setattr(sys.modules[cutting.__package__ + ".shards"], "CHUNK_BYTES", piece)
             assert fingerprint(str(path)) != fingerprint(str(other))
             other.write_bytes(data)
             assert fingerprint(str(path)) == fingerprint(str(other))

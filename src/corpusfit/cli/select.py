@@ -133,7 +133,8 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
             f"{counts['segments']:,} segments."
         )
         for why, n in counts["reasons"].items():
-            say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+            rows = "row" if n == 1 else "rows"
+            say(f"  {n:,} {rows} rejected: {why} (see {out / 'rejects.jsonl'})")
     say(manifest.get("reason") or f"Method: {method}.")
     if manifest["ranking"] and not again:
         show_ranking(manifest["ranking"], seeds=0)

@@ -137,7 +137,10 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     scorer: ClassVar[type | None] = None
     """The class of its stored scorers; None for a method that cannot score a single text."""
     whole_segments: ClassVar[bool] = False
-    """Whether a segment is scored as one text, not by the mean of its units' scores."""
+    """Whether a segment is scored as one text, as by a `RoundMethod`; else its score is
+    the mean of its units' scores."""
+    ignores_target: ClassVar[bool] = False
+    """Whether scores do not depend on the target, so that its words and language do not matter."""
 
     @property
     def fits_on(self) -> Reads:

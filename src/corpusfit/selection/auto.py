@@ -149,8 +149,10 @@ def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, A
     held = job.held()
     with run.stage("evaluate amounts", held.count):
         evaluation = evaluate(run, job, held, [used], {})
-    if evaluation.held is None:
-        why = "because too few texts of the target are left to compare amounts on"
+    why = "because too few texts of the target are left to compare amounts on"
+    if used.name in evaluation.unfit:  # on a part of the target, such as one without words
+        why = f"because amounts cannot be compared: {used.name} {evaluation.unfit[used.name]}"
+    if used.name not in evaluation.folds:
         reason = f"auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
         return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
     names = [f"{i:02d}" for i in range(len(GRID))]

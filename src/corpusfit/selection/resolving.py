@@ -536,7 +536,7 @@ def reads_words(plan: Plan) -> bool:
     if name == "auto":
         return True
     method_class = registry.load(name)
-    if name == "random" or issubclass(method_class, LabelMethod):
+    if method_class.ignores_target or issubclass(method_class, LabelMethod):
         return False
     method = registry.build(name, plan.method.options)
     return method.reads != "embedding" and method.exact

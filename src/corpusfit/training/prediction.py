@@ -90,9 +90,7 @@ class Predictor:
         self._seen = ""  # where states were selected
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
-        base = model.base_model
-        # OPT's head reads a submodule of its base model, and Gemma 3 is its own base model
-        for part in (base, getattr(base, "decoder", None), getattr(model, "model", None)):
+        for part in self._parts():
             if part is not None and self._stays(_HEAD, part.register_forward_hook(self._keep)):
                 self.hooked = True
                 break
@@ -112,6 +110,13 @@ class Predictor:
             return None
         attention = getattr(layers[-1], "attention", None)
         return attention if hasattr(attention, "output") and hasattr(attention, "self") else None
+
+    def _parts(self) -> Iterator[Any]:
+        """Modules that may pass the hidden states to the head."""
+        base = self.model.base_model
+        yield base
+        yield getattr(base, "decoder", None)  # OPT's head reads a submodule of its base model
+        yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
 
     def _stays(self, where: str, handle: Any) -> bool:
         """Whether a hook selects states there and keeps the logits; otherwise it is removed."""

@@ -35,8 +35,10 @@ def rate_at(step: int, plan: TrainPlan) -> float:
         timescale = warm or _TIMESCALE
         return plan.rate * math.sqrt(timescale / (timescale + step - warm))
     left = (plan.steps - step) / max(1, plan.steps - warm)
-    share = left if plan.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))
-    return plan.rate * share
+    if plan.schedule == "linear":
+        return plan.rate * left
+    assert plan.schedule == "cosine"  # noqa: S101
+    return plan.rate * 0.5 * (1 - math.cos(math.pi * left))
 
 
 class Updates:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from corpusfit.core import artifacts
 from corpusfit.core.artifacts import (
     read_arrays,
     restore,
@@ -140,7 +139,7 @@ def test_a_file_that_cannot_be_opened_now_is_not_called_missing(tmp_path, monkey
         raise error
 
     missing = FileNotFoundError("No such file or directory")  # as safetensors says
-    monkeypatch.setattr(artifacts, "safe_open", lambda *_, **__: fail(missing))
+    monkeypatch.setattr("safetensors.safe_open", lambda *_, **__: fail(missing))
     with pytest.raises(StorageError, match=r"a\.safetensors.*again"):
         read_arrays(tmp_path / "a.safetensors")
     no_handle = OSError(errno.EMFILE, "Too many open files")
