@@ -133,14 +133,14 @@ def evaluate(
 
 @dry_run(evaluate, without=("out", "overwrite"))
 def estimate_evaluation(
-    *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **asked: Any
+    *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **options: Any
 ) -> dict[str, Any]:
     """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
-    built, task, machine = _resolve(**asked)
+    built, task, machine = _resolve(**options)
     from corpusfit.evaluation import evaluating
 
     return evaluating.estimate_evaluation(
@@ -290,12 +290,12 @@ def tokenizers(
     )
 
 
-def _require(plan: Plan, allowed: Plan, words: str) -> None:
+def _require(plan: Plan, allowed: Plan, description: str) -> None:
     """Raise `UsageError` for settings that would have no effect."""
     others = ", ".join(o for o in plan.overrides() if o not in allowed.overrides())
     if others:
         cure = "Others change nothing here."
-        raise bad_setting("A setting", f"one of {words}", others, cure)
+        raise bad_setting("A setting", f"one of {description}", others, cure)
 
 
 @offers(SPLIT)

@@ -186,10 +186,10 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     text = np.repeat(np.arange(len(texts)), lengths)
     size = max(1, len(words))
     # every word of a text once
-    pairs, place, times = np.unique(text * size + ids, return_inverse=True, return_counts=True)
+    pairs, inverse, times = np.unique(text * size + ids, return_inverse=True, return_counts=True)
     within = np.bincount(pairs % size, minlength=len(words))
     idf = np.log(len(texts) / np.maximum(1, within))
-    tfidf = times[place] / lengths[text] * idf[ids]
+    tfidf = times[inverse] / lengths[text] * idf[ids]
     probability = np.zeros(len(ids))
     filled = lengths > 0
     starts = (np.cumsum(lengths) - lengths)[filled]
@@ -340,8 +340,8 @@ class _Translator:
         progress.begin("translate", len(ids), "sentences")
         for batch in token_batches(lengths, self.budget):
             rows = [ids[i] for i in batch]
-            of = [places[i] for i in batch]
-            for i, new in zip(of, self._batch(rows, keys[of]), strict=True):
+            indices = [places[i] for i in batch]
+            for i, new in zip(indices, self._batch(rows, keys[indices]), strict=True):
                 # white space around a sentence is kept as it was
                 bare = texts[i].strip()
                 translated[i] = texts[i].replace(bare, new.strip() or bare, 1)

@@ -127,7 +127,7 @@ class TaskType(ABC):
         """Whether an example is a text with its translation."""
         return self.forms == ("pairs",)
 
-    def read(self, place: str, plan: TaskPlan) -> Task | None:
+    def read(self, source: str, plan: TaskPlan) -> Task | None:
         """The task that a place names where another library reads it; None: it is in files.
 
         Raises:
@@ -166,9 +166,9 @@ class TaskType(ABC):
         Raises:
             InputError: nothing can be learned from the labels of train.
         """
-        of = {split: labelled.different() for split, labelled in splits.items()}
-        learned = self.learned(of["train"], len(splits["train"]))
-        others = set.union(*of.values()) - set(learned)
+        by_split = {split: labelled.different() for split, labelled in splits.items()}
+        learned = self.learned(by_split["train"], len(splits["train"]))
+        others = set.union(*by_split.values()) - set(learned)
         return (*learned, *in_order(others)), len(learned)
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
@@ -198,14 +198,14 @@ class TaskType(ABC):
         """Its metrics that a task with these labels has."""
         return self.metrics
 
-    def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[float]:
+    def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[float]:
         """The labels of an example as they are stored: label numbers, or values.
 
         Args:
-            own: labels of the example, from `parse` or a format.
+            labels: labels of the example, from `parse` or a format.
             number: the number of every label.
         """
-        return [number[label] for label in own]
+        return [number[label] for label in labels]
 
     def places(
         self,

@@ -124,7 +124,7 @@ def evaluate(
         results, comparisons = evaluation.results(), evaluation.comparisons()
         for warning in _warnings(results, task_type, frozen=plan.model.frozen):
             machine.progress.warn(warning)
-        given: dict[str, str | int] = {
+        options: dict[str, str | int] = {
             "model": named_model(plan.model.name),
             "base": named_model(base),
             "seeds": seeds,
@@ -134,7 +134,7 @@ def evaluate(
         where = [labelled.place] if labelled.place else absolute([task])
         facts = {
             "command": "evaluate",
-            "repeat": command_words("evaluate", {"task": where}, given, settings),
+            "repeat": command_words("evaluate", {"task": where}, options, settings),
             "versions": versions(),
             "plan": plan.as_dict(),
             "models": {role: model.as_dict() for role, model in models.items()},

@@ -160,8 +160,8 @@ class _FineTuning:
         assert self.plan.finetune.length is not None  # noqa: S101
         tokenizer, special = self.headed.tokenizer, self.headed.special
         encoded = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
-        given = len(getattr(self.task, name))  # without augmented examples
-        self.truncated[name] = int(encoded.truncated[:given].sum())
+        unaugmented = len(getattr(self.task, name))  # without augmented examples
+        self.truncated[name] = int(encoded.truncated[:unaugmented].sum())
         return encoded
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:

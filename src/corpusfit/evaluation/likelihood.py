@@ -160,10 +160,10 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
             )
         return model
 
-    place = find(name, setting=MODEL_TO_EVALUATE)
-    if not (place / ADAPTER).is_file():
-        place = transformer_folder(place, MODEL_TO_EVALUATE)
-    model = open_adapted(place, SimpleNamespace(from_pretrained=from_pretrained))
+    model_folder = find(name, setting=MODEL_TO_EVALUATE)
+    if not (model_folder / ADAPTER).is_file():
+        model_folder = transformer_folder(model_folder, MODEL_TO_EVALUATE)
+    model = open_adapted(model_folder, SimpleNamespace(from_pretrained=from_pretrained))
     with loading(f"`model.name`: the tokenizer of {name}"):
-        tokenizer = load_tokenizer(model_under(place), f"`model.name`: {name}")
+        tokenizer = load_tokenizer(model_under(model_folder), f"`model.name`: {name}")
     return model.to(hardware.device), tokenizer

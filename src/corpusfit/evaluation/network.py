@@ -118,20 +118,20 @@ def open_with_head(
     """
     # A pooler is part of the head and starts from random weights even if the folder has one;
     # otherwise a model adapted without a pooler would be at a disadvantage.
-    task, place = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
-    adapted = (place / ADAPTER).is_file()
+    task, folder = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
+    adapted = (folder / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out `model.adapter`."
         raise bad_setting(
             "`model.adapter`", "left out with an adapter's folder", plan.adapter, cure
         )
     if not adapted:
-        place = transformer_folder(place, MODEL_TO_EVALUATE)
+        folder = transformer_folder(folder, MODEL_TO_EVALUATE)
     with seeded(seed):
         loader = partial(_load_with_head, task, outputs, hardware.attention)
-        model = open_adapted(place, SimpleNamespace(from_pretrained=loader))
+        model = open_adapted(folder, SimpleNamespace(from_pretrained=loader))
         with loading(f"`model.name`: the tokenizer of {plan.name}"):
-            tokenizer = load_tokenizer(model_under(place), f"`model.name`: {plan.name}")
+            tokenizer = load_tokenizer(model_under(folder), f"`model.name`: {plan.name}")
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )
@@ -186,8 +186,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     """Raise `ModelError` if a text's logits depend on the padding after it."""
     import torch
 
-    words = np.flatnonzero(special.ordinary)[:6].tolist()
-    ids = torch.tensor([[*special.prefix, *words, *special.suffix]], device=model.device)
+    ordinary = np.flatnonzero(special.ordinary)[:6].tolist()
+    ids = torch.tensor([[*special.prefix, *ordinary, *special.suffix]], device=model.device)
     more = torch.full((1, 5), special.pad, device=model.device)
     seen = torch.cat([torch.ones_like(ids), torch.zeros_like(more)], dim=1)
     with evaluation_mode(model):
@@ -214,8 +214,8 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     # Against an adapter's folder, a whole base model gets a new adapter of the same kind and size,
     # so that both fine-tunings train the same weights.
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
-    place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="`base`"))
-    if ours is None or (place / ADAPTER).is_file():
+    folder = find(base, setting=MODEL_TO_EVALUATE._replace(flag="`base`"))
+    if ours is None or (folder / ADAPTER).is_file():
         return dataclasses.replace(plan, name=base)
     if ours.alpha != AdapterPlan().alpha:
         raise bad_setting(
@@ -230,10 +230,10 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
 
 def head_fingerprint(name: str, flag: str = "`model.name`") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights."""
-    place = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
-    if not (place / ADAPTER).is_file():
-        return fingerprint(place)
-    return adapter_fingerprint(place)
+    folder = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
+    if not (folder / ADAPTER).is_file():
+        return fingerprint(folder)
+    return adapter_fingerprint(folder)
 
 
 @dataclass(frozen=True)
@@ -285,19 +285,19 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
         import transformers
     except ImportError as e:
         raise MissingDependencyError(setting.flag, setting.extra) from e
-    place = transformer_folder(find(name, setting=setting), setting)
+    folder = transformer_folder(find(name, setting=setting), setting)
     options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
     options["dtype"] = torch.bfloat16 if precision == "bf16" else torch.float32
     try:
         with quiet():
-            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
+            config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
             if not config.is_encoder_decoder:
                 raise ModelError(
                     f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = load_tokenizer(place, f"{setting.flag}: {name}")
-            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
+            tokenizer = load_tokenizer(folder, f"{setting.flag}: {name}")
+            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, **options)
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions

@@ -210,8 +210,8 @@ def overlaps_in(
             )
             table.append(SplitOverlap(name, side, split, split, n, exact, same, None))
         for within, splits in _WITHIN.items():
-            asked = [split for split in splits if split in rows and within in rows]
-            texts = {split: _texts(sources[split], read, at) for split in asked if near}
+            compared = [split for split in splits if split in rows and within in rows]
+            texts = {split: _texts(sources[split], read, at) for split in compared if near}
             contained = {split: np.zeros(0, np.bool_) for split in texts}
             if any(texts.values()):  # `within` is read once for all of them
                 watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
@@ -219,7 +219,7 @@ def overlaps_in(
                 for split, of_split in texts.items():
                     numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
-            for split in asked:
+            for split in compared:
                 asking, searched = rows[split], rows[within]
                 identical = np.isin(asking.written[:, at], searched.written[:, at])
                 shared = np.isin(asking.keys[:, at], searched.keys[:, at])

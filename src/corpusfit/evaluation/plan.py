@@ -371,8 +371,8 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
     """The plan with every setting that was left out set by the kind of task."""
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
-    given = {name: value for name, value in vars(plan.finetune).items() if value is not None}
-    finetune = dataclasses.replace(start, **given)
+    explicit = {name: value for name, value in vars(plan.finetune).items() if value is not None}
+    finetune = dataclasses.replace(start, **explicit)
     finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, finetune=finetune, task=task)

@@ -78,33 +78,33 @@ class TaskFiles:
     places: dict[str, list[str]]  # files of each split, or a dataset's split as `hub:NAME@SPLIT`
 
 
-def find_splits(place: str, kind: str, setting: str = "`task`") -> TaskFiles:
+def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
-    pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
+    pairs = find_pairs(source, setting, only=forms == ("pairs",)) if "pairs" in forms else None
     if pairs is not None:
         return pairs
-    place = hub.with_prefix(place)
+    source = hub.with_prefix(source)
     search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
-    if place.startswith(hub.PREFIX):
-        task = search.dataset(place)
-    elif "://" in place:
-        raise bad_setting(setting, "a local folder or file, or hub:NAME", place)
+    if source.startswith(hub.PREFIX):
+        task = search.dataset(source)
+    elif "://" in source:
+        raise bad_setting(setting, "a local folder or file, or hub:NAME", source)
     else:
-        task = search.local(user_path(place))
+        task = search.local(user_path(source))
     if task.form not in forms:
         fitting = " or ".join(name for name in names() if task.form in load(name).forms)
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
-        raise bad_setting("`task.kind`", f"{fitting} for {place}", kind, cure)
+        raise bad_setting("`task.kind`", f"{fitting} for {source}", kind, cure)
     return task
 
 
-def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
+def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
     """The files of a translation task; None if a place is no such task."""
     # Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
-    path = user_path(place)
-    if is_pair(place) or (only and path.is_file()):
-        return TaskFiles(_stem(Path(place.partition(",")[0])), "pairs", {"test": [place]})
+    path = user_path(source)
+    if is_pair(source) or (only and path.is_file()):
+        return TaskFiles(_stem(Path(source.partition(",")[0])), "pairs", {"test": [source]})
     if not path.is_dir():
         return None
     files: dict[str, list[Path]] = {}
@@ -117,7 +117,7 @@ def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
     held = ", ".join(f.name for of_split in files.values() for f in of_split)
     if "test" not in files or max(map(len, files.values())) > 2:
         raise InputError(
-            f"{setting} {place} must hold test as two line-aligned files such as test.de and "
+            f"{setting} {source} must hold test as two line-aligned files such as test.de and "
             "test.en, or as one .tsv or file of rows, and may hold dev and train; it holds "
             f"{held or 'no file of a split'}."
         )
@@ -138,21 +138,21 @@ class _Search:
         """The names of the splits, for messages."""
         return "train, dev and test" if self.needed == "train" else "test, or train and dev too"
 
-    def dataset(self, place: str) -> TaskFiles:
+    def dataset(self, source: str) -> TaskFiles:
         """The splits of a dataset; `hub:NAME@SPLIT` is all of the needed one."""
-        name = place.removeprefix(hub.PREFIX)
+        name = source.removeprefix(hub.PREFIX)
         form = next(form for form in ("rows", "texts", "tokens") if form in self.forms)
         if "@" in name.rpartition("/")[2]:
-            return TaskFiles(name, form, {self.needed: [place]})
-        known = hub.splits(place, self.setting)
+            return TaskFiles(name, form, {self.needed: [source]})
+        known = hub.splits(source, self.setting)
         places: dict[str, list[str]] = {}
         for split in known:
             if split in _NAMES:
-                places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
+                places.setdefault(_NAMES[split], []).append(f"{source}@{split}")
         if any(len(parts) > 1 for parts in places.values()) or self.needed not in places:
             raise InputError(
-                f"{self.setting} must be a dataset with the splits {self.wanted}; {place} "
-                f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
+                f"{self.setting} must be a dataset with the splits {self.wanted}; {source} "
+                f"has {', '.join(known) or 'none'}. Name one of them: {source}@SPLIT."
             )
         return TaskFiles(name, form, places)
 
@@ -282,7 +282,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
 
 def _in_words(form: str) -> str:
     """A format of a task with its suffixes, for messages."""
-    words = {
+    descriptions = {
         "conll": f"CoNLL columns ({', '.join(_CONLL)})",
         "conllu": "CoNLL-U (.conllu)",
         "xlsx": "sheets of words and tags (.xlsx)",
@@ -292,7 +292,7 @@ def _in_words(form: str) -> str:
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
         "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }
-    return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
+    return descriptions.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 
 
 def _suffixes(*others: str) -> str:
@@ -419,8 +419,8 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
                     f"{few}. Write them alike in all splits."
                 )
             few += ", …" if len(unknown) > 8 else ""
-            words = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"
+            subject = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"
             yield (
-                f"{split} has {words} that train lacks and no model can "
+                f"{split} has {subject} that train lacks and no model can "
                 f"learn: {few} ({n:,} of {len(labelled):,} examples)."
             )

@@ -132,7 +132,7 @@ def nearest(
         return wide
 
     columns = of_unit_length(others).T
-    place = np.empty(len(queries), np.int64)
+    indices = np.empty(len(queries), np.int64)
     lead = np.empty(len(queries), np.float64)
     rows = max(1, block // len(others))
     for start in range(0, len(queries), rows):
@@ -141,11 +141,11 @@ def nearest(
         best = np.take_along_axis(cosines, at[:, None], 1)[:, 0]
         # a tie with the second best retrieves nothing
         np.put_along_axis(cosines, at[:, None], -np.inf, 1)
-        place[start : start + rows] = at
+        indices[start : start + rows] = at
         lead[start : start + rows] = best - cosines.max(1)
         if on_progress is not None:
             on_progress(len(at))
-    return place, lead
+    return indices, lead
 
 
 def retrieved(
@@ -160,8 +160,8 @@ def retrieved(
     Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019), section 4.3.
     """
     # Ties count as not retrieved, so a model with one vector for all sentences retrieves none.
-    place, lead = nearest(queries, others, on_progress=on_progress)
-    is_own: NDArray[np.bool_] = place[source.places] == target.places
+    indices, lead = nearest(queries, others, on_progress=on_progress)
+    is_own: NDArray[np.bool_] = indices[source.places] == target.places
     return is_own & (lead[source.places] > ROUNDING)
 
 
@@ -313,6 +313,6 @@ def _encoded(plan: EmbedPlan, sides: Sequence[list[str]], context: RunContext) -
             parts[number] = vectors
             context.progress.advance(len(vectors), len(vectors))
     return [
-        np.concatenate([parts[number] for number, (of, _) in enumerate(batches) if of == nth])
+        np.concatenate([parts[number] for number, (side, _) in enumerate(batches) if side == nth])
         for nth in range(len(sides))
     ]

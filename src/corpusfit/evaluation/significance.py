@@ -205,11 +205,11 @@ def compare(
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """p-values after Holm's correction (Holm 1979); None stands for no test and stays None."""
     adjusted: list[float | None] = list(ps)
-    tested = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    tested = sorted((p, index) for index, p in enumerate(ps) if p is not None)
     largest = 0.0
-    for rank, (p, place) in enumerate(tested):
+    for rank, (p, index) in enumerate(tested):
         largest = max(largest, min(1.0, (len(tested) - rank) * p))
-        adjusted[place] = largest
+        adjusted[index] = largest
     return adjusted
 
 
@@ -230,22 +230,22 @@ def finding(
     else:
         size = f"{comparison.difference:+.4f}"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.{2 if adjusted >= 0.1 else 3}f}"
-    words = {
+    descriptions = {
         "*": f"better by {size[1:]} {unit} ({p})",
         "†": f"worse by {size[1:]} {unit} ({p})",
         "": f"no difference shown ({size} {unit}, {p})",
     }
-    return words[mark(comparison, adjusted, level=level)]
+    return descriptions[mark(comparison, adjusted, level=level)]
 
 
 def verdict(
     comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
 ) -> str:
     """`finding` for fine-tunings, with a warning if there is only one seed."""
-    words = finding(comparison, adjusted, level=level, unit=unit)
+    text = finding(comparison, adjusted, level=level, unit=unit)
     if comparison.p_seeds is None:
-        words += "; one seed only, variation over seeds unknown"
-    return words
+        text += "; one seed only, variation over seeds unknown"
+    return text
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
@@ -283,8 +283,8 @@ def correlation_within(
     # Values of several tasks correlate as soon as the tasks differ in both, so group means are
     # subtracted and values are permuted within groups. p is at least 0.0001.
     places: dict[Hashable, list[int]] = {}
-    for place, group in enumerate(groups):
-        places.setdefault(group, []).append(place)
+    for index, group in enumerate(groups):
+        places.setdefault(group, []).append(index)
     members = [np.asarray(indices) for indices in places.values() if len(indices) > 1]
     n = sum(map(len, members))
     if n - len(members) < 2:

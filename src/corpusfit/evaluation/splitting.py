@@ -229,9 +229,9 @@ class Groups:
         order = np.argsort(value_keys(seed, _STREAM, different), kind="stable")
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        of = np.full(len(keys), -1, np.int64)
-        of[kept] = rank[member]
-        return cls(of, sizes[order])
+        group_of = np.full(len(keys), -1, np.int64)
+        group_of[kept] = rank[member]
+        return cls(group_of, sizes[order])
 
 
 class Drawn(NamedTuple):
@@ -276,8 +276,8 @@ class TextsOfRows(PlainJob[_Piece, _Texts]):
     def _work(self, piece: _Piece) -> _Texts:
         shard, numbers = piece
         wanted = set(numbers.tolist())
-        asked = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
-        return shard.index, [sides_of(row) for row in asked if isinstance(row, Document)]
+        rows = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
+        return shard.index, [sides_of(row) for row in rows if isinstance(row, Document)]
 
 
 def _drawn_rows(

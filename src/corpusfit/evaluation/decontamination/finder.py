@@ -57,15 +57,15 @@ class HeldoutIndex:
         """Index some texts, without copies and blank texts."""
         known: dict[bytes, int] = {b"": -1}
         spelled: list[str] = []
-        of: list[int] = []
+        numbers: list[int] = []
         for text in texts:
             if normal_form(folded(text)) in known:
                 continue
-            number = of[-1] + 1 if of else 0
+            number = numbers[-1] + 1 if numbers else 0
             for each in map(folded, (text, *_detokenised(text))):
                 if known.setdefault(normal_form(each), number) == number:
                     spelled.append(each.encode("utf-8", "replace").decode())  # no lone surrogates
-                    of.append(number)
+                    numbers.append(number)
         del known[b""]
         keys = np.array([key_of(form) for form in known], np.uint64)
         order = np.argsort(keys)
@@ -77,7 +77,7 @@ class HeldoutIndex:
             np.unique(np.array([key_of(form[:_HEAD]) for form in known], np.uint64)),
             *inverted(grams, bounds),
             np.diff(bounds).astype(np.int32),
-            np.array(of, np.int64),
+            np.array(numbers, np.int64),
         )
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -162,25 +162,25 @@ class ContaminationFinder:
             self._need,
         )
         contained = (hits / self._index.sizes[sketch]).astype(np.float32)
-        same, of = self._same(spelled)
+        same, heldout = self._same(spelled)
         pairs = (
             np.concatenate([text, same]),
-            np.concatenate([self._index.of[sketch], of]),
+            np.concatenate([self._index.of[sketch], heldout]),
             np.concatenate([contained, np.ones(len(same), np.float32)]),
             np.concatenate([byte, np.zeros(len(same), np.int64)]),
         )
         best = np.lexsort((-pairs[2], pairs[1], pairs[0]))
-        text, of = pairs[0][best], pairs[1][best]
+        text, heldout = pairs[0][best], pairs[1][best]
         first = np.ones(len(text), bool)
-        first[1:] = (np.diff(text) != 0) | (np.diff(of) != 0)
+        first[1:] = (np.diff(text) != 0) | (np.diff(heldout) != 0)
         return ContaminationMatches(*(column[best[first]] for column in pairs))
 
     def _same(self, spelled: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The `folded` texts that are the same text as a held-out one, and its number."""
         heads = np.array([key_of(_head(text)) for text in spelled], np.uint64)
         at = np.flatnonzero(np.isin(heads, self._index.heads))
-        of = self._index.numbers_of([spelled[i] for i in at.tolist()])
-        return at[of >= 0], of[of >= 0]
+        heldout = self._index.numbers_of([spelled[i] for i in at.tolist()])
+        return at[heldout >= 0], heldout[heldout >= 0]
 
 
 def _head(spelled: str) -> bytes:

@@ -41,13 +41,13 @@ def held_out(
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
     plain: list[str] = []
-    for place in inputs:
-        path = user_path(place)
+    for source in inputs:
+        path = user_path(source)
         is_file = path.is_file()
-        if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
-            plain.append(place)  # read like a corpus, after all others
+        if not ((is_file and _may_hold_words(path.name)) or _has_splits(source, path)):
+            plain.append(source)  # read like a corpus, after all others
             continue
-        files = find_splits(place, "auto", f"`{setting}`")
+        files = find_splits(source, "auto", f"`{setting}`")
         # a single split is named as it was given, and held out whole
         if len(files.places) == 1:
             (places,) = files.places.values()
@@ -97,14 +97,14 @@ def training_splits(
         raise bad_setting("`then_task.on`", "left out with `data=task`", True, cure)
     train: list[str] = []
     held: list[str] = []
-    for place in task:
-        if not _has_splits(place, user_path(place)):
-            train.append(place)
+    for source in task:
+        if not _has_splits(source, user_path(source)):
+            train.append(source)
             continue
-        files = find_splits(place, "auto", "`task`")
+        files = find_splits(source, "auto", "`task`")
         if files.form != "rows":
             cure = "Write its training texts to a .jsonl file, and name that."
-            raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", place, cure)
+            raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", source, cure)
         train += files.places["train"]
         judged = [split for split in ("dev", "test") if split in files.places]
         held += [each for split in judged for each in files.places[split]]
@@ -128,10 +128,10 @@ def held_out_of_task(
     return {f"--task {name}": texts for name, texts in held.items()}
 
 
-def _has_splits(place: str, path: Path) -> bool:
+def _has_splits(source: str, path: Path) -> bool:
     """Whether an input may have several splits."""
-    if hub.with_prefix(place).startswith(hub.PREFIX):
-        return "@" not in place.rpartition("/")[2]
+    if hub.with_prefix(source).startswith(hub.PREFIX):
+        return "@" not in source.rpartition("/")[2]
     return path.is_dir()
 
 

@@ -192,7 +192,7 @@ def find_contaminated(
     splits: Mapping[str, Sequence[str]],
     texts: TrainingInputs,
     read: ReadPlan,
-    kept: Path,
+    cache_file: Path,
     context: RunContext,
     *,
     then_task: bool = False,
@@ -200,8 +200,8 @@ def find_contaminated(
 ) -> tuple[NDArray[np.uint64], dict[str, Any]]:
     """The keys of all contaminated texts: those that contain a held-out text."""
     # a document or a segment is left out whole
-    if kept.exists():
-        arrays, figures = read_arrays(kept)
+    if cache_file.exists():
+        arrays, figures = read_arrays(cache_file)
         return arrays["keys"], figures
     index = HeldoutIndex.of_texts(text for split in splits.values() for text in split)
     figures = {"texts": int(index.texts.max(initial=-1)) + 1}
@@ -212,7 +212,7 @@ def find_contaminated(
     for role, (sources, how) in roles.items():
         if not sources:
             continue
-        run = context.at(kept.parent)
+        run = context.at(cache_file.parent)
         if pairs:
             selected = not corpus.is_parallel(sources)  # the rows of a selection
             leaks = find_all_leaks(index, sources, how, run, selected_pairs=selected)
@@ -232,7 +232,7 @@ def find_contaminated(
                 f"None of {figures['texts']:,} different texts of `guard` is in `{role}` "
                 f"({leaks.texts:,} texts)."
             )
-    write_arrays(kept, {"keys": keys}, figures)
+    write_arrays(cache_file, {"keys": keys}, figures)
     return keys, figures
 
 
@@ -368,7 +368,7 @@ def report_contamination(
         ]
     different = np.unique(leaks.places(), axis=0)
     rows: dict[str, list[int]] = {}
-    for name, row in sorted({named(*place) for place in different.tolist()}):
+    for name, row in sorted({named(*position) for position in different.tolist()}):
         rows.setdefault(name, []).append(row)
     return Contamination(
         tuple(task),

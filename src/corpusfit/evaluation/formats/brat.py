@@ -45,7 +45,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
     # A document is split into sentences at line breaks, or without any at sentence ends, never
     # inside an annotation. Gaps of a discontinuous annotation are tagged too, as in mDAPT. Of
     # annotations that share a word, the longest is kept, of equally long ones the first.
-    paths = {Path(place) for place in places}
+    paths = {Path(file) for file in places}
     events = _Events(Counter(), {})
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
@@ -64,8 +64,8 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
             "a word."
         )
     notes = (
-        f"{events.counts[kind]:,} {words.format(split)} (for instance {events.examples[kind]})."
-        for kind, words in _SAID.items()
+        f"{events.counts[kind]:,} {message.format(split)} (for instance {events.examples[kind]})."
+        for kind, message in _SAID.items()
         if events.counts[kind]
     )
     return Labelled(pieces, tags, tuple(notes))
@@ -109,9 +109,9 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
                 f"{path}, line {number}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words';"
                 f" got {line[:60]!r}."
             )
-        name, offsets, words = match.groups()
+        name, offsets, covered = match.groups()
         parts = [(int(b), int(e)) for b, e in map(str.split, offsets.split(";"))]
-        annotations.append(_Annotation(number, name, parts, words or ""))
+        annotations.append(_Annotation(number, name, parts, covered or ""))
     # Files that passed through Windows have two characters at each line end, or a byte order mark,
     # which their annotations do not count. Of the forms of the text, the one is taken that most
     # annotations fit: as stored if as many fit.

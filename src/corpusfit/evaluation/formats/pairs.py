@@ -86,7 +86,7 @@ def pair_input(places: Sequence[str], direction: str) -> str:
             return ""
         return f"pair:{places[0]}" + (f":{direction.replace('-', ',')}" if direction else "")
     # A direction has one hyphen, so that of an ending is an underscore there: pt_BR-en.
-    by_language = {ending(Path(place)).replace("-", "_"): place for place in places}
+    by_language = {ending(Path(file)).replace("-", "_"): file for file in places}
     first, second = sorted(by_language)
     allowed = f"{first}-{second} or {second}-{first} for these files"
     if sorted(direction.split("-")) != [first, second]:

@@ -54,14 +54,14 @@ class FewShot(Classification):
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
             prompts = [before + plan.likelihood.begun(text) for text in examples.texts()]
-            asked = [_sequences(decoder, prompt, labels) for prompt in prompts]
+            encoded = [_sequences(decoder, prompt, labels) for prompt in prompts]
             nats = decoder.log_likelihoods(
-                [sequence for of_prompt, _ in asked for sequence in of_prompt],
+                [sequence for of_prompt, _ in encoded for sequence in of_prompt],
                 lambda numbers: on_done(len(numbers) / len(labels)),
             )
             # longer labels are less likely, so a label counts by its bytes
             answers = (nats.reshape(-1, len(labels)) / sizes).argmax(1)
-            return answers.tolist(), sum(cut for _, cut in asked)
+            return answers.tolist(), sum(cut for _, cut in encoded)
 
         return answer
 

@@ -111,9 +111,9 @@ class Multilabel(TaskType):
             )
         return in_order(labels)
 
-    def numbers(self, own: Sequence[str], number: Mapping[str, int]) -> list[float]:
+    def numbers(self, labels: Sequence[str], number: Mapping[str, int]) -> list[float]:
         """For each label of the task, whether the example has it."""
-        return [int(label in own) for label in number]
+        return [int(label in labels) for label in number]
 
     def targets(self, labels: Sequence[float]) -> NDArray[np.float32]:
         return np.asarray([labels], np.float32)
