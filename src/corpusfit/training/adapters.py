@@ -148,9 +148,9 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         from safetensors.torch import load_file
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
-    place, dtype = model_under(folder), torch.float32
-    with loading(f"The model in {place}"):  # safetensors only, no code from the model's folder
-        model = auto_class.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
+    base, dtype = model_under(folder), torch.float32
+    with loading(f"The model in {base}"):  # safetensors only, no code from the model's folder
+        model = auto_class.from_pretrained(base, use_safetensors=True, dtype=dtype, **LOCAL)
     if note is None:
         return model
     path = folder / WEIGHTS[note["kind"]]

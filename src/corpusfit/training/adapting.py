@@ -179,9 +179,9 @@ def _prepare(
             allowed = "a folder that does not contain the model or the texts"
             raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
     data, task, replay, guard, then = inputs
-    own: Sequence[str] = ()
+    heldout: Sequence[str] = ()
     if plan.then_task.on:
-        task, own = training_splits(data, task, machine.progress)
+        task, heldout = training_splits(data, task, machine.progress)
     require_own_text(data, task)
     # before the texts are read, which takes hours for a large corpus
     base = None if plan.model.init else open_base(plan, hardware, machine.progress.warn)
@@ -191,7 +191,7 @@ def _prepare(
             texts = with_task_phase(texts, then, context)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
-        guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
+        guarded |= held_out_of_task(heldout, plan.read, folder.work, machine.progress)
         pairs = plan.objective.name == TRANSLATION
         languages = None
         if pairs:
@@ -397,13 +397,13 @@ def estimate_adaptation(
         first = phase(one, texts.data or texts.task, texts.read, PASSES)
         if not plan.then_task.on:
             return dict(first)
-        own = task_phase(plan, first["length"])
-        second = phase(own, texts.task, texts.task_read, TASK_PASSES)
+        second_plan = task_phase(plan, first["length"])
+        second = phase(second_plan, texts.task, texts.task_read, TASK_PASSES)
     both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
     both["step_s"] = both["seconds"] / both["steps"]
     both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
-    words = f"{first['words']} Then, on the task's text: {second['words']}"
-    return {**first, **both, "words": words, "phases": [first, second]}
+    summary = f"{first['words']} Then, on the task's text: {second['words']}"
+    return {**first, **both, "words": summary, "phases": [first, second]}
 
 
 def _projected(
@@ -433,7 +433,7 @@ def _projected(
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, words = resolve_training(plan, size, passes)
+    train, summary = resolve_training(plan, size, passes)
     steps, step_s = train.steps or 0, clock.step()
     return {
         "sources": len(sources),
@@ -443,7 +443,7 @@ def _projected(
         "trained": manifest["trained"],
         "length": length,
         "steps": steps,
-        "words": words,
+        "words": summary,
         "step_s": step_s,
         "seconds": steps * step_s,
         "memory_mb": peak(),

@@ -45,18 +45,18 @@ def build_plan(
     if preset and isinstance(plan, AdaptPlan):
         cure = "Leave out `preset`, or pass settings in place of the plan."
         raise bad_setting("`preset`", "left out with a plan", preset, cure)
-    asked = offer.build(plan, settings, options)
+    built = offer.build(plan, settings, options)
     alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
     if isinstance(alone, str) and alone == TASK:  # not of a data frame, which compares its cells
         preset = preset or "tapt"
     if preset:
         start = AdaptPlan()
-        for path, value in preset_of(preset, asked.weights.policy).items():
+        for path, value in preset_of(preset, built.weights.policy).items():
             start = start.with_value(path, value)
-        if asked.train.steps is not None or asked.train.epochs is not None:
+        if built.train.steps is not None or built.train.epochs is not None:
             start = start.with_value("train.steps", None).with_value("train.epochs", None)
-        asked = offer.build(plan, settings, options, start)
-    return asked.check()
+        built = offer.build(plan, settings, options, start)
+    return built.check()
 
 
 def _resolve(
@@ -146,14 +146,14 @@ def adapt(
 
 
 @dry_run(adapt, without=("out", "track", "overwrite"))
-def estimate_adaptation(**asked: Any) -> dict[str, Any]:
+def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
-    built, texts, others = _resolve(**asked)
+    built, texts, others = _resolve(**options)
     from corpusfit.training import adapting
 
     return adapting.estimate_adaptation(built, texts, **others)

@@ -262,8 +262,8 @@ class ChunkTokens:
         """The first drawn chunk that is of another text and no copy; None without one."""
         chunks = self.chunks
         drawn = np.searchsorted(self._cumulative, draws * self._cumulative[-1], side="right")
-        own = chunks.text[drawn] == chunks.text[chunk]
-        others = drawn[~(own & (chunks.store[drawn] == chunks.store[chunk]))]
+        same_text = chunks.text[drawn] == chunks.text[chunk]
+        others = drawn[~(same_text & (chunks.store[drawn] == chunks.store[chunk]))]
         for other in others.tolist():
             alike = chunks.length[other] == chunks.length[chunk]
             if not (alike and np.array_equal(self.ids(other), self.ids(chunk))):
@@ -339,8 +339,8 @@ class MicroBatch:
 
     def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
-        given = {k: v for k, v in vars(self).items() if v is not None}
-        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in given.items()})
+        tensors = {k: v for k, v in vars(self).items() if v is not None}
+        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in tensors.items()})
 
 
 def _empty(rows: int, width: int, pad: int) -> TokenRows:

@@ -86,8 +86,8 @@ def split_heldout(
 ) -> tuple[Chunks, Chunks]:
     """Hold whole texts out, with their copies; the draw depends on the seed and the keys alone."""
     # A copy has the same letters and digits; an edited copy is not recognised.
-    own = keys if keys.ndim == 1 else keys[:, 0]
-    different, first = np.unique(own[chunks.text], return_index=True)
+    exact = keys if keys.ndim == 1 else keys[:, 0]
+    different, first = np.unique(exact[chunks.text], return_index=True)
     count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))

@@ -83,12 +83,12 @@ def beam_search(
     search = replace(search, longest=longest, penalty=penalty)
     pad = model.config.pad_token_id or 0
     # words of one token are forbidden in place, as transformers makes a copy of all scores
-    words = stated.bad_words_ids or []
-    forbidden = [w[0] for w in words if len(w) == 1 and w[0] != stated.eos_token_id]
+    bad_words = stated.bad_words_ids or []
+    forbidden = [w[0] for w in bad_words if len(w) == 1 and w[0] != stated.eos_token_id]
     # for one beam: `generate` repeats nothing and warns of nothing
     options: dict[str, Any] = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0}
     options |= {"do_sample": False, "max_new_tokens": longest, "pad_token_id": pad}
-    options["bad_words_ids"] = [word for word in words if len(word) > 1] or None
+    options["bad_words_ids"] = [word for word in bad_words if len(word) > 1] or None
     translations: list[list[int]] = [[] for _ in rows]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     with torch.inference_mode(), _folding(model) as folding:
@@ -141,13 +141,13 @@ def _decode(
         )
         scores = torch.log_softmax(out.logits[:, -1].float(), -1)
         scores[:, forbidden] = -torch.inf
-        kept, left = beams.extend(logits_processor(tokens, scores), made)
+        parents, left = beams.extend(logits_processor(tokens, scores), made)
         if not len(beams.place):
             break
-        if kept is not None:
-            cache.self_attention_cache.batch_select_indices(kept)
+        if parents is not None:
+            cache.self_attention_cache.batch_select_indices(parents)
         # without folding a sentence's rows are alike, so any of its rows will do
-        sources = kept if kept is not None and not folding.used else left
+        sources = parents if parents is not None and not folding.used else left
         if sources is not None:
             cache.cross_attention_cache.batch_select_indices(sources)
             encoded.last_hidden_state = encoded.last_hidden_state[sources]

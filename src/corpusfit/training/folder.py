@@ -99,8 +99,8 @@ class Checkpoints:
         }
         write_bytes(mark, json.dumps({"digests": digests, **vars(state)}).encode())
         steps = self._steps()
-        kept = [s for s in steps if s <= state.step and self._mark(s).is_file()][-self.keep :]
-        for step in set(steps) - set(kept):
+        newest = [s for s in steps if s <= state.step and self._mark(s).is_file()][-self.keep :]
+        for step in set(steps) - set(newest):
             remove(self._mark(step).parent)
 
     def restore(

@@ -247,7 +247,9 @@ def sample_texts(
     finder = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
-    kept: list[tuple[float, int, int, str]] = []  # a heap; the text with the highest draw is first
+    sample: list[
+        tuple[float, int, int, str]
+    ] = []  # a heap; the text with the highest draw is first
     total = 0
     for shard in corpus.shards(sources, texts.read):
         draw = uniform(place_keys(seed, shard.index, 1))[0]
@@ -263,11 +265,11 @@ def sample_texts(
             if not characters:
                 yield text
                 continue
-            heapq.heappush(kept, (-draws[i], shard.index, i, text[:characters]))
+            heapq.heappush(sample, (-draws[i], shard.index, i, text[:characters]))
             total += len(text[:characters])
-            while total - len(kept[0][-1]) >= characters:
-                total -= len(heapq.heappop(kept)[-1])
-    for *_, text in sorted(kept, key=lambda each: each[1:3]):
+            while total - len(sample[0][-1]) >= characters:
+                total -= len(heapq.heappop(sample)[-1])
+    for *_, text in sorted(sample, key=lambda each: each[1:3]):
         yield text
 
 

@@ -165,7 +165,7 @@ def checked_model(
 
 
 def _from_pretrained(
-    kind: str, place: Path, attention: str, config: Any = None
+    kind: str, folder: Path, attention: str, config: Any = None
 ) -> tuple[Any, Sequence[str]]:
     """A model of an auto class of transformers, and names of missing weights."""
     import torch
@@ -175,11 +175,11 @@ def _from_pretrained(
     options |= {"dtype": torch.float32} | ({"config": config} if config else {})
     opening = getattr(transformers, kind).from_pretrained
     try:
-        model, info = opening(place, attn_implementation=attention, **options)
+        model, info = opening(folder, attn_implementation=attention, **options)
     except ValueError as e:
         if "scaled_dot_product_attention" not in str(e):
             raise
-        model, info = opening(place, attn_implementation="eager", **options)
+        model, info = opening(folder, attn_implementation="eager", **options)
     return model, info["missing_keys"]
 
 
@@ -219,8 +219,8 @@ def _sentence_encoder(
     config.is_decoder = config.add_cross_attention = True
     with _loading(plan.name, objective, seed):
         attention = model.config._attn_implementation
-        place = transformer_folder(folder, MODEL)
-        decoder, _ = _from_pretrained(AUTO["causal"], place, attention, config)
+        transformer = transformer_folder(folder, MODEL)
+        decoder, _ = _from_pretrained(AUTO["causal"], transformer, attention, config)
     return DenoisingAutoencoder(model, pooling, decoder).eval()
 
 

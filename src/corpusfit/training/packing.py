@@ -39,11 +39,11 @@ class Packing:
         inputs = {"attention_mask": self.mask(chunks, dtype)}
         if self.positions is not None:
             # counted from the first token of each chunk
-            place = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
+            position = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
             first = torch.ones_like(chunks, dtype=torch.bool)
             first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
-            begin = place.masked_fill(~first, 0).cummax(1).values
-            inputs["position_ids"] = place - begin + self.positions
+            begin = position.masked_fill(~first, 0).cummax(1).values
+            inputs["position_ids"] = position - begin + self.positions
         return inputs
 
     def mask(self, chunks: torch.Tensor, dtype: torch.dtype) -> Any:
@@ -63,8 +63,8 @@ def block_mask(
 
     seen = chunks[:, None, :, None] == chunks[:, None, None, :]
     if causal or window:
-        place = torch.arange(chunks.shape[1], device=chunks.device)
-        back = place[:, None] - place
+        position = torch.arange(chunks.shape[1], device=chunks.device)
+        back = position[:, None] - position
         if causal:
             seen = seen & (back >= 0)
         if window:

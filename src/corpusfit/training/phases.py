@@ -59,8 +59,8 @@ class Ready:
 
 def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
     """Bytes of a training's model, and of its checkpoints while one is written."""
-    kept = _CHECKPOINT_BYTES * facts["trained"] * (checkpoints + 1)
-    return int(4 * facts["parameters"] + kept)
+    checkpoint_bytes = _CHECKPOINT_BYTES * facts["trained"] * (checkpoints + 1)
+    return int(4 * facts["parameters"] + checkpoint_bytes)
 
 
 def assemble_training(
@@ -290,9 +290,9 @@ class PhaseRunner:
         # before the first step and of the kept weights; empty without held-out text
         measured = [r for r in history if "heldout" in r] or [{"heldout": {}}]
         best = training.plan.keep == "best"
-        kept = min(measured, key=minimised) if best else measured[-1]
-        facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
-        first, now = measured[0]["heldout"], kept["heldout"]
+        final = min(measured, key=minimised) if best else measured[-1]
+        facts["losses"] = {"before": measured[0]["heldout"], "after": final["heldout"]}
+        first, now = measured[0]["heldout"], final["heldout"]
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) > first.get(name, 0.0):
             self.progress.warn(

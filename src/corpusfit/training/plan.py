@@ -122,10 +122,10 @@ class ModelPlan(Group, group="model"):
 
     def _check_together(self) -> None:
         if bool(self.name) == bool(self.init):
-            given = f"`model.name={self.name}` `model.init={self.init}`"
+            both = f"`model.name={self.name}` `model.init={self.init}`"
             cure = "For example `model.name=bert-base-uncased`, or `model.init=tiny`."
             allowed = "given by `model.name` or by `model.init`"
-            raise bad_setting("The model", allowed, given if self.name else "neither", cure)
+            raise bad_setting("The model", allowed, both if self.name else "neither", cure)
         if self.vocabulary and not self.init:
             cure = "Add `model.init=tiny`, or leave out `model.vocabulary`."
             raise _left_out("model.vocabulary", "without `model.init`", self.vocabulary, cure)

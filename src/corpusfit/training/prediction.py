@@ -24,7 +24,7 @@ def is_bert_attention(part: Any) -> bool:
     # Causal attention is excluded, because it may work without a mask.
     import torch
 
-    maps = all(isinstance(getattr(part, of, None), torch.nn.Module) for of in _MAPS)
+    maps = all(isinstance(getattr(part, name, None), torch.nn.Module) for name in _MAPS)
     dropout = isinstance(getattr(part, "dropout", None), torch.nn.Dropout)
     ahead = getattr(part, "is_causal", False) or getattr(part, "is_decoder", False)
     return maps and dropout and hasattr(part, "attention_head_size") and not ahead
@@ -54,8 +54,8 @@ def attend_at(
         of_query = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
         mask = mask.expand(len(states), -1, -1, -1).gather(2, of_query)
 
-    def heads(of: torch.Tensor) -> torch.Tensor:
-        return of.view(*of.shape[:2], -1, part.attention_head_size).transpose(1, 2)
+    def heads(states: torch.Tensor) -> torch.Tensor:
+        return states.view(*states.shape[:2], -1, part.attention_head_size).transpose(1, 2)
 
     out: torch.Tensor = scaled_dot_product_attention(
         heads(queries),
@@ -126,8 +126,10 @@ class Predictor:
             if self.model.config.is_encoder_decoder:
                 inputs["decoder_input_ids"] = ids
             with evaluation_mode(self.model):
-                own, hooked = self._tried(inputs)
-            good = hooked.shape == own.shape and relative_difference(hooked, own) < TOLERANCE
+                expected, hooked = self._tried(inputs)
+            good = (
+                hooked.shape == expected.shape and relative_difference(hooked, expected) < TOLERANCE
+            )
             good = good and self._seen == where
         except Exception:  # layers and heads raise many kinds of exceptions for selected states
             good = False
@@ -140,8 +142,8 @@ class Predictor:
         import torch
 
         at = torch.tensor([1, 2, 6], device=self.model.device)
-        own = _logits(self.model(**inputs)).flatten(0, 1)[at]
-        return own, self.logits(self.model, inputs, at)
+        expected = _logits(self.model(**inputs)).flatten(0, 1)[at]
+        return expected, self.logits(self.model, inputs, at)
 
     def _keep(self, _module: Any, _args: Any, out: Any) -> Any:
         """Hook: select states from a module's output."""
@@ -152,12 +154,12 @@ class Predictor:
             out.last_hidden_state = self._picked(out[0])
         return out
 
-    def _attend(self, own: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
+    def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""
         at, mask = self._at, args[0] if args else more.get("attention_mask")
         known = mask is None or mask.ndim == len("BHLL")
         if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._laid or not known:
-            return own(states, *args, **more)
+            return forward(states, *args, **more)
         self._seen = _ATTENTION
         return self._arranged(attend_at(part, states, mask, at)), None
 
@@ -263,10 +265,10 @@ def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     import torch
 
     rows = max(1, _AT_ONCE // logits.shape[1])
-    room = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
+    buffer = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
     for begin in range(0, len(logits), rows):
         some = logits[begin : begin + rows]
-        yield slice(begin, begin + rows), room[: len(some)].copy_(some)
+        yield slice(begin, begin + rows), buffer[: len(some)].copy_(some)
 
 
 @cache

@@ -132,9 +132,9 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
 def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     """The plan of the second phase of `--then-task`, on the task's texts."""
     # Its sequences are as long as those of the first phase, so that held-out losses compare.
-    own = dataclasses.asdict(plan.then_task)
-    del own["on"]
-    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **own)
+    settings = dataclasses.asdict(plan.then_task)
+    del settings["on"]
+    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **settings)
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 
@@ -167,11 +167,11 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     if translates:
         rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
     made = steps * batch / max(1, size.rows)
-    words = (
+    summary = (
         f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
         f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
         f"learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
         f"{' A step has all texts, as they are few.' if every else ''}"
     )
-    return whole, words
+    return whole, summary

@@ -166,10 +166,10 @@ def out_of_memory_error(
 @contextmanager
 def naming_memory_errors(error: TrainingError) -> Iterator[None]:
     """Raise an error in place of any that means out of memory, by its type or its message."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
+    phrases = ("out of memory", "can't allocate memory", "not enough memory")
     try:
         yield
     except (MemoryError, RuntimeError) as e:
-        if isinstance(e, MemoryError) or any(w in str(e) for w in words):
+        if isinstance(e, MemoryError) or any(w in str(e) for w in phrases):
             raise error from e
         raise

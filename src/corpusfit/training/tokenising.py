@@ -476,9 +476,9 @@ class Tokens:
 
     def name(self, text: int) -> str:
         """File and row of a text, for messages."""
-        part, place = self._place(text)
+        part, index = self._place(text)
         arrays, header = read_arrays(self._paths[part], ["rows"])
-        return f"{header['source']}, row {arrays['rows'][place]}"
+        return f"{header['source']}, row {arrays['rows'][index]}"
 
     def ids(self, text: int, begin: int, end: int) -> NDArray[Any]:
         """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`."""

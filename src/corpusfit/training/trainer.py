@@ -355,12 +355,12 @@ class TrainingLoop:
             texts = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
             names = list(dict.fromkeys(texts))
             more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
-            kept = "There is no checkpoint yet"
+            checkpoint = "There is no checkpoint yet"
             if self._kept is not None:
-                kept = f"The last checkpoint is from step {self._kept:,}"
+                checkpoint = f"The last checkpoint is from step {self._kept:,}"
             return TrainingError(
                 f"Training diverged: the loss of step {steps:,} is not finite. The batch holds "
-                f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set `train.rate` below "
+                f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.rate` below "
                 f"{work.plan.rate:g} and another `out`, or remove the text."
             )
 
