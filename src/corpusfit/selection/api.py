@@ -92,8 +92,8 @@ def select(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import commands
 
-    machine, given = _resolve(built, target, corpus, machine, options)
-    return commands.select(*given, place(out, "`out`"), machine=machine, overwrite=overwrite)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
+    return commands.select(*resolved, place(out, "`out`"), machine=machine, overwrite=overwrite)
 
 
 @offers(SCORE)
@@ -112,9 +112,9 @@ def score(
     built = build_plan(SCORE, plan, settings, options)
     from corpusfit.selection import commands
 
-    machine, given = _resolve(built, target, corpus, machine, options)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
     return commands.select(
-        *given, place(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
+        *resolved, place(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
     )
 
 
@@ -137,8 +137,8 @@ def estimate(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run as measured
 
-    machine, given = _resolve(built, target, corpus, machine, options)
-    return measured.estimate(*given, machine=machine)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
+    return measured.estimate(*resolved, machine=machine)
 
 
 @offers(CHOOSE)
@@ -270,8 +270,8 @@ def rank(
     built = build_plan(RANK, built, (), {})
     from corpusfit.selection import commands
 
-    machine, given = _resolve(built, target, corpus, machine, options)
-    return commands.rank(*given, methods=methods, seeds=seeds, machine=machine)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
+    return commands.rank(*resolved, methods=methods, seeds=seeds, machine=machine)
 
 
 @offers()

@@ -137,7 +137,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         segments, _, hits, _ = np.sum(inside, axis=0).tolist()
         in_order = [parts.pop(part) for part in sorted(parts)]
         scores = np.concatenate([scores for scores, _ in in_order])
-        found = np.concatenate([inside for _, inside in in_order])
+        in_domain = np.concatenate([inside for _, inside in in_order])
         del in_order
         finding = Finding(
             list(domain),
@@ -147,7 +147,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
             hits / whole[2] if selected and whole[2] else None,
             hits / segments if selected else None,
             2 * hits / (whole[2] + segments) if selected else None,
-            figures(scores, found),
+            figures(scores, in_domain),
         )
     return Audit(manifest["method"]["name"], truth, whole[0], domains, finding)
 

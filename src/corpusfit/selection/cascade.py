@@ -396,10 +396,10 @@ def cascade_of(
     return {**report, "recall": estimate_recall(lost, taken, amount.threshold)}
 
 
-def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, place: int) -> float:
+def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, position: int) -> float:
     """The score of a shard's segment at the stage that dropped it."""
     places, scores = _stage_parts(folder, stage).read(shard)
-    return float(scores[places == place][0])
+    return float(scores[places == position][0])
 
 
 @dataclass(frozen=True)
@@ -713,16 +713,16 @@ class ScoreStage(Job[ShardPart, int]):
         segments = join_units(units, self.cut.gamma)
 
         # of all segments of these rows, keep those at the positions
-        kept = np.searchsorted(segments.row, rows) + numbers_in_row.astype(np.int64)
-        if (kept >= len(segments)).any() or (segments.row[kept] != rows).any():
+        positions = np.searchsorted(segments.row, rows) + numbers_in_row.astype(np.int64)
+        if (positions >= len(segments)).any() or (segments.row[positions] != rows).any():
             raise changed_input(self.names[shard.source], "`overwrite`")
-        counts = segments.units[kept]
+        counts = segments.units[positions]
         offsets = np.cumsum(counts, dtype=np.int64) - counts
         within_segment = np.arange(int(counts.sum())) - np.repeat(offsets, counts)
-        kept_units = np.repeat(segments.first_unit[kept], counts) + within_segment
+        kept_units = np.repeat(segments.first_unit[positions], counts) + within_segment
         tally.units = len(kept_units)
-        tally.segments = len(kept)
-        kept_segments = Segments(*(getattr(segments, f.name)[kept] for f in fields(Segments)))
+        tally.segments = len(positions)
+        kept_segments = Segments(*(getattr(segments, f.name)[positions] for f in fields(Segments)))
         return kept_segments, taken(texts, kept_units), tally
 
 

@@ -103,8 +103,8 @@ def _select(
             costs, group = _costs(part, plan), _group(part, by_group=quota is not None)
             selected = np.zeros(len(keys), np.bool_)
             for number, selector in enumerate(selectors):
-                own = group == number
-                selected[own] = selector.select(keys[own], costs[own])
+                members = group == number
+                selected[members] = selector.select(keys[members], costs[members])
             yield part, weight, selected
 
     if quota is None or plan.tokens is None:
@@ -291,30 +291,30 @@ def find_thresholds(
     first = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts():
         np.add.at(first, (group, _ordered(keys) >> 16), costs)
-    found = [_bucket(own, budget) for own, budget in zip(first, budgets, strict=True)]
-    high = np.array([-1 if place is None else place for place, _ in found], np.int64)
+    buckets = [_bucket(histogram, budget) for histogram, budget in zip(first, budgets, strict=True)]
+    high = np.array([-1 if bucket is None else bucket for bucket, _ in buckets], np.int64)
     second = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts() if np.any(high >= 0) else ():
         ordered = _ordered(keys)
         inside = ordered >> 16 == high[group]
         np.add.at(second, (group[inside], ordered[inside] & 0xFFFF), costs[inside])
     thresholds = []
-    for (place, left), own in zip(found, second, strict=True):
-        if place is None:
+    for (bucket, left), histogram in zip(buckets, second, strict=True):
+        if bucket is None:
             thresholds.append(Threshold(-np.inf, left, over))
             continue
-        low, rest = _bucket(own, left)
-        thresholds.append(Threshold(_key_of((place << 16) | (low or 0)), rest, over))
+        low, rest = _bucket(histogram, left)
+        thresholds.append(Threshold(_key_of((bucket << 16) | (low or 0)), rest, over))
     return thresholds
 
 
 def _bucket(histogram: NDArray[np.int64], budget: int) -> tuple[int | None, int]:
     """The first bucket that does not fit completely, and the budget left for it."""
     total = np.cumsum(histogram)
-    place = int(np.searchsorted(total, budget, side="right"))
-    if place == len(total):
+    bucket = int(np.searchsorted(total, budget, side="right"))
+    if bucket == len(total):
         return None, budget - int(total[-1])
-    return place, budget - (int(total[place - 1]) if place else 0)
+    return bucket, budget - (int(total[bucket - 1]) if bucket else 0)
 
 
 class Selector:

@@ -42,7 +42,7 @@ def find_copies(
     # Better is a higher score, or the same one and an earlier place. Keys are hashes, so every
     # range of them holds about equally many; the ranges are sorted one by one.
     n = len(scores)
-    found = np.zeros(n, np.bool_)
+    is_copy = np.zeros(n, np.bool_)
     width = (1 << 64) * at_once // max(n, at_once)
     for low in range(0, 1 << 64, width) if n else ():
         high = np.uint64(min(low + width, 1 << 64) - 1)
@@ -52,17 +52,19 @@ def find_copies(
             keys.append(part[inside])
             places.append(first + inside)
             first += len(part)
-        key, place = np.concatenate(keys), np.concatenate(places)
-        order = np.lexsort((-scores[place], key))
+        key, document = np.concatenate(keys), np.concatenate(places)
+        order = np.lexsort((-scores[document], key))
         same = key[order][1:] == key[order][:-1]
-        found[place[order[1:][same]]] = True
-    return found
+        is_copy[document[order[1:][same]]] = True
+    return is_copy
 
 
 def copies_in_words(counts: Mapping[str, int] | None) -> str:
     """What a selection left out, from its counts by kind in the manifest; empty for nothing."""
-    found = [f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS]
-    return f"{' and '.join(found)} of other rows left out" if found else ""
+    phrases = [
+        f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS
+    ]
+    return f"{' and '.join(phrases)} of other rows left out" if phrases else ""
 
 
 EXACT = "keys"
@@ -109,8 +111,8 @@ class KeyDocuments(PlainJob[Shard, int]):
 
     def _work(self, shard: Shard) -> int:
         first, other = self.read.sides()
-        found, _ = documents(shard, first)
-        keys = keys_of(found.row, found.texts)
+        read_documents, _ = documents(shard, first)
+        keys = keys_of(read_documents.row, read_documents.texts)
         if self.pairs:
             second, _ = documents(shard, other)
             keys = keys_of(second.row, second.texts, keys.tolist())
@@ -134,8 +136,8 @@ class KeyNear(PlainJob[Shard, int]):
     out: Path
 
     def _work(self, shard: Shard) -> int:
-        found, _ = documents(shard, self.read)
-        texts = [folded(text) for text in found.texts.to_pylist()]
+        read_documents, _ = documents(shard, self.read)
+        texts = [folded(text) for text in read_documents.texts.to_pylist()]
         data, offsets = buffers(text_array(texts))
         grams, _, bounds = count_each(
             *grams_of(data, offsets, characters.symbol_table(), _ORDER, True)

@@ -47,19 +47,19 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         return folder, counts
     store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, embed, run.cache, folder, run.names)
-    rejected, found = Reasons(), {}
+    rejected, units = Reasons(), {}
     for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
-        found[shard] = tally.units
+        units[shard] = tally.units
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
     for shard in range(run.shard_count):
-        if shard not in found:
+        if shard not in units:
             tally = Tally(**store.tally(shard))
-            found[shard] = tally.units
+            units[shard] = tally.units
             rejected.add(tally.rejects)
-    if not sum(found.values()):
+    if not sum(units.values()):
         raise run.nothing_read(rejected)
-    counts = [found[i] for i in range(run.shard_count)]
+    counts = [units[i] for i in range(run.shard_count)]
     write_bytes(complete, json.dumps(counts).encode())
     write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
     return folder, counts
@@ -71,8 +71,8 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
     embed = embed or run.plan.embed
     job = EmbedTexts(embed, run.cache, kept=has_network(embed.embedder))
-    found = dict(run.over(f"embed {sample.name}", job, pieces))
-    vectors = np.concatenate([found[i] for i, _ in pieces])
+    vectors_of = dict(run.over(f"embed {sample.name}", job, pieces))
+    vectors = np.concatenate([vectors_of[i] for i, _ in pieces])
     write_arrays(sample.vectors, {"vectors": vectors}, {})
 
 

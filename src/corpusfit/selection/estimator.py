@@ -80,14 +80,14 @@ class Scorer:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters: the constructor's, and every setting of the method; `deep` is ignored."""
-        own = {name: getattr(self, name) for name in _OWN}
-        return own | self._defaults() | self.settings
+        constructor = {name: getattr(self, name) for name in _OWN}
+        return constructor | self._defaults() | self.settings
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; another method begins with its default settings."""
         other = params.get("method", self.method) != self.method
-        kept = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
-        vars(self).update(vars(type(self)(**(kept | params))))
+        current = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
+        vars(self).update(vars(type(self)(**(current | params))))
         return self
 
     def fit(self, target: Strings, background: Strings | Labels | None = None) -> Self:
@@ -182,8 +182,8 @@ class Scorer:
         Raises:
             UsageError: the Scorer is not fitted, or the URL cannot be written to.
         """
-        asked = {name: _plain(v) for name, v in self._changed().items() if name != "machine"}
-        self._fit().save(place(folder, "folder"), asked)
+        request = {name: _plain(v) for name, v in self._changed().items() if name != "machine"}
+        self._fit().save(place(folder, "folder"), request)
 
     @classmethod
     def load(cls, folder: Path | str, *, machine: Machine | None = None) -> Self:
@@ -200,8 +200,8 @@ class Scorer:
         cache, path = (machine or Machine()).cache_folder(), place(folder, "folder")
         run = SelectionFolder(path)
         is_run = run.scored_so_far() is not None
-        fitted, asked = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
-        made = cls(**asked, machine=machine)
+        fitted, request = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
+        made = cls(**request, machine=machine)
         made.fitted_ = fitted
         return made
 
@@ -261,12 +261,12 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _labels(given: Any) -> NDArray[np.bool_] | None:
+def _labels(labels: Any) -> NDArray[np.bool_] | None:
     """Which texts are of the target, bool [n]; None if these are no labels."""
-    first = next(iter(given), None)
+    first = next(iter(labels), None)
     if not isinstance(first, bool | int | float | np.bool_ | np.number):
         return None
-    return np.asarray(given) > 0
+    return np.asarray(labels) > 0
 
 
 def _require_text(name: str, texts: Texts) -> None:
@@ -313,12 +313,12 @@ class Fitted:
         """The fields, without the embedder, which is loaded again."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
-    def save(self, folder: Path, asked: dict[str, Any]) -> None:
+    def save(self, folder: Path, request: dict[str, Any]) -> None:
         """Write `scorer.safetensors`, and `scorer.json` with what else was asked for and found."""
-        kept = {name: value for name, value in vars(self).items() if name in _PLAIN}
+        facts = {name: value for name, value in vars(self).items() if name in _PLAIN}
         for part in ("embed", "method", "cut"):
-            kept[part] = dataclasses.asdict(getattr(self, part))
-        about = {"corpusfit": versions()["corpusfit"], "tokens": TOKENS, "asked": asked, **kept}
+            facts[part] = dataclasses.asdict(getattr(self, part))
+        about = {"corpusfit": versions()["corpusfit"], "tokens": TOKENS, "asked": request, **facts}
         store(folder / _ARRAYS, self.method.name, self.scorer)
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
 
@@ -328,14 +328,14 @@ class Fitted:
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
-            found = restore(folder / _ARRAYS, registry.scorer_class)
+            scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
-            known = cls(found, method, embed, about["encoder"], about["reason"], cache, cut)
-            asked = about["asked"]
+            known = cls(scorer, method, embed, about["encoder"], about["reason"], cache, cut)
+            request = about["asked"]
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
         known._require_tokens(about, folder)
-        return known, asked
+        return known, request
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
@@ -350,14 +350,14 @@ class Fitted:
                 f"The method of {folder.path}, {method.name}, cannot score a single text. Score a "
                 "corpus with it, or fit another method."
             )
-        found = restore(folder.fit / _ARRAYS, registry.scorer_class)
+        scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         embed = plan.embed
-        asked = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
+        request = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
         if encoder:
-            asked["embedder"] = embed.embedder
-        known = cls(found, method, embed, encoder, reason, cache, plan.cut)
+            request["embedder"] = embed.embedder
+        known = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
         known._require_tokens(manifest, folder.path)
-        return known, asked
+        return known, request
 
     def _require_tokens(self, about: dict[str, Any], folder: Path) -> None:
         """Check that a method on words reads texts as it did when it was fitted."""

@@ -139,11 +139,11 @@ class CommonWords(PlainJob[Sample, tuple[int, int]]):
     signs: bool = False  # whether runs of punctuation count as words
 
     def _work(self, sample: Sample) -> tuple[int, int]:
-        own, others = (
+        target, others = (
             number_words(*buffers(s.batch("text")), characters.table(), self.signs)[1][3:]
             for s in (sample, self.other)
         )  # the first three are unknown, begin and end
-        return len(own), len(np.intersect1d(own, others))
+        return len(target), len(np.intersect1d(target, others))
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,9 @@ class SelectionFolder(OutFolder):
         # Files of this machine are linked, since none is ever changed in place.
         scored = self.require_scored()
         last = self.work / "scored.json"
-        kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
-        kept += [self.keys, self.near]
-        files = [file for folder in kept if folder.is_dir() for file in sorted(folder.rglob("*"))]
+        needed = [self.scores, self.scored, self.fit, self.stages, self.balanced]
+        needed += [self.keys, self.near]
+        files = [file for folder in needed if folder.is_dir() for file in sorted(folder.rglob("*"))]
         other = SelectionFolder(into)
         other.claim()
         if other.finished() or other.scored_so_far() not in (None, scored):
@@ -108,13 +108,13 @@ class SelectionFolder(OutFolder):
 _OF_A_SELECTION = ("selected", "manifest.json", "chosen.json", "examples", "examples.parquet")
 
 
-def copy_scores(scored: Path, place: Path) -> None:
+def copy_scores(scored: Path, folder: Path) -> None:
     """Copy the scores of a local run, without its selection, into a folder that is replaced."""
-    aside = place.with_name(f"{place.name}.copy")
-    remove(aside, place)
+    aside = folder.with_name(f"{folder.name}.copy")
+    remove(aside, folder)
     aside.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
-    aside.rename(place)
+    aside.rename(folder)
 
 
 def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:

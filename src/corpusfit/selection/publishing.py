@@ -262,8 +262,8 @@ def _repeat(manifest: Manifest) -> Iterator[str]:
     fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
     yield f"To repeat it with corpusfit {in_markdown(manifest['corpusfit'])}:\n"
     yield f"{fence}bash\n{command} --out out/\n{fence}\n"
-    kept = filter(_IN_MEMORY.search, manifest["repeat"])
-    names = ", ".join(_code(_public(word)) for word in dict.fromkeys(kept))
+    in_memory = filter(_IN_MEMORY.search, manifest["repeat"])
+    names = ", ".join(_code(_public(word)) for word in dict.fromkeys(in_memory))
     yield f"Data that was in memory, to be written to files first: {names}.\n" if names else ""
 
 

@@ -122,7 +122,7 @@ class Evaluation:
 
     def without(self, methods: Collection[str]) -> Evaluation:
         """The evaluation of the other methods."""
-        folds = {m: found for m, found in self.folds.items() if m not in methods}
+        folds = {m: results for m, results in self.folds.items() if m not in methods}
         return Evaluation(self.held, folds, self.unfit)
 
 
@@ -131,21 +131,21 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate methods on every fold, within a stage; warns of texts that are left out."""
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in held.left_out.items())
-    of = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
+    excluded = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
     if not held.usable:
+        why = f": {excluded}" if left_out else ""
         run.warn(
             "Methods and amounts cannot be compared on held-out text, which needs two different "
-            f"texts of the target that are not in the corpus{f': {of}' * bool(left_out)}. Add "
-            "other texts to the target."
+            f"texts of the target that are not in the corpus{why}. Add other texts to the target."
         )
         whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
         return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))
     if left_out:
-        run.warn(f"Held-out bits do not count all texts: {of}.")
+        run.warn(f"Held-out bits do not count all texts: {excluded}.")
     pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
-    found, unfit = in_rounds(run, job, pieces, took, 1.0)
+    results, unfit = in_rounds(run, job, pieces, took, 1.0)
     folds: dict[str, list[FoldBits]] = {}
-    for fold in found:
+    for fold in results:
         folds.setdefault(fold.method, []).append(fold)
     return Evaluation(held, folds, unfit).without(unfit)
 

@@ -125,8 +125,8 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), plan.embed)
-            own = plan.embed.embedder not in EMBEDDERS
-            if own and run.one(ReadsWhole(run.cache), plan.embed):
+            is_external = plan.embed.embedder not in EMBEDDERS
+            if is_external and run.one(ReadsWhole(run.cache), plan.embed):
                 run.warn(
                     f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
                     "BERT's does, so it reads every text whole: embedding takes up to ten times as "
@@ -439,12 +439,12 @@ def by_size(
         device = resolve_device("auto", "embed")
     encoded = text if method is not None else min(text, SAMPLED)
     times = _Times(text, encoded, device, workers)
-    words = {_WORDS: times.seconds("text")} if method is None else {}
+    by_words = {_WORDS: times.seconds("text")} if method is None else {}
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
-        said = times.said(device, {_STATIC: times.seconds("static"), **words})
-        return _embedding(plan, "minilm"), why, "" if short else said
+        estimate = times.said(device, {_STATIC: times.seconds("static"), **by_words})
+        return _embedding(plan, "minilm"), why, "" if short else estimate
     staging = cascade and isinstance(method, Method)
     needed = PASSED * _selected(plan.choose) if staging else float("inf")
     if needed * text <= STAGE[device]:
@@ -453,7 +453,7 @@ def by_size(
         f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
-    others = {_MINILM: times.seconds(device), **words}
+    others = {_MINILM: times.seconds(device), **by_words}
     if needed < 1:
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
         others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
@@ -487,17 +487,17 @@ class _Times:
     def seconds(self, way: str) -> float:
         """Seconds by an entry of `PER_BYTE`."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
-        own = PER_BYTE[way] * (self.encoded if way != "text" else 0)
+        encoding = PER_BYTE[way] * (self.encoded if way != "text" else 0)
         workers = 1 if way == "cuda" else self.workers
-        return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
+        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / workers
 
     def said(self, way: str, others: Mapping[str, float]) -> str:
         """How long a way takes, and what others take."""
         if self.text == float("inf"):
             return f"Instead: {', '.join(others)}."
         named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
-        own = format_duration(self.seconds(way))
-        return f"About {own} on an idle machine; instead, {', '.join(named)}."
+        duration = format_duration(self.seconds(way))
+        return f"About {duration} on an idle machine; instead, {', '.join(named)}."
 
 
 def _selected(amount: ChoosePlan) -> float:

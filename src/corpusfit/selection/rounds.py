@@ -322,17 +322,19 @@ class SumTaken(_OverGroups, PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.
         """The features taken, how often, and the words taken."""
         sums, words, first = np.zeros(self.features, np.int64), 0, 0
         threshold = group.taken
-        own = None
+        chosen_before = None
         if threshold is not None:
-            own = Left.read(self.folder.group(group.number))[0].chosen(threshold)
+            chosen_before = Left.read(self.folder.group(group.number))[0].chosen(threshold)
         for part in self.counted(group.shards):
             m = len(part.words)
-            chosen = np.ones(m, np.bool_) if own is None else own[first : first + m]
+            chosen = (
+                np.ones(m, np.bool_) if chosen_before is None else chosen_before[first : first + m]
+            )
             part.add(chosen, sums)
             words += int(part.words[chosen].sum())
             first += m
-        found = np.flatnonzero(sums)
-        return found, sums[found], words
+        features = np.flatnonzero(sums)
+        return features, sums[features], words
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ def target_texts(run: Run, sample: Sample) -> int:
     losses = cures.Losses()
     read = run.plan.target_read
     for shard in corpus.shards(run.target, read):
-        found, tally = read_shard(shard, read, names)
-        for text in found.texts.to_pylist():
+        read_documents, tally = read_shard(shard, read, names)
+        for text in read_documents.texts.to_pylist():
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
         losses.add(names[shard.source], tally.documents, tally.reasons())
@@ -153,8 +153,8 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
     with run.stage("sample texts", run.size):
         job = TextsAt(run.plan.read, run.plan.cut, run.names)
         pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
-        found = dict(run.map(job, pieces))
-    sample.write_texts([text for shard, _ in places for text in found[shard]])
+        texts_of = dict(run.map(job, pieces))
+    sample.write_texts([text for shard, _ in places for text in texts_of[shard]])
 
 
 def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
@@ -215,9 +215,9 @@ def below(
     # units in it. Every unit is equally likely, but neighbours can be drawn together.
     # Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
     draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
-    found, tally = read_shard(shard, read, names, draw.pick)
-    units, texts = cut_units(found, cut)
-    keys, places = draw.units(found.row, np.unique(units.row, return_counts=True)[1])
+    documents, tally = read_shard(shard, read, names, draw.pick)
+    units, texts = cut_units(documents, cut)
+    keys, places = draw.units(documents.row, np.unique(units.row, return_counts=True)[1])
     order = np.argsort(places, kind="stable")
     places = places[order]
     return keys[order], units.row[places], taken(texts, places), tally
@@ -242,8 +242,8 @@ def first_bound(size: int, k: int, cut: CutPlan) -> int:
 
 def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
     """The texts at some places, int64 [k], as Python strings."""
-    found: list[str] = taken(texts, places).to_pylist()
-    return found
+    strings_: list[str] = taken(texts, places).to_pylist()
+    return strings_
 
 
 class _Draw:

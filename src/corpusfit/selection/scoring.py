@@ -155,8 +155,8 @@ def require_strict(run: Run, folder: SelectionFolder) -> None:
 
 def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
     """Check that the target has words, and warn if the corpus has none of them."""
-    own, common = run.one(CommonWords(background, signs), target)
-    if not own:
+    target_words, common = run.one(CommonWords(background, signs), target)
+    if not target_words:
         raise InputError(
             f"`target` must have texts with words for the method {run.plan.method.name}; none of "
             f"its {len(target.read_texts()):,} texts has a letter or a digit. Use other texts."
