@@ -85,11 +85,11 @@ def _header(lines: _Lines) -> list[int]:
     """Numbers of n-grams of each length; the next line is the first section's."""
     _expect(lines, "\\data\\", "other text: this is not a plain ARPA file")
     counts: list[int] = []
-    while found := _COUNT.match(line := lines.next("\\1-grams:")):
-        k = int(found[1])
+    while match := _COUNT.match(line := lines.next("\\1-grams:")):
+        k = int(match[1])
         if k != len(counts) + 1:
             raise lines.wrong(f"expected 'ngram {len(counts) + 1}=COUNT', found 'ngram {k}='")
-        counts.append(int(found[2]))
+        counts.append(int(match[2]))
     if line != b"\\1-grams:" or not counts:
         raise lines.wrong(r"expected 'ngram N=COUNT' or '\1-grams:', found other text")
     if len(counts) > LONGEST_ORDER:

@@ -72,12 +72,14 @@ class HeldOut:
 
     def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
         """Evaluate a method's scores of the sample on the texts of a fold."""
-        found = np.zeros(len(self.texts))
+        text_bits = np.zeros(len(self.texts))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
         model = self._model(take(scores, self.sizes, budget))
         evaluated = buffers(taken(self.texts, places))
-        found[places] = -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
-        return found
+        text_bits[places] = (
+            -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
+        )
+        return text_bits
 
     def _model(self, units: NDArray[np.int64]) -> NDArray[np.uint64]:
         """A model of units of the sample, over the vocabulary of sample and target."""
@@ -112,17 +114,19 @@ def held_out(
     words, identities = number_words(*everything, characters(), False)
     begins = np.append(np.flatnonzero(words == _BEGIN), len(words))
     split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
-    own = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
+    target_texts = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
     in_sample = np.bincount(words[:split], minlength=len(identities)) > 0
     apart = {
-        "repeat others": _repeated(own, folds),
-        "occur in the corpus sample": _found_in(words[:split], own, len(identities)),
-        "have no word in common with it": np.array([not in_sample[t[1:-1]].any() for t in own]),
+        "repeat others": _repeated(target_texts, folds),
+        "occur in the corpus sample": _found_in(words[:split], target_texts, len(identities)),
+        "have no word in common with it": np.array(
+            [not in_sample[t[1:-1]].any() for t in target_texts]
+        ),
     }
     evaluated, left_out = folds >= 0, {}
-    for reason, found in apart.items():
-        left_out[reason] = int(np.count_nonzero(evaluated & found))
-        evaluated &= ~found
+    for reason, excluded in apart.items():
+        left_out[reason] = int(np.count_nonzero(evaluated & excluded))
+        evaluated &= ~excluded
     return HeldOut(
         words[:split],
         begins[: len(sample) + 1],
@@ -141,8 +145,8 @@ def fit_to_sample(
     """Fit a method with the corpus sample as the background."""
     batch = read_as(sample, method.reads)
     if isinstance(method, CorpusMethod):
-        found = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
-        return lambda: np.concatenate([scores for _, scores in found()])
+        score = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
+        return lambda: np.concatenate([scores for _, scores in score()])
     assert isinstance(method, Method)  # noqa: S101 (labels are not on texts)
     scorer: Scorer[Any] = method.fit(target, sample, seed=seed)
     return lambda: scorer.score(batch)
@@ -171,7 +175,7 @@ def _found_in(
     counts = np.bincount(words, minlength=vocabulary)
     places = np.argsort(words, kind="stable")
     ends = np.cumsum(counts)
-    found = np.zeros(len(texts), np.bool_)
+    occurs = np.zeros(len(texts), np.bool_)
     for i, text in enumerate(texts):
         sought = text[1:-1] if len(text) - 2 >= LEAST_CONTAINED else text
         rarest = int(np.argmin(counts[sought]))
@@ -182,8 +186,8 @@ def _found_in(
             at = at[words[at + j] == word]
             if not len(at):
                 break
-        found[i] = len(at) > 0
-    return found
+        occurs[i] = len(at) > 0
+    return occurs
 
 
 @dataclass(frozen=True)

@@ -73,20 +73,20 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
     best = inside[np.argsort(-scores, kind="stable")]
     curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]
     del best
-    rising, found = np.sort(scores), np.sort(scores[inside])
-    return Figures(average_precision(rising, found), curve, _histogram(rising, found))
+    rising, positives = np.sort(scores), np.sort(scores[inside])
+    return Figures(average_precision(rising, positives), curve, _histogram(rising, positives))
 
 
-def average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) -> float:
+def average_precision(rising: NDArray[np.float32], positives: NDArray[np.float32]) -> float:
     """The mean over those found of the precision down to each score; both are sorted."""
-    hits = len(found) - np.searchsorted(found, found)
-    return float((hits / (len(rising) - np.searchsorted(rising, found))).mean())
+    hits = len(positives) - np.searchsorted(positives, positives)
+    return float((hits / (len(rising) - np.searchsorted(rising, positives))).mean())
 
 
-def auroc(found: NDArray[np.float32], others: NDArray[np.float32]) -> float:
+def auroc(positives: NDArray[np.float32], others: NDArray[np.float32]) -> float:
     """The share of pairs in which the one found scores higher; equal scores are half a pair."""
     others = np.sort(others)
-    below = np.searchsorted(others, found) + np.searchsorted(others, found, "right")
+    below = np.searchsorted(others, positives) + np.searchsorted(others, positives, "right")
     return float(below.mean() / (2 * len(others)))
 
 
@@ -96,13 +96,13 @@ def _point(share: float, best: NDArray[np.bool_], inside: int) -> Point:
     return Point(share, n, hits / n, hits / inside)
 
 
-def _histogram(rising: NDArray[np.float32], found: NDArray[np.float32]) -> Histogram:
+def _histogram(rising: NDArray[np.float32], positives: NDArray[np.float32]) -> Histogram:
     n = len(rising)
     low, high = (float(rising[round(q * (n - 1))]) for q in (TAIL, 1 - TAIL))
     if low == high:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, BINS + 1)
-    whole, inside = (_counts(of, edges) for of in (rising, found))
+    whole, inside = (_counts(scores, edges) for scores in (rising, positives))
     return Histogram(edges.tolist(), inside.tolist(), (whole - inside).tolist())
 
 
@@ -219,10 +219,13 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     # the size of the training target), and one for outliers (the size of the held-out target) and
     # the agreement vote.
     split = Split.drawn(len(target), len(background), seed=seed)
-    found = separate(method, target, background, split, seed=seed)
-    top, rate = np.sort(split.vote[found.top(TOP)]), len(found.votes) / max(found.score_s, 1e-9)
-    quality = found.f1, found.auroc, found.ap
-    return Trial(name, method.family, seed, *quality, found.fit_s, rate, top)
+    separation = separate(method, target, background, split, seed=seed)
+    top, rate = (
+        np.sort(split.vote[separation.top(TOP)]),
+        len(separation.votes) / max(separation.score_s, 1e-9),
+    )
+    quality = separation.f1, separation.auroc, separation.ap
+    return Trial(name, method.family, seed, *quality, separation.fit_s, rate, top)
 
 
 def _split(deal: NDArray[np.int64], held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -248,8 +251,8 @@ def _quality(
     inliers: NDArray[np.float32], outliers: NDArray[np.float32], threshold: float
 ) -> tuple[float, float, float]:
     """F1 at the threshold, AUROC, average precision."""
-    rising, kept = np.sort(np.concatenate([inliers, outliers])), inliers >= threshold
-    right, answered = np.count_nonzero(kept), np.count_nonzero(rising >= threshold)
+    rising, accepted = np.sort(np.concatenate([inliers, outliers])), inliers >= threshold
+    right, answered = np.count_nonzero(accepted), np.count_nonzero(rising >= threshold)
     return (
         float(2 * right / (answered + len(inliers))),
         auroc(inliers, outliers),
@@ -266,15 +269,15 @@ def agreement(
     # Held-out target texts share the target's style, so F1 and AUROC reward methods for finding
     # that style; what unlike methods agree on is the domain. A family of similar methods has one
     # vote.
-    found = {}
+    agreements = {}
     for method, top in tops.items():
         votes: dict[str, list[tuple[float, float]]] = {}
         for other in tops:
             if other != method and families[other] not in NON_VOTING:
                 shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
                 votes.setdefault(families[other], []).append((shared, credit[other]))
-        found[method] = _family_mean(list(votes.values()))
-    return found
+        agreements[method] = _family_mean(list(votes.values()))
+    return agreements
 
 
 def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
@@ -293,25 +296,25 @@ def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
     by_method: dict[str, list[Trial]] = {}
     for t in sorted(trials, key=lambda t: (t.method, t.seed)):
         by_method.setdefault(t.method, []).append(t)
-    families = {m: of[0].family for m, of in by_method.items()}
+    families = {m: own_trials[0].family for m, own_trials in by_method.items()}
     credit = {
-        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in of])) - 1)
-        for m, of in by_method.items()
+        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in own_trials])) - 1)
+        for m, own_trials in by_method.items()
     }
     seeds = sorted({t.seed for t in trials})
     agreed = [
         agreement({t.method: t.top for t in trials if t.seed == seed}, families, credit)
         for seed in seeds
     ]
-    found = []
-    for method, of in by_method.items():
+    results = []
+    for method, own_trials in by_method.items():
         figures = {
-            name: spread([getattr(t, name) for t in of])
+            name: spread([getattr(t, name) for t in own_trials])
             for name in ("f1", "auroc", "ap", "fit_s", "rate")
         }
         vote = spread([a[method] for a in agreed])
-        found.append(Verdict(method, families[method], vote, **figures))
-    return sorted(found, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
+        results.append(Verdict(method, families[method], vote, **figures))
+    return sorted(results, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:

@@ -32,14 +32,14 @@ def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
 
 
 def _method_of(module: ModuleType) -> type[AnyMethod]:
-    found: list[type[AnyMethod]] = [
+    methods: list[type[AnyMethod]] = [
         c
         for _, c in inspect.getmembers(module, inspect.isclass)
         if issubclass(c, AnyMethod) and c.__module__ == module.__name__
     ]
-    if len(found) != 1:
-        raise UsageError(f"{module.__name__} must define one Method; it defines {len(found)}.")
-    return found[0]
+    if len(methods) != 1:
+        raise UsageError(f"{module.__name__} must define one Method; it defines {len(methods)}.")
+    return methods[0]
 
 
 def build(name: str, options: Mapping[str, Any]) -> AnyMethod:

@@ -56,10 +56,10 @@ class Features:
         data, offsets = buffers(texts)
         if first is not None:
             offsets = np.append(offsets[first], offsets[-1])
-        found = cynical.count(
+        counted = cynical.count(
             data, offsets, characters(), self.table, len(self.weights), self.pairs
         )
-        return Counted(*found)
+        return Counted(*counted)
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Taken:
         usual = cynical.usual_gains(weights, self.counts)
 
         def gains(counted: Counted) -> NDArray[np.float32]:
-            own = vars(counted).values()
-            found: NDArray[np.float32] = cynical.gains(
-                *own, weights, self.counts, usual, self.words, scale
+            arrays = vars(counted).values()
+            values: NDArray[np.float32] = cynical.gains(
+                *arrays, weights, self.counts, usual, self.words, scale
             )
-            return found
+            return values
 
         return gains
 
@@ -119,8 +119,8 @@ def order_scores(
     levels.insert(0, levels[0] + 1)
     scores = np.full(len(gains), UNTAKEN_SCORE)
     for i, bounds in enumerate(rounds):
-        own = (number == i + 1) & (gains > cynical.WORDLESS)
-        scores[own] = bounds.scores(gains[own], levels[i], levels[i + 1])
+        in_round = (number == i + 1) & (gains > cynical.WORDLESS)
+        scores[in_round] = bounds.scores(gains[in_round], levels[i], levels[i + 1])
     return scores.astype(np.float32)
 
 
@@ -299,10 +299,10 @@ class RoundScorer(Scorer[Texts]):
 
     def _round_of(self, text: str) -> int:
         """The round that would take a text, from 0; reads only the counts of its own features."""
-        found = self.features.count(text_array([text]))
-        before = np.maximum(self.counts[:, found.features], _LEAST)
-        n, scale = int(found.words[0]), float(self.weights.sum())
-        rises = np.log1p(found.counts / before) @ self.weights[found.features]
+        counted = self.features.count(text_array([text]))
+        before = np.maximum(self.counts[:, counted.features], _LEAST)
+        n, scale = int(counted.words[0]), float(self.weights.sum())
+        rises = np.log1p(counted.counts / before) @ self.weights[counted.features]
         gains = ((rises - scale * np.log1p(n / self.words)) / n).astype(np.float32)
         passed = np.flatnonzero(gains >= self.thresholds)
         return int(passed[0]) if len(passed) else len(self.words) - 1
@@ -316,10 +316,10 @@ class RoundScorer(Scorer[Texts]):
         for i, threshold in enumerate(self.thresholds):
             taken = self.taken(i)
             taken = Taken(np.maximum(taken.counts, _LEAST), taken.words)
-            found = taken.gains(features)(counted)
+            new_gains = taken.gains(features)(counted)
             last = i == len(self.thresholds) - 1
-            now = (number == 0) & ((found >= threshold) | last)
-            number[now], gains[now] = i + 1, found[now]
+            now = (number == 0) & ((new_gains >= threshold) | last)
+            number[now], gains[now] = i + 1, new_gains[now]
         return gains, number
 
 

@@ -45,8 +45,8 @@ def part_path(folder: Path, shard: int) -> Path:
 
 def parts(folder: Path) -> Iterator[tuple[int, Path]]:
     """(shard, path) of every part, by shard."""
-    found = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
-    return iter(sorted(found))
+    numbered = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
+    return iter(sorted(numbered))
 
 
 def write(
@@ -81,9 +81,9 @@ def source_column(sources: Sequence[str], rows: NDArray[np.int64]) -> pa.Array:
     """The names of the sources of a shard's rows, int64 [m], by their numbers in the shard."""
     files = file_of(rows)
     used = np.union1d(files, [0])
-    place = column(np.searchsorted(used, files).astype(np.int32), pa.int32())
+    indices = column(np.searchsorted(used, files).astype(np.int32), pa.int32())
     names = text_array([sources[i] for i in used.tolist()]).cast(pa.string())
-    return pa.DictionaryArray.from_arrays(place, names)
+    return pa.DictionaryArray.from_arrays(indices, names)
 
 
 def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -97,16 +97,16 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
     """Rewrite a part with new values in some columns, each [m]."""
     table = read(path)
     for name, values in columns.items():
-        place = SCHEMA.get_field_index(name)
-        table = table.set_column(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
+        index = SCHEMA.get_field_index(name)
+        table = table.set_column(index, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
     write_parquet(path, table)
 
 
 def read(path: Path) -> pa.Table:
     """A part as an Arrow table."""
     with undamaged(path):
-        found = columns_of(pq.ParquetFile(_opened(path)), SCHEMA.names)
-        return pa.concat_tables([SCHEMA.empty_table(), found], promote_options="default")
+        stored = columns_of(pq.ParquetFile(_opened(path)), SCHEMA.names)
+        return pa.concat_tables([SCHEMA.empty_table(), stored], promote_options="default")
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
@@ -114,9 +114,9 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
     with undamaged(path):
         part = pq.ParquetFile(_opened(path))
         stored = [name for name in names if name in part.schema_arrow.names]
-        found = columns_of(part, stored or ["score"])
-        none = np.zeros(len(found), np.bool_)
-        return [_numbers(found, name) if name in stored else none for name in names]
+        stored_columns = columns_of(part, stored or ["score"])
+        none = np.zeros(len(stored_columns), np.bool_)
+        return [_numbers(stored_columns, name) if name in stored else none for name in names]
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
@@ -143,9 +143,9 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
     if len(sources) == 1 or not len(rows):
         return rows
     number = {name: i for i, name in enumerate(sources)}
-    names, place = read_sources(path)
+    names, name_of = read_sources(path)
     with undamaged(path):
-        return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
+        return (np.array([number[name] for name in names], np.int64)[name_of] << FILE_BITS) + rows
 
 
 def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
@@ -193,8 +193,8 @@ def grouped(
 ) -> tuple[list[str], NDArray[np.int64]]:
     """The groups of k sources, and for each of m segments the place of its own among them."""
     number: dict[str, int] = {}
-    own = [number.setdefault(group_of(source), len(number)) for source in sources]
-    return list(number), np.array(own, np.int64)[places]
+    numbers = [number.setdefault(group_of(source), len(number)) for source in sources]
+    return list(number), np.array(numbers, np.int64)[places]
 
 
 def _first(folder: str, depth: int) -> str:

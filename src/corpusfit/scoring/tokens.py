@@ -39,9 +39,9 @@ def in_words(texts: Texts, words: str) -> Texts:
     # Reference: NLTK, `nltk.tokenize.word_tokenize` of one sentence (Bird, Klein and Loper 2009).
     if words == OWN:
         return texts
-    of = _tokenizer().tokenize
+    tokenize = _tokenizer().tokenize
     return text_array(
-        [" ".join(token.encode().hex() for token in of(text)) for text in texts.to_pylist()]
+        [" ".join(token.encode().hex() for token in tokenize(text)) for text in texts.to_pylist()]
     )
 
 

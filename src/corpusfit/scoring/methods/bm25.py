@@ -97,8 +97,8 @@ class Bm25Scorer(Scorer[Texts]):
         total = added.sum(axis=0)
         best = np.argmax(np.where(total > 0.0, (total - self.shift) * self.scale, -np.inf))
         effects = (added[:, best] * self.scale[best]).tolist()
-        found = [Effect(spelling[i], e) for i, e in zip(first[shown], effects, strict=True) if e]
-        return sorted(found, key=lambda e: -e.effect)
+        listed = [Effect(spelling[i], e) for i, e in zip(first[shown], effects, strict=True) if e]
+        return sorted(listed, key=lambda e: -e.effect)
 
     def _entries(self, word: int) -> NDArray[np.float64]:
         """One word's entries, float64 [m]."""

@@ -161,8 +161,8 @@ class Consensus(Method[Paired]):
         positive = np.arange(len(learned)) < len(best)
         label, weight = positive.astype(np.float64), balanced(positive)
         weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
-        own: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
-        ratios = [own.for_target(vectors[best]), own]
+        cluster_ratio: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
+        ratios = [cluster_ratio.for_target(vectors[best]), cluster_ratio]
         parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
         slope, intercept = platt((scales @ parts)[learned], positive, weight)
@@ -170,7 +170,7 @@ class Consensus(Method[Paired]):
         share = max(count / (n + 1), class_share(odds))  # at least the positives are of the domain
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
-        ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
+        ratio = dataclasses.replace(cluster_ratio, ratio=together.astype(np.float32))
         shown = best[:_SHOWN]
         return ConsensusScorer(
             mean,

@@ -89,8 +89,8 @@ class IsolationForest(Method[Vectors]):
         """Grow the trees on the target and, unless the share is 0, one background text or more."""
         from sklearn.ensemble import IsolationForest as Grower
 
-        asked = max(1, round(self.background * len(target))) if self.background else 0
-        count = min(len(background), asked)
+        wanted = max(1, round(self.background * len(target))) if self.background else 0
+        count = min(len(background), wanted)
         chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)
         x = plain_rows(np.concatenate([target, background[np.sort(chosen)]]))
         grown = Grower(

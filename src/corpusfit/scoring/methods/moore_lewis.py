@@ -110,9 +110,9 @@ class MooreLewis(Method[Texts]):
         check_order(self.order)
         one_of("`method.sample`", self.sample, ("tokens", "texts"))
         if bool(self.arpa_in) != bool(self.arpa_general):
-            given = (self.arpa_in, self.arpa_general)
+            arpa_files = (self.arpa_in, self.arpa_general)
             raise bad_setting(
-                "method.arpa_in and method.arpa_general", "two files, or both empty", given
+                "method.arpa_in and method.arpa_general", "two files, or both empty", arpa_files
             )
 
     @property

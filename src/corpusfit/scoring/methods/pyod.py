@@ -43,12 +43,12 @@ def _detectors() -> dict[str, str]:
     spec = find_spec("pyod")
     if spec is None or spec.origin is None:
         raise MissingDependencyError("pyod", "pyod")
-    found: dict[str, str] = {}
+    detectors: dict[str, str] = {}
     for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
         if not path.stem.startswith(("_", "base", "pyg_", "ts_")):  # not for embeddings
             for name in re.findall(r"(?m)^class (\w+)\(Base\w*Detector\)", path.read_text("utf-8")):
-                found.setdefault(name, path.stem)
-    return found
+                detectors.setdefault(name, path.stem)
+    return detectors
 
 
 def _lacking(name: str, error: ImportError) -> UsageError:
