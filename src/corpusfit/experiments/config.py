@@ -184,20 +184,20 @@ class Recipe:
     @property
     def every_model(self) -> dict[str, str]:
         """All models that are adapted or fine-tuned, each with the first key that names it."""
-        found = dict.fromkeys(self.models, "models")
+        models = dict.fromkeys(self.models, "models")
         for selector in self.selectors:
-            found.setdefault(selector.model, f"selector.{selector.name}.model")
+            models.setdefault(selector.model, f"selector.{selector.name}.model")
         for task in self.tasks:
             for column, model in task.models.items():
-                found.setdefault(model, f"tasks.models.{column} of {task.name}")
-        found.pop("", None)
-        return found
+                models.setdefault(model, f"tasks.models.{column} of {task.name}")
+        models.pop("", None)
+        return models
 
     @property
     def identity(self) -> dict[str, Any]:
         """What must be equal to resume in a folder; each step has a digest of its own."""
-        own = {"corpusfit": versions()["corpusfit"]}
-        return {"command": "run", "recipe": self.name, "versions": own}
+        version = {"corpusfit": versions()["corpusfit"]}
+        return {"command": "run", "recipe": self.name, "versions": version}
 
     def check(self) -> Recipe:
         """The recipe itself, if every value is allowed."""

@@ -61,10 +61,10 @@ def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
         gpu: float = 0
         for keys in (selected, adapted, tuned):
             counted.update(keys)
-            own = [records[key] for key in sorted(keys) if key in records]
-            seconds.append(sum(r["seconds"] for r in own))
-            cores += sum(r["cpu_seconds"] for r in own)
-            gpu += sum(r["seconds"] for r in own if r.get("device") == "cuda")
+            steps = [records[key] for key in sorted(keys) if key in records]
+            seconds.append(sum(r["seconds"] for r in steps))
+            cores += sum(r["cpu_seconds"] for r in steps)
+            gpu += sum(r["seconds"] for r in steps if r.get("device") == "cuda")
         joules = cores * recipe.watts + gpu * recipe.gpu_watts
         select_s, adapt_s, tune_s = seconds
         return Cost(select_s, adapt_s, tune_s, cores, joules / 3600)
@@ -81,5 +81,5 @@ def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
         by_column,
         [cost([cell]) for cell in graph.cells],
         len(counted - records.keys()),
-        {name: sorted(of) for name, of in sorted(versions.items()) if len(of) > 1},
+        {name: sorted(seen) for name, seen in sorted(versions.items()) if len(seen) > 1},
     )

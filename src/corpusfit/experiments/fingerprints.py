@@ -40,14 +40,14 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
     """
     if machine.engine == "ray":
         return recipe
-    found = _settled(recipe.evaluate.finetune, "evaluate.finetune")
+    finetune = _settled(recipe.evaluate.finetune, "evaluate.finetune")
     selectors = tuple(
         dataclasses.replace(
             s, adapt=s.adapt.with_values({"train": _settled(s.adapt.train, "adapt.train")})
         )
         for s in recipe.selectors
     )
-    evaluate = recipe.evaluate.with_values({"finetune": found})
+    evaluate = recipe.evaluate.with_values({"finetune": finetune})
     return dataclasses.replace(recipe, selectors=selectors, evaluate=evaluate)
 
 
@@ -112,7 +112,9 @@ def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
     named = {} if built is None else {path: files[path] for path in built.files}
     options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}
     if named:  # files of the model in `embedder`
-        options["embedder"] = {Path(path).name: found for path, found in sorted(named.items())}
+        options["embedder"] = {
+            Path(path).name: fingerprint for path, fingerprint in sorted(named.items())
+        }
     return {"name": method.name, "options": options}
 
 

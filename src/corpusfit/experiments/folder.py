@@ -48,8 +48,11 @@ class RecipeFolder(OutFolder):
         # no model
         for ours in (self.scores, self.costs):
             theirs = cells / ours.name
-            here, there = listed(ours), listed(theirs)
-            for source, to, names in ((theirs, ours, there - here), (ours, theirs, here - there)):
+            our_names, their_names = listed(ours), listed(theirs)
+            for source, to, names in (
+                (theirs, ours, their_names - our_names),
+                (ours, theirs, our_names - their_names),
+            ):
                 for name in sorted(names):
                     write_bytes(to / name, (source / name).read_bytes())
 

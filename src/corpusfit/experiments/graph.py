@@ -43,7 +43,7 @@ class StepGraph:
     def phases(self) -> dict[str, Mapping[str, Step]]:
         """All steps in the order in which they run; a step needs those of earlier phases."""
         tried = [tuning for settings in self.searches.values() for _, tuning in settings]
-        tunings = [*tried, *(tuning for own in self.cells.values() for tuning in own)]
+        tunings = [*tried, *(tuning for steps in self.cells.values() for tuning in steps)]
         return {
             "selections": self.selections,
             "adaptations": self.adaptations,
@@ -134,21 +134,21 @@ def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict
     plan = tune_plan(recipe, selector, cell, recipe.task(task))
     tried = []
     for settings in search.settings():
-        own = plan.with_values({"finetune": settings})
+        cell_plan = plan.with_values({"finetune": settings})
         label = f"search for {task}, {settings}"
-        tried.append((settings, _fine_tuning(inputs, own, cell, label, [], "", 0)))
+        tried.append((settings, _fine_tuning(inputs, cell_plan, cell, label, [], "", 0)))
     return tried
 
 
 def with_found(inputs: RecipeInputs) -> RecipeInputs:
     """The inputs with the settings of every search that is finished: the best on dev."""
-    found = {}
-    for place, stored in inputs.tasks.items():
-        tried = _search_steps(inputs, *place)
+    best = {}
+    for key, stored in inputs.tasks.items():
+        tried = _search_steps(inputs, *key)
         if tried and all(tuning.out.exists() for _, tuning in tried):
             scores = [Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in tried]
-            found[place] = tried[scores.index(max(scores))][0]
-    return dataclasses.replace(inputs, found=found)
+            best[key] = tried[scores.index(max(scores))][0]
+    return dataclasses.replace(inputs, found=best)
 
 
 def _adaptation(
@@ -165,9 +165,9 @@ def _adaptation(
         raise bad_setting(f"selector.{selector.name}.dev", "tasks with a dev split", without[0])
     best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
     # else the task's texts are only measured on, or dev splits in their place
-    own = not dev and (best or selector.trains_on_task)
-    measured = [(task, "dev") for task in dev] or [(training_task, "train")] * own
-    shared = not own and bool(
+    uses_train = not dev and (best or selector.trains_on_task)
+    measured = [(task, "dev") for task in dev] or [(training_task, "train")] * uses_train
+    shared = not uses_train and bool(
         selector.name == GENERAL
         or (selector.name == RANDOM and _ignores_task(selector))
         or selector.strategy == COMPOSE
@@ -193,7 +193,7 @@ def _adaptation(
         "model": inputs.models[selector.model_for(inputs.recipe.task(cell.task), cell.model)],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
-        "texts": [t.judged for t in dev] if dev else training_task.texts if own else "",
+        "texts": [t.judged for t in dev] if dev else training_task.texts if uses_train else "",
         "guard": sorted(held_out),
     }
     return Adapt(

@@ -136,7 +136,7 @@ def _model(named: str, home: Path) -> str:
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
-    found = []
+    tasks = []
     for table in tables:
         for key in table.keys() - {*_TASK, *_TASK_TABLES, "oracle"}:
             known = (*_TASK, *_TASK_TABLES, "oracle")
@@ -156,8 +156,8 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
         settings["compose"] = {k: located(v, home) for k, v in compose.items()}
         settings["evaluate"] = _group("evaluate", table.get("evaluate", {}), home)
         _changed(EvaluatePlan(), settings["evaluate"], "evaluate")
-        found.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
-    return tuple(found)
+        tasks.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
+    return tuple(tasks)
 
 
 def _search(table: Any) -> Search:
@@ -166,10 +166,8 @@ def _search(table: Any) -> Search:
     lists = {"tasks": "str", "batch": "int", "epochs": "int"}
     for key in table.keys() - {"selector", *lists}:
         raise unknown(f"search.{key}", [f"search.{k}" for k in ("selector", *lists)])
-    found = {k: _list(f"search.{k}", table[k], kind) for k, kind in lists.items() if k in table}
-    return Search(
-        typed("search.selector", "str", table.get("selector", Search().selector)), **found
-    )
+    grid = {k: _list(f"search.{k}", table[k], kind) for k, kind in lists.items() if k in table}
+    return Search(typed("search.selector", "str", table.get("selector", Search().selector)), **grid)
 
 
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
@@ -183,12 +181,14 @@ def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str,
         if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):
             came = inside if not name or not isinstance(inside, Mapping) else inside[name]
             raise bad_setting(f"{table}.{setting}", f"left out, as {where} sets it", came)
-    found: dict[str, Any] = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+    settings: dict[str, Any] = {
+        k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()
+    }
     for first, name in (("embed", "embedder"), ("augment", "mt"), ("augment", "mt_back")):
-        inside = found.get(first)
+        inside = settings.get(first)
         if isinstance(inside, dict) and isinstance(inside.get(name), str):
             inside[name] = _model(inside[name], home)
-    return found
+    return settings
 
 
 def _selectors(
@@ -203,35 +203,35 @@ def _selectors(
             raise unknown_name("A table [selector.NAME]", name, names)
         if not isinstance(table, Mapping):
             raise bad_setting(f"selector.{name}", "a table of settings", table)
-    found = {}
+    selectors = {}
     for name in (n for n in names if "of" not in tables.get(n, {})):
         _require_method(name, tables.get(name, {}))
-        found[name] = _selector(name, values, tables.get(name, {}), plans, home)
-    for name in (n for n in names if n not in found):
-        found[name] = _control(name, tables[name], found)
-    return tuple(found[name] for name in names)
+        selectors[name] = _selector(name, values, tables.get(name, {}), plans, home)
+    for name in (n for n in names if n not in selectors):
+        selectors[name] = _control(name, tables[name], selectors)
+    return tuple(selectors[name] for name in names)
 
 
-def _control(name: str, table: Mapping[str, Any], found: Mapping[str, Selector]) -> Selector:
+def _control(name: str, table: Mapping[str, Any], selectors: Mapping[str, Selector]) -> Selector:
     """A control: it uses another selector's model of another task, with all its settings."""
-    of = typed(f"selector.{name}.of", "str", table["of"])
+    original = typed(f"selector.{name}.of", "str", table["of"])
     if name in WITHOUT_SELECTION or _is_method(name):
         cure = "Give the selector a name that is no method, such as other."
-        raise bad_setting(f"selector.{name}.of", f"left out, as {name} is a method", of, cure)
+        raise bad_setting(f"selector.{name}.of", f"left out, as {name} is a method", original, cure)
     for key in table.keys() - {"of"}:
-        raise bad_setting(f"selector.{name}.{key}", f"left out, as {of} sets it", table[key])
-    plain = [n for n, selector in found.items() if not selector.of]
-    if of not in plain:
-        raise unknown_name(f"selector.{name}.of", of, plain)
-    return dataclasses.replace(found[of], name=name, of=of)
+        raise bad_setting(f"selector.{name}.{key}", f"left out, as {original} sets it", table[key])
+    plain = [n for n, selector in selectors.items() if not selector.of]
+    if original not in plain:
+        raise unknown_name(f"selector.{name}.of", original, plain)
+    return dataclasses.replace(selectors[original], name=name, of=original)
 
 
 def _require_method(name: str, table: Mapping[str, Any]) -> None:
     """Raise `UsageError` unless exactly one setting names a selector's method."""
-    own = {group: table.get(group, {}) for group in ("method", "cascade")}
+    groups = {group: table.get(group, {}) for group in ("method", "cascade")}
     named = {
         g: v[k]
-        for (g, v), k in zip(own.items(), ("name", "stages"), strict=True)
+        for (g, v), k in zip(groups.items(), ("name", "stages"), strict=True)
         if isinstance(v, Mapping) and k in v
     }
     if name in WITHOUT_SELECTION or _is_method(name):
@@ -259,29 +259,29 @@ def _selector(
     plans: Mapping[str, Mapping[str, Any]],
     home: Path,
 ) -> Selector:
-    own = dict(table)
-    model, compose = (typed(f"selector.{name}.{k}", "str", own.pop(k, "")) for k in _OWN)
+    settings = dict(table)
+    model, compose = (typed(f"selector.{name}.{k}", "str", settings.pop(k, "")) for k in _OWN)
     sources, dev = (
-        _list(f"selector.{name}.{key}", own.pop(key, []), "str") for key in ("sources", "dev")
+        _list(f"selector.{name}.{key}", settings.pop(key, []), "str") for key in ("sources", "dev")
     )
     plain = not (
         sources
         or name in WITHOUT_SELECTION
         or _is_method(name)
-        or {"method", "cascade"} & own.keys()
+        or {"method", "cascade"} & settings.keys()
     )
     columns: dict[str, Any] = {
-        key: _list(f"selector.{name}.{key}", own.pop(key), kind)
-        if key in own
+        key: _list(f"selector.{name}.{key}", settings.pop(key), kind)
+        if key in settings
         else (_list(key, values[key], kind) if key in values else start)
         for key, (kind, start) in _COLUMNS.items()
     }
-    own_adapt = own.pop("adapt", {})
+    own_adapt = settings.pop("adapt", {})
     adapt = _adapting(name, plans["adapt"], _group("adapt", own_adapt, home, name))
-    if "read" in own:
+    if "read" in settings:
         cure = "Put it in [select.read], as all selectors read the same corpus."
-        raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
-    method = own.pop("method", {})
+        raise bad_setting(f"selector.{name}.read", "left out", settings["read"], cure)
+    method = settings.pop("method", {})
     if isinstance(method, Mapping):
         method = {
             k: _model(v, home) if k in _FILES and isinstance(v, str) else v
@@ -290,8 +290,8 @@ def _selector(
     plan = _changed(Plan(), plans["select"], "select")
     if _is_method(name):
         plan = plan.with_value("method.name", name)
-    own = {**_group("select", own, home, name), "method": method}
-    plan = _changed(plan, own, _table("select", name))
+    settings = {**_group("select", settings, home, name), "method": method}
+    plan = _changed(plan, settings, _table("select", name))
     return Selector(
         name,
         plan,

@@ -88,10 +88,10 @@ def run_recipe(
             folder.reopen()
         # the searches decide the settings of all other fine-tunings
         searches = {t.name: t for tried in graph.searches.values() for _, t in tried}
-        own = [step for step in pending["fine-tunings"] if step.name in searches]
-        if own:
-            machine.progress.note(f"Search of settings on dev: {len(own)} fine-tunings.")
-            _run_steps("fine-tunings", own, folder, machine, failed)
+        search_steps = [step for step in pending["fine-tunings"] if step.name in searches]
+        if search_steps:
+            machine.progress.note(f"Search of settings on dev: {len(search_steps)} fine-tunings.")
+            _run_steps("fine-tunings", search_steps, folder, machine, failed)
             for name in filter(failed.get, searches):
                 raise TrainingError(f"The search of settings on dev failed: {failed[name]}")
             inputs = with_found(inputs)
@@ -206,8 +206,8 @@ def _faults_of(
                     "model.name", graph.adaptations[tuning.adapted].plan.model.name
                 )
             if tuned.model.name:  # an untrained one is made for each adaptation
-                of = ("evaluate", name, tuned.model, tuned.augment.kind)
-                checks[of] = partial(evaluates, name, stored, tuned)
+                key = ("evaluate", name, tuned.model, tuned.augment.kind)
+                checks[key] = partial(evaluates, name, stored, tuned)
     for use, check in checks.items():
         try:
             with in_table(str(use[0])):

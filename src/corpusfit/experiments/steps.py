@@ -85,7 +85,11 @@ class Select(Step):
         out = folder.selections / self.key
         if SelectionFolder(out).scored_so_far() is None:
             siblings = folder.selections.glob(f"{self.scoring}-*[!y]")  # no .copy
-            scored = [of for of in siblings if SelectionFolder(of).scored_so_far() is not None]
+            scored = [
+                folder_of
+                for folder_of in siblings
+                if SelectionFolder(folder_of).scored_so_far() is not None
+            ]
             if not scored:
                 select(
                     self.plan, [str(self.target)], self.corpus, out, machine=machine, overwrite=True
@@ -136,13 +140,13 @@ class Adapt(Step):
 
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         out = folder.models / self.key
-        words: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
+        inputs: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
         try:  # its name is the digest of everything that decides it, so it may be overwritten
-            manifest = adapt(self.plan, self.data, out, overwrite=True, **words).manifest
+            manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
         except ChangedInputError as e:  # it began on another device or with other settings
             machine.progress.warn(f"Started over: {e.args[0]}")
             remove(out)
-            manifest = adapt(self.plan, self.data, out, overwrite=True, **words).manifest
+            manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
         facts = {name: manifest[name] for name in ("training", "tokens", "rows", "losses")}
         return {
             "device": manifest["device"],
