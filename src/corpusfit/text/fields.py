@@ -109,11 +109,11 @@ def said(value: Any, field: str, depth: int = 0) -> str | None:
         held = [text for text in texts if text is not None]
         return "\n".join(held) if held or not depth else None
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
-        given = {name: inner for name, inner in value.items() if inner is not None}
-        name = next((name for name in _SAYS if name in given), "")
-        if name and "key" not in given:  # an entry of a map has a value, too
-            return said(given[name], field, depth + 1)
-        if _SILENT & given.keys() or not given:
+        non_null = {name: inner for name, inner in value.items() if inner is not None}
+        name = next((name for name in _SAYS if name in non_null), "")
+        if name and "key" not in non_null:  # an entry of a map has a value, too
+            return said(non_null[name], field, depth + 1)
+        if _SILENT & non_null.keys() or not non_null:
             return None
     if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:
         raise NoTextError(f"{rejects.not_a_string(value)} in a list")

@@ -37,9 +37,9 @@ _FIELDS = {"target": "fit.target_field", "corpus": "read.text_field"}
 _WHITE = re.compile(r"\s")
 
 
-def listed(given: Inputs) -> list[str]:
+def listed(inputs: Inputs) -> list[str]:
     """The names of what is never data in memory, such as folders and models: one or several."""
-    several: Any = [given] if _is_name(given) else given
+    several: Any = [inputs] if _is_name(inputs) else inputs
     return list(map(_name, several))
 
 
@@ -59,10 +59,10 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
         EmptyInputError: no row of the target or the corpus has the field.
         StorageError: the cache cannot be written.
     """
-    found = _named(given)
-    if found is not None:
+    names = _named(given)
+    if names is not None:
         _require_names(given, role)
-        return found
+        return names
     cache, several = machine.cache_folder(), isinstance(given, Mapping)
     parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
     if several and isinstance(parts.get(field), Sequence):
@@ -87,32 +87,32 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
                 f"field with `{_FIELDS[role]}`."
             )
         folder = cache / "data" / digest.hexdigest()
-        kept = [folder / file.name for file in sorted(Path(scratch).iterdir())]
-        for place in kept:
-            if not place.exists():
-                with (Path(scratch) / place.name).open("rb") as whole, writing(place) as out:
+        files = [folder / file.name for file in sorted(Path(scratch).iterdir())]
+        for target in files:
+            if not target.exists():
+                with (Path(scratch) / target.name).open("rb") as whole, writing(target) as out:
                     shutil.copyfileobj(whole, out)
-            elif is_local(place):
-                place.touch()  # it is in use, for `cache prune`
-    return [str(folder)] if several else [str(kept[0])]
+            elif is_local(target):
+                target.touch()  # it is in use, for `cache prune`
+    return [str(folder)] if several else [str(files[0])]
 
 
-def _named(given: Inputs) -> list[str] | None:
+def _named(inputs: Inputs) -> list[str] | None:
     """The inputs that are named; None for data in memory."""
-    if _is_name(given):
-        return [_name(given)]
-    if not (isinstance(given, Sequence) and all(map(_is_name, given))):
+    if _is_name(inputs):
+        return [_name(inputs)]
+    if not (isinstance(inputs, Sequence) and all(map(_is_name, inputs))):
         return None
-    return None if _are_texts(given) else list(map(_name, given))
+    return None if _are_texts(inputs) else list(map(_name, inputs))
 
 
-def _is_name(given: Any) -> bool:
+def _is_name(value: Any) -> bool:
     """Whether it can name an input: a string, a path, a finished run, or a path of a store."""
-    return isinstance(given, str | os.PathLike) or hasattr(given, "joinpath")
+    return isinstance(value, str | os.PathLike) or hasattr(value, "joinpath")
 
 
-def _name(given: Any) -> str:
-    return str(given) if hasattr(given, "joinpath") else os.fspath(given)
+def _name(value: Any) -> str:
+    return str(value) if hasattr(value, "joinpath") else os.fspath(value)
 
 
 def _are_texts(strings: Sequence[str]) -> bool:
@@ -127,14 +127,14 @@ def _are_texts(strings: Sequence[str]) -> bool:
     return not all(map(_is_input, first))
 
 
-def _require_names(given: Any, role: str) -> None:
+def _require_names(inputs: Any, role: str) -> None:
     """Refuse strings that name nothing and may be texts."""
-    strings = [given] if _is_name(given) else given
+    strings = [inputs] if _is_name(inputs) else inputs
     if not all(type(s) is str for s in strings):
         return
     may_be_texts = len(strings) > 1 or any(map(_WHITE.search, strings))
     if may_be_texts and not any(_exists(s) or _is_input(s) for s in strings):
-        shown = given if isinstance(given, str) else list(given[:_SHOWN])
+        shown = inputs if isinstance(inputs, str) else list(inputs[:_SHOWN])
         cure = "For texts, give a list of dicts, such as [{'text': …}]."
         raise bad_setting(
             f"`{role}`", "names of files or folders that exist, or texts", shown, cure

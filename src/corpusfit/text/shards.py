@@ -122,7 +122,7 @@ def survey(
     whose store reports a digest is scanned only if its rows are lines.
     """
     cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
-    asked, chunks = [], list[Chunk]()
+    reported_files, chunks = [], list[Chunk]()
     for url, lines in files:
         reported = stated_digest(url)
         size = reported[1] if reported else stored_size(url)
@@ -132,10 +132,10 @@ def survey(
             for begin in range(0, size, CHUNK_BYTES):
                 end = min(size, begin + CHUNK_BYTES)
                 chunks.append(Chunk(url, begin, end, cell if many else 0))
-        asked.append((reported, size, many, len(chunks) - before))
+        reported_files.append((reported, size, many, len(chunks) - before))
     scans = iter(scan(chunks))
     surveyed = []
-    for reported, size, many, n in asked:
+    for reported, size, many, n in reported_files:
         of_file = list(itertools.islice(scans, n))
         if reported:
             digest = reported[0]

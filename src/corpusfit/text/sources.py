@@ -142,12 +142,12 @@ def found_again(
     sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> tuple[list[Source], list[str]]:
     """Sources of an earlier run as they are now, and the names of those whose content changed."""
-    asked = []
+    current = []
     for source in sources:
         form = named(source.url)
         digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
-        asked.append(replace(source, fingerprint=digest) if form else source)
-    now = _surveyed(asked, plan, scan)
+        current.append(replace(source, fingerprint=digest) if form else source)
+    now = _surveyed(current, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
 
@@ -157,8 +157,8 @@ def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> li
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
-    asked = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = iter(survey(asked, plan, scan))
+    to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
+    scans = iter(survey(to_scan, plan, scan))
     surveyed = []
     for source, form, urls in zip(sources, formats, files, strict=True):
         if not urls:
@@ -400,9 +400,9 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
         entered.add((real, states))
         for entry in _entries(folder, others, must=not states):
             inner: _States | None = _ALL
-            asked = True
+            matches = True
             if states:
-                inner, asked = _advanced(pattern, states, entry.name)
+                inner, matches = _advanced(pattern, states, entry.name)
             elif entry.name.startswith("."):
                 continue
             path = os.path.join(real, entry.name)  # noqa: PTH118 (faster than a Path)
@@ -411,9 +411,9 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
                 (links if linked else waiting).append(
                     (entry.path, "" if linked else path, inner, real)
                 )
-            elif asked and entry.is_symlink():
+            elif matches and entry.is_symlink():
                 linked_files.append(entry.path)
-            elif asked and _is(entry, os.DirEntry.is_file):
+            elif matches and _is(entry, os.DirEntry.is_file):
                 files.setdefault(path, entry.path)
     for path in sorted(linked_files):
         if os.path.isfile(path):  # noqa: PTH113 (never raises)
@@ -529,12 +529,12 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
         raise unreadable(input_name, e) from e
     folder = folder.rstrip("/")
     outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
-    kept = [
+    remote_paths = [
         path
         for path in paths
         if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
     ]
-    files = ((fs.unstrip_protocol(path), path, path) for path in kept)
+    files = ((fs.unstrip_protocol(path), path, path) for path in remote_paths)
     return _with_formats(files, folder, store, skipped)
 
 

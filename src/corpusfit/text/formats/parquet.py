@@ -85,8 +85,8 @@ class Batches:
     def wanted(self, names: list[str]) -> list[str]:
         """The fields of the text and the id that are among some columns, or within one."""
         field = self._plan.text_field
-        asked = (field, *fields_in(field), self._plan.id_field)
-        return [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
+        fields = (field, *fields_in(field), self._plan.id_field)
+        return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
     def position(self, row: int) -> int:
         """The share of the stored size that is read with a number of rows."""
