@@ -35,10 +35,10 @@ _TEMPORARY = re.compile(r"\.\d+\.part$")
 _AT_ONCE = 256
 
 
-def place(given: str | os.PathLike[str], setting: str) -> Path:
+def place(location: str | os.PathLike[str], setting: str) -> Path:
     """A folder named by the user: a path of this machine, or a URL of a store."""
-    text = os.fspath(given) if isinstance(given, os.PathLike) else str(given)
-    if isinstance(given, Path) or "://" not in text:
+    text = os.fspath(location) if isinstance(location, os.PathLike) else str(location)
+    if isinstance(location, Path) or "://" not in text:
         return Path(text)
     if text.startswith("file://"):
         return Path(text.removeprefix("file://"))
@@ -82,11 +82,11 @@ def is_local(path: Path) -> bool:
     return isinstance(path, Path)
 
 
-def local_place(given: str | os.PathLike[str], setting: str) -> Path:
+def local_place(location: str | os.PathLike[str], setting: str) -> Path:
     """As `place`, for a folder that must be on this machine."""
-    folder = place(given, setting)
+    folder = place(location, setting)
     if not is_local(folder):
-        raise bad_setting(setting, "a folder of this machine", str(given))
+        raise bad_setting(setting, "a folder of this machine", str(location))
     return folder
 
 

@@ -182,8 +182,8 @@ def machine_cure(error: BaseException) -> str:
     # a SystemError comes from a library in C, which is mostly out of memory
     if isinstance(error, MemoryError | SystemError) or _NO_MEMORY.search(str(error)):
         number = errno.ENOMEM
-    elif found := _NUMBER.search(str(error)):
-        number = int(found[1])
+    elif match := _NUMBER.search(str(error)):
+        number = int(match[1])
     cure = _CURES.get(number or 0)
     library = type(error).__module__.partition(".")[0]
     if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):

@@ -61,8 +61,8 @@ def code_of(tag: str, setting: str = "language") -> str:
     Reference: ISO 639-1, 639-2 and 639-3; RFC 5646 for the shortest code and the parts of a tag;
     CLDR for macrolanguages.
     """
-    found = _TAG.fullmatch(tag.strip())
-    code = found[1].lower() if found else ""
+    match = _TAG.fullmatch(tag.strip())
+    code = match[1].lower() if match else ""
     code = _SHORTEST.get(code, code)
     exists = code in _KNOWN or (len(code) == 3 and code not in _NO_LANGUAGE)
     if exists and code not in _KNOWN and find_spec("langcodes"):

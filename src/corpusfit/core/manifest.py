@@ -51,11 +51,11 @@ def versions() -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in ("corpusfit", *_LIBRARIES):
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 @cache

@@ -108,15 +108,19 @@ class Setting:
         option, plain = self.option, isinstance(value, bool) or value is None
         if plain or value == self.default:
             return
-        words = ", ".join(option.allowed)
+        allowed_words = ", ".join(option.allowed)
         if not isinstance(value, str):
             if not option.holds(value):
-                allowed = f"{option.range}, or {words}" if words else option.range
+                allowed = f"{option.range}, or {allowed_words}" if allowed_words else option.range
                 raise bad_setting(f"`{self.path}`", allowed, value, option.cure)
         elif option.allowed and value not in option.allowed:
             near = difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
-            allowed = f"{option.range}, or {words}" if "float" in self.types else f"one of {words}"
+            allowed = (
+                f"{option.range}, or {allowed_words}"
+                if "float" in self.types
+                else f"one of {allowed_words}"
+            )
             raise bad_setting(f"`{self.path}`", allowed, value, cure)
 
     @property
@@ -125,10 +129,10 @@ class Setting:
         if "bool" in self.types:
             return None
         numbers = {"float": "NUMBER", "int": "N"}
-        found = [numbers[kind] for kind in self.types if kind in numbers]
-        own = self.path.rpartition(".")[2].upper()
-        words = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else own
-        return self.option.metavar or (found or [words])[0]
+        placeholders = [numbers[kind] for kind in self.types if kind in numbers]
+        name = self.path.rpartition(".")[2].upper()
+        choices = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else name
+        return self.option.metavar or (placeholders or [choices])[0]
 
     @property
     def shown_default(self) -> str:
@@ -140,20 +144,20 @@ class Setting:
 
 def settings_of(group: type) -> Mapping[str, Setting]:
     """The settings of a group of a plan by their names, or of a plan by their paths."""
-    own: Any = group
-    return _settings_of(own)
+    key: Any = group
+    return _settings_of(key)
 
 
 @cache
 def _settings_of(group: type) -> Mapping[str, Setting]:
     hints = get_type_hints(group, include_extras=True)
     name = getattr(group, "group", "")
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for field in dataclasses.fields(group):
         hint = hints[field.name]
         if dataclasses.is_dataclass(hint):
             inner = settings_of(hint) if isinstance(hint, type) else {}
-            found |= {setting.path: setting for setting in inner.values()}
+            settings |= {setting.path: setting for setting in inner.values()}
             continue
         if get_origin(hint) is not Annotated:
             continue
@@ -161,8 +165,8 @@ def _settings_of(group: type) -> Mapping[str, Setting]:
         several = get_args(kind) if get_origin(kind) is UnionType else (kind,)
         types = tuple("None" if t is NoneType else t.__name__ for t in several)
         path = f"{name}.{field.name}" if name else field.name
-        found[field.name] = Setting(path, types, field.default, option)
-    return found
+        settings[field.name] = Setting(path, types, field.default, option)
+    return settings
 
 
 def typed(setting: str, annotation: str, value: Any) -> Any:

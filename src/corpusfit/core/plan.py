@@ -347,8 +347,8 @@ class MethodPlan(Group, group="method"):
         """Raise `UsageError` for settings without a method; the method checks its own."""
         if self.name == AUTO and self.options:
             allowed = "the name of a method where its settings are given"
-            cure, given = "For example `method.name=knn` `method.k=10`.", ", ".join(self.options)
-            raise bad_setting("`method.name`", allowed, f"auto with {given}", cure)
+            cure, options = "For example `method.name=knn` `method.k=10`.", ", ".join(self.options)
+            raise bad_setting("`method.name`", allowed, f"auto with {options}", cure)
 
 
 @dataclass(frozen=True)

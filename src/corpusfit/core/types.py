@@ -287,8 +287,8 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
     if isinstance(texts, pa.Array | pa.ChunkedArray):
         if texts.null_count or not _holds_strings(texts.type):
             raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
-        found = texts.cast(pa.large_string())  # first, because short offsets end at 2 GB
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        array = texts.cast(pa.large_string())  # first, because short offsets end at 2 GB
+        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
     if whole or not hasattr(texts, "__len__"):
         came = f"got a {type(texts).__name__}"

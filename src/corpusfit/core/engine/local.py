@@ -182,9 +182,9 @@ def _take_buffers() -> None:
             dgemm(1.0, np.ones((200, 200)), np.ones((200, 200)))
 
 
-def _share(shares: Any, place: int, done: float) -> None:
+def _share(shares: Any, slot: int, done: float) -> None:
     """In a worker: write the number of its piece and the share of it that is done."""
-    shares[place] = _number + min(max(done, 0.0), _ALMOST)
+    shares[slot] = _number + min(max(done, 0.0), _ALMOST)
 
 
 def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
@@ -194,9 +194,9 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
     if taken is not None:
         _shares = shares
         with taken.get_lock():
-            place = taken.value
+            slot = taken.value
             taken.value += 1
-        heard_by(functools.partial(_share, shares, place))
+        heard_by(functools.partial(_share, shares, slot))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
