@@ -115,7 +115,7 @@ def table(
         words: columns of text, which may be folded; the first column is one.
         keys: leading columns that name a row and are repeated in a second table.
     """
-    room, title = _room(), harmless(title)
+    limit, title = _room(), harmless(title)
     columns = [harmless(name) for name in columns]
     words = [harmless(name) for name in words]
     rows = [[harmless(cell) for cell in row] for row in rows]
@@ -127,12 +127,12 @@ def table(
             min(wide, folded) if folds else max(_heading(name), *map(cell_len, cells), 1)
             for wide, folds, (name, cells) in zip(full, text, _cells(columns, rows), strict=True)
         ]
-        if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= room:
+        if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= limit:
             break
-    STDOUT.print(Text(title), width=room, style="italic")
-    for part in _parts(least, keys, room):
+    STDOUT.print(Text(title), width=limit, style="italic")
+    for part in _parts(least, keys, limit):
         widths = _spread(
-            [least[i] for i in part], [widest[i] for i in part], [full[i] for i in part], room
+            [least[i] for i in part], [widest[i] for i in part], [full[i] for i in part], limit
         )
         total = sum(widths) + _GAP * (len(widths) - 1)
         shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), width=total)
@@ -148,9 +148,9 @@ def table(
 
 def _room() -> int:
     """The width of a table: $COLUMNS, or else the terminal's, or 80 where there is none."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdecimal() and int(asked):
-        return int(asked)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     return STDOUT.width if STDOUT.is_terminal else _PIPED_WIDTH
 
 
@@ -164,23 +164,23 @@ def _heading(name: str) -> int:
     return min(_FOLDED[0], max(map(cell_len, name.split()), default=1))
 
 
-def _parts(least: Sequence[int], keys: int, room: int) -> list[list[int]]:
+def _parts(least: Sequence[int], keys: int, limit: int) -> list[list[int]]:
     """The columns of each table, so that every table fits; each begins with the keys."""
     parts = [list(range(keys))]
     for i in range(keys, len(least)):
         width = sum(least[j] for j in parts[-1]) + least[i] + _GAP * len(parts[-1])
-        if width > room and len(parts[-1]) > keys:
+        if width > limit and len(parts[-1]) > keys:
             parts.append(list(range(keys)))
         parts[-1].append(i)
     return parts
 
 
 def _spread(
-    least: Sequence[int], widest: Sequence[int], full: Sequence[int], room: int
+    least: Sequence[int], widest: Sequence[int], full: Sequence[int], limit: int
 ) -> list[int]:
     """Widths of columns: at least `least`; first, cells get the room that leaves them unfolded."""
     widths = list(least)
-    spare = room - sum(widths) - _GAP * (len(widths) - 1)
+    spare = limit - sum(widths) - _GAP * (len(widths) - 1)
     for i, wide in enumerate(widest):
         if widths[i] < wide <= widths[i] + spare:
             spare -= wide - widths[i]

@@ -41,16 +41,16 @@ def split(
             of splitting; repeatable (default: none)
     """
     if check:
-        given = {"data": data, "out": out, **options}
-        own = ("data", "out", "dev", "test", "strict", "seed")
-        flags = " ".join(f"--{name}" for name in own if given.get(name))
+        values = {"data": data, "out": out, **options}
+        split_options = ("data", "out", "dev", "test", "strict", "seed")
+        flags = " ".join(f"--{name}" for name in split_options if values.get(name))
         if flags:
             cure = f"Leave out either --check or {flags}."
             raise bad_setting("--check", "given without options of a split", flags, cure)
         names = ("near", "text_field", "plan", "settings", "workers")
         shared = {name: options[name] for name in names if name in options}
-        found = corpusfit.overlaps(check, **shared)
-        counted = [dataclasses.asdict(one) for one in found]
+        tables = corpusfit.overlaps(check, **shared)
+        counted = [dataclasses.asdict(one) for one in tables]
         answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
     if not data or not out:
@@ -63,7 +63,7 @@ def split(
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:
     counts, splits = manifest["counts"], manifest["splits"]
-    parts = ", ".join(f"{found['rows']:,} {name}" for name, found in splits.items())
+    parts = ", ".join(f"{split['rows']:,} {name}" for name, split in splits.items())
     say(
         f"{counts['rows']:,} rows read: {parts}, {counts['rejected']:,} rejected, "
         f"{counts['dropped']:,} dropped."
@@ -72,7 +72,7 @@ def _show(out: Path, manifest: Mapping[str, Any]) -> None:
         say(f"  {n:,} rows: {why} (see {out / 'rejects.jsonl'})")
     _show_overlaps(manifest["overlaps"])
     say("No text is in two splits; copies within one may stay there.")
-    files = [str(out / name) for found in splits.values() for name in found["files"]]
+    files = [str(out / name) for split in splits.values() for name in split["files"]]
     say(f"Written: {', '.join(files)}.")
 
 
@@ -82,10 +82,10 @@ def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
     near = any(one["near"] is not None for one in overlaps)
     rows = []
     for one in overlaps:
-        own = one["split"] == one["within"]
-        found = [one["identical"], one["shared"], *([one["near"]] if near else [])]
-        shown = ["–" if n is None else f"{n:,} ({percent(n, one['texts'])})" for n in found]
-        where = "itself" if own else one["within"]
+        is_within = one["split"] == one["within"]
+        counts_of = [one["identical"], one["shared"], *([one["near"]] if near else [])]
+        shown = ["–" if n is None else f"{n:,} ({percent(n, one['texts'])})" for n in counts_of]
+        where = "itself" if is_within else one["within"]
         side = [one["side"]] if sided else []
         rows.append([one["data"], *side, one["split"], where, f"{one['texts']:,}", *shown])
     keys = ["data", *(["side"] if sided else []), "split", "searched"]

@@ -161,10 +161,10 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     domains = read_domains(best)
     write_domains(folder.domains, domains)
     shares = domains.shares(vectors)
-    of = shares.argmax(axis=1).astype(np.int64)
-    write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
-    counts = confusion(of, known, domains.k, len(names))
-    empty = domains.k - len(np.unique(of))
+    clusters = shares.argmax(axis=1).astype(np.int64)
+    write_sample(folder.sample, units, clusters, shares, domains.projection.place(vectors)[:, :2])
+    counts = confusion(clusters, known, domains.k, len(names))
+    empty = domains.k - len(np.unique(clusters))
     if empty:
         different = len(np.unique(vectors, axis=0))
         run.warn(
@@ -187,8 +187,8 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "k": domains.k,
         "tried": tried,
         "baselines": baselines,
-        "clusters": described(units, of, shares, domains, counts, names),
-        "outliers": outliers(units, of, known, counts, names),
+        "clusters": described(units, clusters, shares, domains, counts, names),
+        "outliers": outliers(units, clusters, known, counts, names),
         "proximity": np.round(proximity(vectors, known, len(names)), 4).tolist(),
         "ellipses": [np.round(e, 4).tolist() for e in domains.ellipses()],
         "assigned": None,
@@ -294,26 +294,26 @@ def _fit(
     plan: ClustersPlan, run: Run, job: FitDomains, n: int, width: int
 ) -> tuple[list[dict[str, Any]], Path]:
     """Fit every k; returns the figures of each k, and the path of the best fit."""
-    asked = plan.mixture.numbers()
+    numbers_of_clusters = plan.mixture.numbers()
     dimensions = min(plan.mixture.components or width, width)
-    if asked and asked[-1] * dimensions**2 > _NUMBERS:
+    if numbers_of_clusters and numbers_of_clusters[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
             "`mixture.k`",
             f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, because all "
             "covariances are in memory",
-            asked[-1],
+            numbers_of_clusters[-1],
             "Lower `mixture.k` or `mixture.components`.",
         )
-    if asked and asked[-1] > n:
+    if numbers_of_clusters and numbers_of_clusters[-1] > n:
         raise bad_setting(
             "`mixture.k`",
             f"at most {n:,}, the number of different units in the sample",
-            asked[-1],
+            numbers_of_clusters[-1],
             "Lower `mixture.k`, or raise `draw.sample`.",
         )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    numbers, first = asked, list[Fitted]()
-    if not asked:  # one fit of each k chooses the k that is fitted with all seeds
+    numbers, first = numbers_of_clusters, list[Fitted]()
+    if not numbers_of_clusters:  # one fit of each k chooses the k that is fitted with all seeds
         largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
         pieces = [(k, seeds[0]) for k in TRIED if k <= largest]
         first = list(run.over("choose k", job, pieces))
@@ -364,11 +364,11 @@ def _baselines(
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
     done = list(run.over("baselines", Baseline(job.sample, job.domains, job.t), pieces))
     # word vectors are clustered like embeddings
-    words = Sample(folder.drawn, "words")
-    if not words.vectors.exists():
+    word_sample = Sample(folder.drawn, "words")
+    if not word_sample.vectors.exists():
         with run.stage("word2vec"):
-            run.one(TrainWords(job.sample), (words, plan.seed))
-    of_words = dataclasses.replace(job, sample=words, out=folder.fits / "words")
+            run.one(TrainWords(job.sample), (word_sample, plan.seed))
+    of_words = dataclasses.replace(job, sample=word_sample, out=folder.fits / "words")
     fits = run.over("word2vec", of_words, [(k, seed) for k in numbers for seed in seeds])
     done += [("word2vec", fit) for fit in fits]
     return [

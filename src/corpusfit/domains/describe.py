@@ -121,17 +121,17 @@ def own_words(
 
 def described(
     units: Sequence[Known],
-    of: NDArray[np.int64],
+    cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
     domains: Domains,
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Each cluster: its size, domains, words and most typical units."""
-    words = own_words((unit.text for unit in units), of, domains.k)
+    words = own_words((unit.text for unit in units), cluster_of, domains.k)
     clusters = []
     for number in range(domains.k):
-        inside = np.flatnonzero(of == number)
+        inside = np.flatnonzero(cluster_of == number)
         # of the units that surely belong to the cluster, the longest
         surest = inside[np.argsort(-shares[inside, number], kind="stable")]
         typical = sorted(surest[: 40 * _EXAMPLES].tolist(), key=lambda i: -len(units[i].text))
@@ -151,7 +151,7 @@ def described(
 
 def outliers(
     units: Sequence[Known],
-    of: NDArray[np.int64],
+    cluster_of: NDArray[np.int64],
     known: NDArray[np.int64],
     counts: NDArray[np.int64],
     names: Sequence[str],
@@ -160,7 +160,7 @@ def outliers(
     if len(names) < 2:
         return None
     # the domain that a unit seems to be of: the most frequent in its cluster
-    taken_for = counts.argmax(axis=1)[of]
+    taken_for = counts.argmax(axis=1)[cluster_of]
     outside = np.flatnonzero(taken_for != known)
     texts = [unit.text for unit in units]
     pairs: dict[tuple[int, int], list[str]] = {}
@@ -190,7 +190,7 @@ def outliers(
 def write_sample(
     path: Path,
     units: Sequence[Known],
-    of: NDArray[np.int64],
+    cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
     places: NDArray[np.float32],
 ) -> None:
@@ -204,6 +204,6 @@ def write_sample(
             "x": float(x),
             "y": float(y),
         }
-        for unit, cluster, share, (x, y) in zip(units, of, shares, places, strict=True)
+        for unit, cluster, share, (x, y) in zip(units, cluster_of, shares, places, strict=True)
     ]
     write_parquet(path, pa.Table.from_pylist(rows))

@@ -315,8 +315,8 @@ def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.
     centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     with threadpool_limits(_THREADS, user_api="blas"):
         _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-        kept = axes[:, ::-1][:, : min(most, *vectors.shape)]
-        turned: NDArray[np.float32] = centred @ kept.astype(np.float32)
+        leading = axes[:, ::-1][:, : min(most, *vectors.shape)]
+        turned: NDArray[np.float32] = centred @ leading.astype(np.float32)
     largest = np.abs(turned).argmax(axis=0)
     turned *= np.where(turned[largest, np.arange(turned.shape[1])] < 0, -1, 1)
     return turned

@@ -146,8 +146,8 @@ def _ascii_word(data: NDArray[np.uint8], i: int, length: int) -> Word:
         h = mix(h, load(data, i) | _FOLD)
         i += 8
         length -= 8
-    kept = _ALL >> np.uint64(64 - 8 * length)
-    return finish(mix(h, (load(data, i) | _FOLD) & kept))
+    mask = _ALL >> np.uint64(64 - 8 * length)
+    return finish(mix(h, (load(data, i) | _FOLD) & mask))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -217,12 +217,12 @@ def tokenise(
                         slow = True
                     length = min(length, size - k)
                     slow |= (others >> np.uint64(k)) & (_ALL >> np.uint64(64 - length)) != 0
-            after, found = start + length, True
+            after, has_token = start + length, True
             if slow:
-                h, after, found = _any_token(data, start, end, characters, signs)
+                h, after, has_token = _any_token(data, start, end, characters, signs)
             else:
                 h = _ascii_word(data, start, length)
-            if found:
+            if has_token:
                 ids[n] = h
                 if starts is not None:
                     starts[n] = start

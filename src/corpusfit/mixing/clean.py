@@ -141,11 +141,11 @@ def clean(
     counts: Counter[str] = Counter()
     owner: list[int] = []
     sentences: list[str] = []
-    for place, (text, language) in enumerate(zip(texts, languages, strict=True)):
+    for number, (text, language) in enumerate(zip(texts, languages, strict=True)):
         if not language:
             continue
         for sentence in _sentences(text, language, transliterated, counts):
-            owner.append(place)
+            owner.append(number)
             sentences.append(sentence)
     return _cut_long(np.array(owner, np.int64), sentences, longest, counts)
 

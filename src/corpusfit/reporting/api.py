@@ -46,10 +46,10 @@ def open(folder: str | os.PathLike[str]) -> Finished:
             "the command as `out`; to finish a stopped run, repeat its command."
         )
     module, _, name = _RESULTS[command].rpartition(".")
-    found: Finished = getattr(importlib.import_module(f"corpusfit.{module}"), name)(path, manifest)
+    run: Finished = getattr(importlib.import_module(f"corpusfit.{module}"), name)(path, manifest)
     with undamaged(path):
-        repr(found)  # what it says of itself shows whether its manifest is whole
-    return found
+        repr(run)  # what it says of itself shows whether its manifest is whole
+    return run
 
 
 def report(

@@ -37,13 +37,13 @@ def script() -> str:
     Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
     """
     library = _library()
-    kept = user_cache() / f"vega-{library.__version__}.js"
-    if not kept.exists():
+    cached = user_cache() / f"vega-{library.__version__}.js"
+    if not cached.exists():
         bundle = str(library.javascript_bundle(_EXPOSED))
         with suppress(StorageError):
-            write_bytes(kept, bundle.encode())
+            write_bytes(cached, bundle.encode())
         return bundle
-    return kept.read_text("utf-8")
+    return cached.read_text("utf-8")
 
 
 def as_svg(spec: Spec) -> str:

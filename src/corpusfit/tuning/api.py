@@ -114,13 +114,13 @@ def tune(
 
 
 @dry_run(tune, without=("out", "train", "overwrite"))
-def estimate_tuning(**asked: Any) -> dict[str, Any]:
+def estimate_tuning(**options: Any) -> dict[str, Any]:
     """Dry run of `tune`, measured over a few steps; takes `tune`'s arguments.
 
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
-    built, texts, machine = _resolve(**asked)
+    built, texts, machine = _resolve(**options)
     from corpusfit.tuning import running
 
     return running.estimate_tuning(built, texts, machine=machine)

@@ -59,13 +59,13 @@ def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:
     axes = (methods, amounts, uses, phases)
     places = itertools.product(*(range(len(axis)) for axis in axes))
     ordered = sorted(places, key=lambda place: (sum(place), place))
-    found = [Setting(RANDOM, max(amounts), "off")]
+    settings = [Setting(RANDOM, max(amounts), "off")]
     for method, amount, use, phase in ordered:
         setting = Setting(methods[method], amounts[amount], uses[use], phases[phase] == "yes")
         pointless = setting.weights != "off" and (setting.fraction == 1 or setting.method == RANDOM)
         if not pointless:
-            found.append(setting)
-    return list(dict.fromkeys(found))
+            settings.append(setting)
+    return list(dict.fromkeys(settings))
 
 
 @dataclass(frozen=True)
