@@ -1,4 +1,4 @@
-"""`corpusfit methods`, `doctor` and `cache`: what there is on this machine."""
+"""`corpusfit methods`, `doctor` and `cache`: the methods, the installation and the cache."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.describe import (
     Known,
     confusion,
-    described,
+    describe_clusters,
     outliers,
     proximity,
     purity,
@@ -162,7 +162,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     write_domains(folder.domains, domains)
     shares = domains.shares(vectors)
     clusters = shares.argmax(axis=1).astype(np.int64)
-    write_sample(folder.sample, units, clusters, shares, domains.projection.place(vectors)[:, :2])
+    write_sample(folder.sample, units, clusters, shares, domains.projection.project(vectors)[:, :2])
     counts = confusion(clusters, known, domains.k, len(names))
     empty = domains.k - len(np.unique(clusters))
     if empty:
@@ -187,7 +187,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "k": domains.k,
         "tried": tried,
         "baselines": baselines,
-        "clusters": described(units, clusters, shares, domains, counts, names),
+        "clusters": describe_clusters(units, clusters, shares, domains, counts, names),
         "outliers": outliers(units, clusters, known, counts, names),
         "proximity": np.round(proximity(vectors, known, len(names)), 4).tolist(),
         "ellipses": [np.round(e, 4).tolist() for e in domains.ellipses()],

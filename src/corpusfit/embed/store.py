@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import listed, read_arrays, write_arrays
+from corpusfit.core.artifacts import names_in, read_arrays, write_arrays
 from corpusfit.core.errors import ModelError
 from corpusfit.core.types import Units, Vectors
 
@@ -40,7 +40,7 @@ class VectorStore:
 
     def finished(self) -> set[int]:
         """The shards with a stored file, by one listing."""
-        parts = filter(None, map(_PART.fullmatch, listed(self.folder)))
+        parts = filter(None, map(_PART.fullmatch, names_in(self.folder)))
         return {int(part[1]) for part in parts}
 
     def write(self, shard: int, units: Units, vectors: Vectors, tally: dict[str, Any]) -> None:

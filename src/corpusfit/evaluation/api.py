@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import local_place
+from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
@@ -122,7 +122,7 @@ def evaluate(
     return evaluating.evaluate(
         built,
         task,
-        local_place(out, "`out`"),
+        local_folder_path(out, "`out`"),
         base=str(base),
         seeds=seeds,
         train_sizes=train_sizes,
@@ -328,7 +328,7 @@ def split(
     return splitting.split(
         built,
         inputs(data, "data", machine, built.read.text_field),
-        local_place(out, "`out`"),
+        local_folder_path(out, "`out`"),
         machine=machine,
         overwrite=overwrite,
     )

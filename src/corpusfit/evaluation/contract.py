@@ -41,19 +41,21 @@ class FirstToken(Predictor):
         yield getattr(base, "encoder", None)  # BERT's pooler follows in its base model
         yield base
 
-    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _expected_and_hooked(
+        self, inputs: dict[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
         expected = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
         at = torch.tensor([4, 0], device=self.model.device)
         return expected, self.logits(self.model, inputs, at)
 
-    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
+    def _for_head(self, states: torch.Tensor) -> torch.Tensor:
         return states[:, None]  # each state is a row of its own
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
         """Logits of texts, from their first tokens."""
-        logits: torch.Tensor = self._asked(call, inputs, at).logits
+        logits: torch.Tensor = self._call_with_hooks(call, inputs, at).logits
         return logits
 
 

@@ -396,7 +396,7 @@ def _write_split(
             for file in files[name] if form.header else ():
                 file.write(form.header + b"\n")
         rejects = stack.enter_context(writing(folder.rejects))
-        for shard in context.here(context.shards_of(sources, read)):
+        for shard in context.track(context.shards_of(sources, read)):
             for row, raw in corpus.raw_rows(shard, read):
                 written.rows += 1
                 if isinstance(row, Reject):

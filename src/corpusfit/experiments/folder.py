@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpusfit.core.artifacts import listed, remove, write_bytes
+from corpusfit.core.artifacts import names_in, remove, write_bytes
 from corpusfit.core.manifest import OutFolder
 
 
@@ -48,7 +48,7 @@ class RecipeFolder(OutFolder):
         # no model
         for ours in (self.scores, self.costs):
             theirs = cells / ours.name
-            our_names, their_names = listed(ours), listed(theirs)
+            our_names, their_names = names_in(ours), names_in(theirs)
             for source, to, names in (
                 (theirs, ours, their_names - our_names),
                 (ours, theirs, our_names - their_names),

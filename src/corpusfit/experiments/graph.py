@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpusfit.core.artifacts import listed
+from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
@@ -55,9 +55,9 @@ class StepGraph:
         """By phase the missing outcomes, and the missing steps that they depend on."""
         # A selection or a model that was deleted is made again only if a pending step needs it.
         # What `cells` has is not pending.
-        scored = listed(folder.scores)
+        scored = names_in(folder.scores)
         if cells is not None:
-            scored |= listed(RecipeFolder(cells).scores)
+            scored |= names_in(RecipeFolder(cells).scores)
         *before, tunings = self.phases.items()
         left: dict[str, list[Step]] = {
             tunings[0]: [t for t in tunings[1].values() if f"{t.name}.json" not in scored]

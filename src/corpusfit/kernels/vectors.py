@@ -218,7 +218,7 @@ def responsibilities(logs: F32) -> tuple[F32, F64]:
     return shares, (top + np.log(whole))[:, 0].astype(np.float64)
 
 
-def gathered(x: F32, mixture: Gaussians) -> Sums:
+def gather_sums(x: F32, mixture: Gaussians) -> Sums:
     """The sums of a block of rows under the current parameters."""
     shares, likelihoods = responsibilities(densities(x, mixture))
     turned, weights = np.ascontiguousarray(x.T), np.ascontiguousarray(shares.T)
@@ -231,7 +231,7 @@ def gathered(x: F32, mixture: Gaussians) -> Sums:
     )
 
 
-def maximised(sums: Sums, ridge: float) -> Gaussians:
+def maximise(sums: Sums, ridge: float) -> Gaussians:
     """The maximum-likelihood parameters for the sums.
 
     Args:

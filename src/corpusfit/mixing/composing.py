@@ -17,7 +17,14 @@ import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, listed, read_arrays, read_many, write_bytes, writing
+from corpusfit.core.artifacts import (
+    is_local,
+    names_in,
+    read_arrays,
+    read_many,
+    write_bytes,
+    writing,
+)
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.manifest import (
@@ -228,7 +235,7 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
         if is_local(path):
             path.mkdir(parents=True, exist_ok=True)
     # a mark is written after the text, so a shard without one is written again
-    done = listed(folder.written)
+    done = names_in(folder.written)
     missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
     pieces = (
         (number, shard, amounts[number, shard.index])

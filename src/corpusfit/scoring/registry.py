@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from corpusfit.core.artifacts import packed, unpacked
+from corpusfit.core.artifacts import deserialise, serialise
 from corpusfit.core.errors import ModelError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import AUTO, MethodPlan
@@ -122,13 +122,13 @@ def scorer_class(name: str) -> type[Scorer[Any]]:
 
 def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
     """A scorer as stored bytes, uint8, for a scorer that contains other scorers."""
-    return np.frombuffer(packed(name, scorer), np.uint8)
+    return np.frombuffer(serialise(name, scorer), np.uint8)
 
 
 def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
     """Restore the scorer that `as_array` stored."""
     try:
-        return unpacked(stored.tobytes(), scorer_class)
+        return deserialise(stored.tobytes(), scorer_class)
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise ModelError(
             f"A scorer within the scorer is damaged: {e}. Fit the method again."

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import Plan
@@ -93,7 +93,9 @@ def select(
     from corpusfit.selection import commands
 
     machine, resolved = _resolve(built, target, corpus, machine, options)
-    return commands.select(*resolved, place(out, "`out`"), machine=machine, overwrite=overwrite)
+    return commands.select(
+        *resolved, folder_path(out, "`out`"), machine=machine, overwrite=overwrite
+    )
 
 
 @offers(SCORE)
@@ -114,7 +116,7 @@ def score(
 
     machine, resolved = _resolve(built, target, corpus, machine, options)
     return commands.select(
-        *resolved, place(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
+        *resolved, folder_path(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
     )
 
 
@@ -174,8 +176,8 @@ def choose(
     from corpusfit.text.context import machine_of
 
     machine = machine_of(machine, options)
-    into = None if out is None else place(out, "`out`")
-    return commands.choose(place(folder, "DIR"), built.choose, into, machine=machine)
+    into = None if out is None else folder_path(out, "`out`")
+    return commands.choose(folder_path(folder, "DIR"), built.choose, into, machine=machine)
 
 
 @offers()
@@ -206,7 +208,7 @@ def explain(
     machine = machine_of(machine, options, workers=1)
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
-    return explaining.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+    return explaining.explain(folder_path(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 @offers()
@@ -233,7 +235,7 @@ def audit(
 
     machine = machine_of(machine, options)
     return auditing.audit(
-        place(out, "DIR"),
+        folder_path(out, "DIR"),
         truth=truth,
         domain=[domain] if isinstance(domain, str) else list(domain),
         machine=machine,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import place, read_arrays, write_bytes
+from corpusfit.core.artifacts import folder_path, read_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
 from corpusfit.core.plan import ChoosePlan, EmbedPlan
@@ -69,7 +69,7 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
 
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    folder = ClustersFolder(place(plan.clusters, "`choose.clusters`"))
+    folder = ClustersFolder(folder_path(plan.clusters, "`choose.clusters`"))
     return folder.require(), folder.domains.read_bytes()
 
 

@@ -17,7 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import (
-    listed,
+    names_in,
     read_arrays,
     restore,
     store,
@@ -325,7 +325,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
     parts = [_stage_parts(folder, stage) for stage in stages]
     folders = tuple(part.folder for part in parts)
     job = JoinStages(folder.scores, folder.scored, folders, tuple(placings))
-    done = listed(folder.scored)
+    done = names_in(folder.scored)
     missing = [i for i in parts[0].finished() if mark_path(folder.scored, i).name not in done]
     for _ in run.over("join", job, missing):
         pass
@@ -604,7 +604,7 @@ class StageParts:
 
     def finished(self) -> list[int]:
         """The finished shards, increasing."""
-        matches = map(_PART.fullmatch, listed(self.folder))
+        matches = map(_PART.fullmatch, names_in(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
     def write(

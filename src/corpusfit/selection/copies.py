@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays, write_arrays
+from corpusfit.core.artifacts import names_in, read_arrays, write_arrays
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import ReadPlan
@@ -194,7 +194,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
         """Which documents share a key of some names with a better one."""
         # The keys are stored, 8 bytes per document, for near-duplicates 168 more: documents are
         # read to be hashed only once, and not here if the method that scored them did so.
-        done = listed(keys)
+        done = names_in(keys)
         missing = {index for index in sizes if keys_path(keys, index).name not in done}
         with run.stage(stage, run.size if missing else 0):
             if missing:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays, write_arrays, write_bytes
+from corpusfit.core.artifacts import names_in, read_arrays, write_arrays, write_bytes
 from corpusfit.core.engine import Job, counting
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
@@ -89,7 +89,7 @@ def assign(
     """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`."""
     store, counts = embed_corpus(run, embed, encoder)
     job = Assign(domains, store, run.names, gamma, out)
-    done = listed(out)
+    done = names_in(out)
     missing = [i for i in range(len(counts)) if assigned_path(out, i).name not in done]
     for _ in run.over("assign", job, missing):
         pass

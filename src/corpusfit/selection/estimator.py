@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import place, restore, store, write_bytes
+from corpusfit.core.artifacts import folder_path, restore, store, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
 from corpusfit.core.manifest import undamaged, versions
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
@@ -183,7 +183,7 @@ class Scorer:
             UsageError: the Scorer is not fitted, or the URL cannot be written to.
         """
         request = {name: _plain(v) for name, v in self._changed().items() if name != "machine"}
-        self._fit().save(place(folder, "folder"), request)
+        self._fit().save(folder_path(folder, "folder"), request)
 
     @classmethod
     def load(cls, folder: Path | str, *, machine: Machine | None = None) -> Self:
@@ -197,7 +197,7 @@ class Scorer:
             ModelError: the folder does not hold a saved Scorer.
             UsageError: the run's method cannot score a single text.
         """
-        cache, path = (machine or Machine()).cache_folder(), place(folder, "folder")
+        cache, path = (machine or Machine()).cache_folder(), folder_path(folder, "folder")
         run = SelectionFolder(path)
         is_run = run.scored_so_far() is not None
         fitted, request = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)

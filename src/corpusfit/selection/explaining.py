@@ -278,7 +278,7 @@ def _shard_of(
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
     """Read a source's n-th shard again; the texts of a row's units between two characters."""
-    found_again, changed = corpus.found_again([source], run.plan.read)
+    current, changed = corpus.current_sources([source], run.plan.read)
     if changed:
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Restore the file, or score again with "
@@ -286,7 +286,7 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
         )
     read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):
-        shard = next(itertools.islice(corpus.shards(found_again, read), nth, None))
+        shard = next(itertools.islice(corpus.shards(current, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
     unit_texts: list[str] = taken(texts, np.flatnonzero(inside)).to_pylist()

@@ -14,7 +14,7 @@ from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.errors import StorageError, bad_setting, importing
 from corpusfit.core.escaping import harmless, in_markdown
 from corpusfit.core.manifest import Finished
-from corpusfit.embed.folders import POOLING, hub_answers
+from corpusfit.embed.folders import POOLING, hub_is_reachable
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.text.files import first_line
 
@@ -48,7 +48,7 @@ def require_pushable(run: Finished, name: str, evaluations: Sequence[Finished] =
         if Path(model).resolve() != run.path.resolve():
             cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
             raise bad_setting("`evaluations`", f"an evaluation of {run.path}", f"of {model}", cure)
-    if not hub_answers():
+    if not hub_is_reachable():
         raise StorageError(
             f"{name} cannot be written: the hub does not answer. Check the network, then run the "
             "same command again."

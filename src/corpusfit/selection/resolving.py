@@ -405,7 +405,7 @@ SHORT = 60.0
 PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5e-7}
 """Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
 `minilm` on a CPU, on one that multiplies bf16, or on a GPU. Measured on two cores with AVX2, and
-with AMX for bf16; the GPU's is a guess. They are only said."""
+with AMX for bf16; the GPU's is a guess. They only serve messages."""
 
 
 _STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
@@ -443,7 +443,7 @@ def by_size(
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
-        estimate = times.said(device, {_STATIC: times.seconds("static"), **by_words})
+        estimate = times.describe(device, {_STATIC: times.seconds("static"), **by_words})
         return _embedding(plan, "minilm"), why, "" if short else estimate
     staging = cascade and isinstance(method, Method)
     needed = PASSED * _selected(plan.choose) if staging else float("inf")
@@ -457,7 +457,7 @@ def by_size(
     if needed < 1:
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
         others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
-    return _embedding(plan, "static"), why, times.said("static", others)
+    return _embedding(plan, "static"), why, times.describe("static", others)
 
 
 def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
@@ -468,11 +468,15 @@ def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
     others = {_STATIC: times.seconds("static")}
     if staged.encoded >= times.text:
         why = f"The embedder is minilm: a cascade would embed as much of {_size(times.text)}."
-        return _embedding(plan, "minilm"), why, times.said(times.device, others)
+        return _embedding(plan, "minilm"), why, times.describe(times.device, others)
     why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
     stages = CascadePlan(f"static:{share:.2g}>minilm")
     plan = dataclasses.replace(_embedding(plan, "minilm"), cascade=stages)
-    return plan, why, staged.said(times.device, {_MINILM: times.seconds(times.device), **others})
+    return (
+        plan,
+        why,
+        staged.describe(times.device, {_MINILM: times.seconds(times.device), **others}),
+    )
 
 
 @dataclass(frozen=True)
@@ -491,8 +495,8 @@ class _Times:
         workers = 1 if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / workers
 
-    def said(self, way: str, others: Mapping[str, float]) -> str:
-        """How long a way takes, and what others take."""
+    def describe(self, way: str, others: Mapping[str, float]) -> str:
+        """The estimated time of a choice and of its alternatives, a sentence."""
         if self.text == float("inf"):
             return f"Instead: {', '.join(others)}."
         named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import (
-    listed,
+    names_in,
     read_arrays,
     remove,
     restore,
@@ -50,7 +50,7 @@ def score_in_rounds(
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
     # time, so memory does not grow with the corpus.
     files = RoundsFolder(folder.rounds)
-    marked, counted = listed(folder.scored), listed(files.counted)
+    marked, counted = names_in(folder.scored), names_in(files.counted)
 
     def done(shard: int) -> bool:
         scored = mark_path(folder.scored, shard).name in marked

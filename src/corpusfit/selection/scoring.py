@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, remove, restore, write_bytes
+from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import AUTO, CutPlan, MethodPlan, ReadPlan
@@ -80,7 +80,7 @@ def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
         with run.stage("score"):
             run.one(ScoreWhole(*common(used), *read, *samples, plan.seed), used)
         return scored
-    scorer, done = folder.fit / "scorer.safetensors", listed(folder.scored)
+    scorer, done = folder.fit / "scorer.safetensors", names_in(folder.scored)
     if method.reads == "embedding" and store is not None:
         stored = sorted(VectorStore(store).finished())
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
@@ -322,7 +322,7 @@ def _score_labels(run: Run, folder: SelectionFolder, job: ScoreLabels) -> None:
 
     Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
     """
-    done = listed(folder.scored)
+    done = names_in(folder.scored)
     seen, rejected = set[str](), Reasons()
     for tally, labels in run.over_shards(
         "score", job, lambda i: mark_path(folder.scored, i).name in done

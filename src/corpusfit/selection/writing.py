@@ -17,7 +17,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, listed, remove, write_bytes, writing
+from corpusfit.core.artifacts import is_local, names_in, remove, write_bytes, writing
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import SECOND, MethodPlan, ReadPlan
@@ -219,7 +219,7 @@ def write_selected(
 
 def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], Path]) -> set[int]:
     """Parts without a file in a folder."""
-    written = listed(folder)
+    written = names_in(folder)
     return {i for i in parts if path(folder, i).name not in written}
 
 

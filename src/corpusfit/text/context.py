@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import place, remove, user_cache, user_path
+from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.worker import noticed_by
@@ -54,7 +54,7 @@ def default_cache() -> Path:
     """Folder for embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
-        return place(folder, "CORPUSFIT_CACHE")
+        return folder_path(folder, "CORPUSFIT_CACHE")
     return user_cache()
 
 
@@ -87,7 +87,7 @@ class Machine:
 
     def cache_folder(self) -> Path:
         """The cache folder."""
-        return place(self.cache, "`cache`") if self.cache else default_cache()
+        return folder_path(self.cache, "`cache`") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def running(self, work: Path | None = None) -> Iterator[RunContext]:
@@ -189,7 +189,7 @@ class RunContext:
         meter = Meter(self.progress, self._weights)
         return self.engine.map(job, meter.weighed(pieces), meter)
 
-    def here(self, pieces: Iterable[P]) -> Iterator[P]:
+    def track(self, pieces: Iterable[P]) -> Iterator[P]:
         """Yield pieces for work in this process, with progress as in `map`."""
         # a piece is done when the next one is requested
         meter = Meter(self.progress, self._weights)
@@ -200,7 +200,7 @@ class RunContext:
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
-        current, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
+        current, changed = corpus.current_sources(sources, read, partial(scan_with, self.engine))
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "

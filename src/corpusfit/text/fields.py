@@ -55,12 +55,12 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
     Numbers and booleans are text in a template alone, spelled as in JSON.
     """
     if text_field in record:
-        return said(record[text_field], text_field)
+        return text_of_value(record[text_field], text_field)
     values = {name: _value(record, name) for name in fields_in(text_field)}
     if all(value is _MISSING for value in values.values()):
         raise KeyError(text_field)
     if text_field in values:
-        return said(values[text_field], text_field)
+        return text_of_value(values[text_field], text_field)
 
     def written(name: re.Match[str]) -> str:
         value = values[name[1]]
@@ -68,7 +68,7 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
             return str(value).lower()
         if isinstance(value, int | float):
             return str(value)
-        return "" if value is _MISSING else said(value, name[1]) or ""
+        return "" if value is _MISSING else text_of_value(value, name[1]) or ""
 
     return _TEMPLATE_FIELD.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
 
@@ -93,7 +93,7 @@ _SAYS = ("content", "value", "text", "parts")
 _SILENT = {"role", "from", "type"}
 
 
-def said(value: Any, field: str, depth: int = 0) -> str | None:
+def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
     """What a value of a field says as text; None for null.
 
     One rule for every format; the value is one of JSON, in which null is as missing. A string is
@@ -105,14 +105,14 @@ def said(value: Any, field: str, depth: int = 0) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list) and depth < _DEEPEST:
-        texts = [said(item, field, depth + 1) for item in value]
+        texts = [text_of_value(item, field, depth + 1) for item in value]
         held = [text for text in texts if text is not None]
         return "\n".join(held) if held or not depth else None
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
         non_null = {name: inner for name, inner in value.items() if inner is not None}
         name = next((name for name in _SAYS if name in non_null), "")
         if name and "key" not in non_null:  # an entry of a map has a value, too
-            return said(non_null[name], field, depth + 1)
+            return text_of_value(non_null[name], field, depth + 1)
         if _SILENT & non_null.keys() or not non_null:
             return None
     if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:

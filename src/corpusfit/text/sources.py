@@ -138,7 +138,7 @@ def files_of(source: Source) -> list[str]:
     return load(source.format).files(source)
 
 
-def found_again(
+def current_sources(
     sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> tuple[list[Source], list[str]]:
     """Sources of an earlier run as they are now, and the names of those whose content changed."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import local_place
+from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
@@ -141,7 +141,7 @@ def adapt(
     from corpusfit.training import adapting
 
     return adapting.adapt(
-        built, texts, local_place(out, "`out`"), track=track, overwrite=overwrite, **others
+        built, texts, local_folder_path(out, "`out`"), track=track, overwrite=overwrite, **others
     )
 
 

@@ -36,7 +36,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.begins) - 1
 
-    def some(self, begin: int, end: int) -> list[NDArray[np.int64]]:
+    def between(self, begin: int, end: int) -> list[NDArray[np.int64]]:
         """The chunk numbers of each row from `begin` to `end`, at least one row."""
         at = self.begins[begin : end + 1]
         return np.split(self.order[at[0] : at[-1]], at[1:-1] - at[0])
@@ -229,7 +229,7 @@ class Feed:
             number, row = self.at
             rows = self._passes.rows(number)
             end = min(len(rows), row + k - len(taken))
-            taken += rows.some(row, end)
+            taken += rows.between(row, end)
             self.at = (number + 1, 0) if end == len(rows) else (number, end)
         return taken
 

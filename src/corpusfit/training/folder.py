@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.artifacts import listed, remove, write_bytes, writing
+from corpusfit.core.artifacts import names_in, remove, write_bytes, writing
 from corpusfit.core.manifest import OutFolder
 from corpusfit.embed.folders import POOLING
 
@@ -143,7 +143,7 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}" / "state.json"
 
     def _steps(self) -> list[int]:
-        matches = map(_STEP.fullmatch, listed(self.folder))
+        matches = map(_STEP.fullmatch, names_in(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
 

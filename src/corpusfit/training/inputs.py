@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, place
+from corpusfit.core.artifacts import folder_path, is_local
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import (
     CorpusfitError,
@@ -113,7 +113,7 @@ def with_task_phase(
 def _selection(data: Sequence[str]) -> SelectionFolder | None:
     """The folder of the selection that the data is, if it is one."""
     for name in data:
-        run = SelectionFolder(place(name, "`data`") if "://" in name else Path(name))
+        run = SelectionFolder(folder_path(name, "`data`") if "://" in name else Path(name))
         if not (run.work / "run.json").exists() or not run.scores.is_dir():
             continue
         # its scores are read as a whole, from this machine; other texts beside it have none
@@ -129,7 +129,7 @@ def _selection(data: Sequence[str]) -> SelectionFolder | None:
 
 def _composed(name: str) -> str:
     """The folder of texts of a finished composition, or the input itself if it is none."""
-    run = OutFolder(place(name, "`data`") if "://" in name else Path(name))
+    run = OutFolder(folder_path(name, "`data`") if "://" in name else Path(name))
     if run.command() != "compose":
         return name
     if run.finished() is None:
@@ -162,7 +162,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
-        now, changed = corpus.found_again(sources, read, partial(scan_with, context.engine))
+        now, changed = corpus.current_sources(sources, read, partial(scan_with, context.engine))
     except CorpusfitError:
         now, changed = [], [s.name for s in sources]
     if changed:

@@ -108,7 +108,7 @@ def open_model(
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
-            f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
+            f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_names(body)} "
             "missing. Name a folder with the complete model."
         )
     if objective in EMBEDDINGS:
@@ -117,13 +117,13 @@ def open_model(
     if head and not plan.new_head:
         raise ModelError(
             f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
-            f"{_some(head)} missing. Name a model with this head, or pass `model.new_head=true` to "
-            "start with a random one, which takes a good part of the training to learn."
+            f"{_names(head)} missing. Name a model with this head, or pass `model.new_head=true` "
+            "to start with a random one, which takes a good part of the training to learn."
         )
     if head:
         on_warn(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
-            f"head: {_some(head)} new."
+            f"head: {_names(head)} new."
         )
     return checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
 
@@ -248,7 +248,7 @@ def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list
     return [n for n in lacking if n not in body], body
 
 
-def _some(names: list[str]) -> str:
+def _names(names: list[str]) -> str:
     """The first name, and the number of others."""
     more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
     return f"{names[0]}{more}"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays, remove, write_arrays, write_bytes
+from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import (
     InputError,
@@ -421,7 +421,7 @@ def _path(folder: Path, number: int) -> Path:
 
 def finished(folder: Path) -> set[int]:
     """Numbers of the parts in a folder; a part is written atomically."""
-    return {int(match[1]) for name in listed(folder) if (match := _NAME.fullmatch(name))}
+    return {int(match[1]) for name in names_in(folder) if (match := _NAME.fullmatch(name))}
 
 
 def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> None:

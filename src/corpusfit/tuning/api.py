@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.tuning.plan import TunePlan
 
@@ -109,7 +109,7 @@ def tune(
     )
     from corpusfit.tuning import running
 
-    into = place(out, "`out`")
+    into = folder_path(out, "`out`")
     return running.tune(built, texts, into, train=train, machine=machine, overwrite=overwrite)
 
 

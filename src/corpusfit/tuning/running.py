@@ -294,7 +294,7 @@ def _search(
         "rungs": [dataclasses.asdict(rung) for rung in rungs],
         "trials": [dataclasses.asdict(trial) for trial in trials],
         "winner": dataclasses.asdict(winner),
-        "conclusions": concluded(trials, rungs, plan.search.margin),
+        "conclusions": conclude(trials, rungs, plan.search.margin),
         "warnings": search.quiet.warnings,
         "steps": sum(trial.done for trial in trials),
         "seconds": round(time.perf_counter() - began, 1),
@@ -314,7 +314,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
         )
 
 
-def concluded(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> list[str]:
+def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> list[str]:
     """What the search shows, in sentences."""
     winner, base = trials[0], trials[0].losses[0][1]
     conclusions = [

@@ -37,7 +37,7 @@ class Tsdae(Objective):
         every = np.ones(special.vocabulary, np.bool_)
         return every if special.begins is None else special.begins | ~special.ordinary
 
-    def kept(self, ids: NDArray[Any], key: int) -> NDArray[np.bool_]:
+    def surviving(self, ids: NDArray[Any], key: int) -> NDArray[np.bool_]:
         """Which tokens of a text stay, bool [l], of its ids without special tokens and its key."""
         word = np.cumsum(self._begins[ids])
         word -= word[0]  # the first token may be inside a word
@@ -60,7 +60,7 @@ class Tsdae(Objective):
         left = []
         for row, key in zip(rows, keys, strict=True):
             chunk_ids = chunk_tokens.ids(int(row[0]))
-            stays = chunk_ids[self.kept(chunk_ids, int(key))].tolist()
+            stays = chunk_ids[self.surviving(chunk_ids, int(key))].tolist()
             left.append([*special.prefix, *stays, *special.suffix])
         ids = np.full((len(rows), max(map(len, left))), self.special.pad, np.int64)
         chunk = np.full(ids.shape, PADDING, np.int64)
