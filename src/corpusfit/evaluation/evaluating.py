@@ -39,9 +39,9 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
-SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # that name the models
-_STEPS = 8  # of a dry run
-_ANSWERED = 64  # examples, of a dry run without training
+SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
+_STEPS = 8  # training steps that a dry run measures
+_ANSWERED = 64  # examples that a dry run without training measures
 
 
 class EvaluateFolder(OutFolder):
@@ -115,7 +115,7 @@ def evaluate(
         if base:
             models[BASE] = Side.of(plan, labelled.kind, base, seeds)
         folder.begin(_identity(plan, labelled), overwrite=overwrite)
-        # copies of test texts in train raise every score, so they are counted and told
+        # copies of test texts in train raise every score, so warn of them
         common = split_overlaps(labelled)
         for note in (*labelled.notes, *common.notes()):
             machine.progress.warn(note)
@@ -173,7 +173,7 @@ def _prepare(
         raise bad_setting("`seeds`", "1 or more", seeds)
     labelled = read_task(task, plan.task, seed=plan.seed)
     task_type = load(labelled.kind)
-    task_type.signatures(labelled.labels)  # raises if the library of its metrics is missing
+    task_type.signatures(labelled.labels)  # fail early if the metrics' library is missing
     if not task_type.learns:
         for name, value in (
             ("`train_sizes`", ",".join(map(str, train_sizes))),
@@ -194,10 +194,10 @@ def _prepare(
         if not 1 <= size <= n:
             allowed = f"1 to {n:,}, the number of training examples"
             raise bad_setting("`train_sizes`", allowed, size)
-    # one seed where no seed draws anything
-    shown = task_type.learns or plan.likelihood.shots
-    drawn = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and shown
-    if not drawn and not any("{seed}" in name for name in (plan.model.name, base)):
+    # one seed is enough where nothing is random
+    reads_train = task_type.learns or plan.likelihood.shots
+    is_random = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and reads_train
+    if not is_random and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
     if task_type.parallel:
         references = (str(labels[0]) for labels in labelled.test.labels)
@@ -207,7 +207,7 @@ def _prepare(
 
 
 def _differs_by_seed(kind: str, *, frozen: bool) -> bool:
-    """Whether outcomes of one model may differ by seed; not where nothing is drawn from train."""
+    """Whether a model's outcomes depend on the seed: only if it draws from train."""
     return load(kind).uses_train and not frozen
 
 
@@ -256,7 +256,7 @@ class _Evaluation:
     def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
         plan, folder = self.plan, self.folder
-        pieces: dict[Path, FineTuning] = {}  # by outcome: two names of one model count once
+        pieces: dict[Path, FineTuning] = {}  # by outcome file, as two names can stand for one model
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
@@ -266,9 +266,9 @@ class _Evaluation:
                     pieces[out] = FineTuning(folder.task, named, size, plan.seed + seed, extra, out)
         if not pieces:
             return
-        # a model that cannot be opened is told of before the others are fine-tuned
+        # fail on a broken model before hours of fine-tuning the others
         pending = {piece.plan.model for piece in pieces.values()}
-        if len(pending) > 1 or plan.augment.kind:  # else the first piece opens the only one
+        if len(pending) > 1 or plan.augment.kind:  # a single model fails at its first piece anyway
             for role, side in self.models.items():
                 opened = [model.plan for model in side.models if model.plan in pending]
                 plans = (dataclasses.replace(plan, model=model) for model in opened)

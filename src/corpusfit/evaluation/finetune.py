@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import torch
 
 _ORDER, _DROPOUT = range(2)  # streams of random numbers
-_EVALUATED_AT_ONCE = 4_096  # tokens
-_TRAINING = 3  # passes through the model, forward and backward, as many as to evaluate
+_EVALUATED_AT_ONCE = 4_096  # tokens in a batch of predictions
+_TRAINING = 3  # cost of a training step in forward passes
 
 
 def finetune(
@@ -118,7 +118,7 @@ class _FineTuning:
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)
         train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
-        # only the tokens of train are trained: the rest of the matrix just decays
+        # train the embeddings of train's tokens only: the others would just decay
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         parameters = trainable_parameters(self.model)
         self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
@@ -144,7 +144,7 @@ class _FineTuning:
                 weights = {name: p.detach().clone() for name, p in parameters.items()}
             elif settings.patience and epoch - self.best >= settings.patience:
                 break
-        # test is answered once, by the weights that were best on dev
+        # answer test once, with the weights that were best on dev
         self.words.decay_factor = decay_factor
         for name, parameter in parameters.items():
             parameter.data.copy_(weights[name])

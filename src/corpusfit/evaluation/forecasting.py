@@ -80,7 +80,7 @@ def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     split_layer = int(large_enough[-1]) if len(large_enough) else 0
     whole_layers: NDArray[np.float64] = counts[:, split_layer + 1 :].sum(axis=1)
 
-    # counts are fractional if texts are weighted: round them at random, without bias
+    # weighted texts have fractional counts: round them at random, without bias
     rng = np.random.default_rng(0)
     candidates = counts[:, split_layer]
     rounded = np.floor(candidates + rng.random(candidates.shape)).astype(np.int64)

@@ -34,13 +34,13 @@ from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, 
 
 _AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
 _UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
-# Token ids, of which a number at the end is predicted from all before them.
+# Token ids, and how many at the end are predicted from those before.
 TokenSequence = tuple[list[int], int]
 
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """A causal model that is ready to be asked."""
+    """A causal model that is ready for inference."""
 
     network: Network  # the model; each sequence has its own row
     tokenizer: Any  # backend tokenizer made by `special_tokens.backend_tokenizer`

@@ -202,7 +202,7 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
 
 
 def trains_adapter(plan: HeadPlan) -> bool:
-    """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
+    """Whether an adapter, new or the folder's own, is trained on a frozen model."""
     return bool(plan.adapter) or (find(plan.name, setting=MODEL_TO_EVALUATE) / ADAPTER).is_file()
 
 
@@ -248,12 +248,12 @@ class Model:
 class Side:
     """One of the two sides of a comparison: a model, or a model for each seed."""
 
-    name: str  # as it is named, with `{seed}` if it stands for several
+    name: str  # name as given, with `{seed}` if it stands for several models
     models: tuple[Model, ...]  # the model of each seed
 
     @classmethod
     def of(cls, plan: EvaluatePlan, kind: str, base: str, seeds: int) -> Side:
-        """The model of a plan, or its base if that is named."""
+        """The side of a plan's model, or of `base` if it is not empty."""
         named, models = base or plan.model.name, dict[str, Model]()
         of_seed = [str(plan.seed + k) for k in range(seeds)]
         names = [named.replace("{seed}", seed) for seed in of_seed]

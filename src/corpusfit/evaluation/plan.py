@@ -368,7 +368,7 @@ def metric_of(plan: TaskPlan, kind: str) -> str:
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
-    """The plan with every setting that was left out set by the kind of task."""
+    """The plan with the defaults of the kind of task filled in."""
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
     explicit = {name: value for name, value in vars(plan.finetune).items() if value is not None}
@@ -437,6 +437,6 @@ class SplitPlan(Settings):
     seed: Annotated[int, SEED] = 0
 
     def _check_together(self) -> None:
-        """Raise `UsageError` for a side of pairs, of which both are split and compared."""
+        """Raise `UsageError` for a `side` of pairs: both sides are split and compared."""
         if self.read.side != AUTO:
             raise bad_setting("`read.side`", "left out: both sides are read", self.read.side)

@@ -66,7 +66,7 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "pairs": read_translations,
     "texts": read_texts,
 }
-_APART = 1  # random numbers apart from those of `nested_places`
+_APART = 1  # a random stream other than that of `nested_places`
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
 
 
 def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
-    """The files of a translation task; None if a place is no such task."""
+    """The files of a translation task; None if the input is no such task."""
     # Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
     path = user_path(source)
     if is_pair(source) or (only and path.is_file()):
@@ -301,12 +301,12 @@ def _suffixes(*others: str) -> str:
 
 
 def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
-    """Read a task; its notes say what was skipped, split or converted."""
+    """Read a task; its notes list what was skipped, split or converted."""
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
     # A task that uses no train (translation, plain text) needs only test; its other splits may be
     # empty.
     plan.check()
-    # lm-eval reads its tasks itself
+    # some kinds read their tasks through another library, such as lm-eval
     elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)
     if elsewhere is not None:
         return elsewhere
@@ -322,7 +322,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         notes += made
         try:
             labels, learnable = task_type.labels(splits)
-        except InputError as e:  # perhaps for want of the rows that were left out
+        except InputError as e:  # the rows that were skipped may be the reason
             raise InputError(" ".join([e.args[0], *left_out])) from e
         labels = task_type.ordered(labels, plan)
         if plan.metric in BINARY:
@@ -334,7 +334,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         if task_type.parallel:
             source, target = languages_of(files.places["test"], plan)
             tokenizer = bleu_tokenizer(target, (labels[0] for labels in splits["test"].labels))
-            # In the labels, so that outcomes by another tokenizer are not those of this task.
+            # The tokenizer is part of the identity, as it changes BLEU.
             labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
     number = {label: i for i, label in enumerate(labels)}
     examples = {
@@ -406,7 +406,7 @@ def _take(labelled: Labelled, places: list[int]) -> Labelled:
 
 
 def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
-    """Notes on labels of dev and test that are not in train."""
+    """Notes on labels of dev and test that train lacks."""
     for split in ("dev", "test"):
         labelled = splits[split]
         unknown = others & labelled.different()

@@ -139,7 +139,7 @@ def nearest(
         cosines = of_unit_length(queries[start : start + rows]) @ columns
         at = cosines.argmax(1)
         best = np.take_along_axis(cosines, at[:, None], 1)[:, 0]
-        # a tie with the second best retrieves nothing
+        # a tie for the best is a miss
         np.put_along_axis(cosines, at[:, None], -np.inf, 1)
         indices[start : start + rows] = at
         lead[start : start + rows] = best - cosines.max(1)
@@ -235,7 +235,7 @@ def retrieval(
                 f"{len(first.texts)} and {len(second.texts)}."
             )
         tests.append((test, (first, second)))
-    # the whole input names a test set whose files are named like another's
+    # test sets with the same file name are named by the whole input
     counts = Counter(test.name for test, _ in tests)
     names = [
         value if counts[test.name] > 1 else test.name

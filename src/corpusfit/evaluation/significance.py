@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.evaluation.tables import POINTS, Mark
 
 BLOCK_BYTES = 2**24
-ROUNDING = 1e-12  # Scores that differ by no more are equal; the difference is rounding
+ROUNDING = 1e-12  # Smaller differences of scores are rounding errors
 # A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...].
 Metric = Callable[[NDArray[Any]], NDArray[np.float64]]
 LEVEL = 0.05
@@ -90,7 +90,7 @@ def _blocks(rounds: int, n: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of two models on the same examples; of every score higher is better."""
+    """Comparison of two models on the same examples; higher scores are better."""
 
     difference: float  # difference of the mean scores over seeds; positive if ours is better
     sd: float | None  # standard deviation of the differences over seeds (n - 1); None with one seed
@@ -99,7 +99,7 @@ class Comparison:
     p_seeds: float | None  # two-sided p-value of a paired t-test over seeds; None with one seed
     p_items: float  # two-sided p-value of paired approximate randomisation over examples
     p: float  # the larger p-value
-    seeds: int  # number of seeds that both models have; others are ignored
+    seeds: int  # number of seeds that both models share; others are ignored
     examples: int  # number of examples
 
 
@@ -203,7 +203,7 @@ def compare(
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """p-values after Holm's correction (Holm 1979); None stands for no test and stays None."""
+    """Holm-corrected p-values (Holm 1979); None (no test) stays None."""
     adjusted: list[float | None] = list(ps)
     tested = sorted((p, index) for index, p in enumerate(ps) if p is not None)
     largest = 0.0

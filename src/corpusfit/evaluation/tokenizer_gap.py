@@ -265,7 +265,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
         raise bad_setting(f"`{kind}`", allowed, ", ".join(inputs), cure)
     if columns:
         sentences = list(map(" ".join, read_conll(columns, kind).pieces))
-        # in the order of the file, as the windows of other inputs are
+        # in file order, like the windows of other inputs
         order = np.random.default_rng(plan.seed).permutation(len(sentences))
         return [sentences[i] for i in np.sort(order[: plan.fit.background])]
     sources = context.find(inputs, plan.read, kind)

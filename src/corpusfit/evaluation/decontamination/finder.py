@@ -22,8 +22,8 @@ CONTAINMENT = 0.8  # The least containment that counts as contamination
 _ORDER = 5
 _MOST = 128
 _FEWEST = 4
-_HEAD = 24  # bytes of a text's form
-_HEAD_IN = 48  # characters whose form nearly always has so many
+_HEAD = 24  # bytes of a text's normal form that the quick filter compares
+_HEAD_IN = 48  # characters whose normal form nearly always has `_HEAD` bytes
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
 # `normalise` is slow, and changes words only in texts with one of these or a tag.
@@ -54,7 +54,7 @@ class HeldoutIndex:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> HeldoutIndex:
-        """Index some texts, without copies and blank texts."""
+        """Index texts; copies and blank texts are skipped."""
         known: dict[bytes, int] = {b"": -1}
         spelled: list[str] = []
         numbers: list[int] = []
@@ -85,7 +85,7 @@ class HeldoutIndex:
         return self.numbers_of(map(folded, texts))
 
     def numbers_of(self, folded_texts: Iterable[str]) -> NDArray[np.int64]:
-        """As `numbers`, of texts that `folded` returned."""
+        """Like `numbers`, for texts that are already `folded`."""
         keys = form_keys(folded_texts)
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
@@ -142,7 +142,7 @@ class ContaminationFinder:
         self._index = index
         self._bits = bitmap(index.grams)
         self._table = table_of(index.grams)
-        # short texts have too few n-grams to be told by a share of them: only copies count
+        # a share of very few n-grams proves nothing, so short texts match only as copies
         need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
         self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
 

@@ -110,7 +110,7 @@ def _excerpts(texts: Texts, matches: ContaminationMatches) -> dict[int, str]:
     excerpts = {}
     for match in fullest[shown].tolist():
         text, byte = texts[int(matches.text[match])].as_py(), int(matches.byte[match])
-        # the byte is of the form that was searched: the fewest characters that reach it
+        # the offset counts bytes of the `folded` text: find the character that reaches it
         ends = range(len(text))
         begin = bisect_left(ends, byte, key=lambda end: len(folded(text[:end]).encode()))
         data = text[begin : begin + _LENGTH].encode()[:_LENGTH]
@@ -244,14 +244,14 @@ class SplitContamination:
     """Contamination by one split of a task."""
 
     texts: int  # number of different texts of the split
-    found: int  # number of those that a text to train on contains
-    holders: int  # number of texts to train on that contain one
+    found: int  # number of these that a training text contains
+    holders: int  # number of training texts that contain one
     sources: dict[str, int]  # number of those texts by origin, in descending order
 
 
 @dataclass(frozen=True)
 class Example:
-    """One find."""
+    """One contaminated text."""
 
     split: str  # split of the task
     text: str  # the task's text
@@ -266,7 +266,7 @@ class Contamination:
     """Contamination of text to train on by a task's held-out texts.
 
     Attributes:
-        task: what was looked for, as it was named.
+        task: the held-out input, as the user named it.
         texts: number of texts to train on.
         size: their size in bytes.
         holders: number of those that contain a held-out text.
@@ -331,7 +331,7 @@ def report_contamination(
         return [(segment["source"], segment["row"]) for segment in segments]
 
     def named(source: int, row: int) -> tuple[str, int]:
-        """File and row as people know them: of a selection, those of the corpus."""
+        """File and row to show; rows of a selection are traced back to the corpus."""
         if selection is not None:
             return selected_rows(source)[row]
         return inputs.data[source].name, row

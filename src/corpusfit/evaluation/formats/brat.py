@@ -72,7 +72,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
 
 
 class _Events(NamedTuple):
-    """What the user is told of, by kind: how often, and the first place."""
+    """What to report to the user: by kind, a count and the first place."""
 
     counts: Counter[str]
     examples: dict[str, str]
@@ -92,13 +92,13 @@ class _Annotation:
     words: str
 
     def fits(self, text: str) -> bool:
-        """Whether its characters of a text are those that it was written for."""
+        """Whether the text at its offsets is the text that it annotates."""
         marked = "".join(text[b:e] for b, e in self.parts)
         return "".join(self.words.split()) == "".join(marked.split())
 
 
 def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
-    """The text with the line ends that the offsets count, and the annotations of an `.ann`."""
+    """The text in the form that the offsets refer to, and the annotations of an `.ann`."""
     annotations = []
     for number, line in lines_of(path):
         if not line.strip() or line.startswith(_OTHERS):
@@ -112,9 +112,9 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
         name, offsets, covered = match.groups()
         parts = [(int(b), int(e)) for b, e in map(str.split, offsets.split(";"))]
         annotations.append(_Annotation(number, name, parts, covered or ""))
-    # Files that passed through Windows have two characters at each line end, or a byte order mark,
-    # which their annotations do not count. Of the forms of the text, the one is taken that most
-    # annotations fit: as stored if as many fit.
+    # Files edited on Windows have CRLF line ends or a byte order mark, which their offsets may not
+    # count. Try each form of the text and keep the one that fits most annotations; ties go to the
+    # text as stored.
     plain = text.removeprefix("\ufeff")
     forms = dict.fromkeys([text, plain, plain.replace("\r\n", "\n")])
     if len(forms) == 1:

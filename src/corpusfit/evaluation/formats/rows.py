@@ -29,13 +29,13 @@ from corpusfit.text.rejects import BROKEN, EMPTY_LINE, INVALID_UTF8, missing_fie
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a split, whose labels are not understood yet."""
+    """The rows of a split, before their labels are parsed."""
 
     split: str  # name of the split, for messages
     sources: Sequence[Source]  # its files
     read: ReadPlan  # how they are read; the label is the id field
     rows: list[Row]  # the rows in reading order, without empty lines
-    cure: str = ""  # what to do about a file that is not in UTF-8; empty if all are
+    cure: str = ""  # advice on a file that is not in UTF-8; empty if all are
 
     def values(self) -> list[object]:
         """The values of the label field that are not missing."""
@@ -145,7 +145,7 @@ def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
 
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet")
-# Rows, and the names of the tags' numbers as far as the data set has them.
+# Rows, and the data set's names for tag numbers, if it has any.
 _Rows = tuple[Iterable[Mapping[str, Any]], Sequence[str]]
 
 
@@ -186,7 +186,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
 
 
 def given_names(plan: TaskPlan) -> list[str]:
-    """What the plan calls the numbers of labels, from 0; empty if it does not."""
+    """The plan's names for label numbers, from 0; empty without them."""
     return [name.strip() for name in plan.label_names.split(",") if name.strip()]
 
 

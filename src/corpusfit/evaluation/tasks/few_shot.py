@@ -16,7 +16,7 @@ from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.tasks.classification import Classification
 from corpusfit.kernels.chance import place_keys
 
-_DRAWN = 2  # random numbers apart from those of `nested_places` and missing splits
+_DRAWN = 2  # a random stream other than those of `nested_places` and missing splits
 
 
 class FewShot(Classification):
@@ -69,7 +69,7 @@ class FewShot(Classification):
 def _sequences(
     decoder: Decoder, prompt: str, labels: tuple[str, ...]
 ) -> tuple[list[TokenSequence], bool]:
-    """The prompt followed by each label, and whether the beginning of one is cut."""
+    """The prompt followed by each label, and whether a prompt was truncated."""
     # Prompt and label are tokenised together; white space at the end of the prompt is the label's.
     begin = prompt.rstrip()
     rest = prompt[len(begin) :]
