@@ -174,7 +174,7 @@ def _prepare(
 ) -> Ready | dict[str, Any]:
     """The model and the text, or the manifest of a finished training."""
     for name in filter(None, [plan.model.name, *itertools.chain(*inputs)]):
-        path = user_path(name)  # which `overwrite` would delete
+        path = user_path(name)  # `overwrite` would delete it
         if path.exists() and path.resolve().is_relative_to(folder.path.resolve()):
             allowed = "a folder that does not contain the model or the texts"
             raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
@@ -183,12 +183,13 @@ def _prepare(
     if plan.then_task.on:
         task, heldout = training_splits(data, task, machine.progress)
     require_own_text(data, task)
-    # before the texts are read, which takes hours for a large corpus
+    # a wrong model must fail before a large corpus is read for hours
     base = None if plan.model.init else open_base(plan, hardware, machine.progress.warn)
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
             texts = with_task_phase(texts, then, context)
+        # held-out texts: those of `guard`, and dev and test of the task of a second phase
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(heldout, plan.read, folder.work, machine.progress)
@@ -213,7 +214,7 @@ def _prepare(
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:
-            folder.free()  # in case a kill came between `finish` and `free`
+            folder.free()  # a kill may have come between `finish` and `free`
             return done
         length = length_of(plan, opened.longest, hardware.device)
         trained_with = objective(plan.objective, opened.special, length)
@@ -223,6 +224,7 @@ def _prepare(
         else:
             backend = backend_tokenizer(opened.tokenizer, opened.name)
             write_bytes(folder.tokenizer, backend.to_str().encode())
+        # only a causal model has to learn where texts end
         end = opened.special.end if plan.objective.name == "causal" else None
         longest = text_length(length, trained_with)
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
@@ -341,7 +343,7 @@ _SAMPLED = 1 << 20
 
 
 class _StepClock(Progress):
-    """Notes when each training step ends."""
+    """Records when each training step ends."""
 
     def __init__(self) -> None:
         self._ends: list[float] = []
@@ -416,7 +418,7 @@ def _projected(
     guard_field: str,
     machine: Machine,
 ) -> dict[str, Any]:
-    """The projection of one phase, from a few steps in a folder of its own."""
+    """Project one phase from a few measured steps."""
     sample, share = _sample(sources, read, work, pairs=plan.objective.name == TRANSLATION)
     short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
     small = dataclasses.replace(
@@ -452,11 +454,11 @@ def _projected(
 
 
 def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -> tuple[str, float]:
-    """Write the first texts or pairs of the data; the input, and its share of the stored bytes."""
+    """Write the first texts of the data; returns the file, and its share of the stored bytes."""
     texts: list[str] = []
     others: list[str] = []
     first, second = read.sides() if pairs else (read, read)
-    if pairs and not corpus.is_parallel(sources):  # the rows of a selection
+    if pairs and not corpus.is_parallel(sources):  # rows of a selection have a field per side
         first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):

@@ -57,12 +57,12 @@ class Passes:
         self,
         chunks: Chunks,
         replay: Chunks | None,
-        share: float,  # of replay tokens in a pass; each pass continues where the last one ended
+        share: float,  # of replay tokens in a pass, which continues the last one's
         *,
         length: int,  # tokens of a row
-        overhead: int,  # special tokens of a chunk, with which it fits a row
-        draw: bool,  # as many chunks as there are, with replacement, by weight; else each once
-        pack: bool,  # fill rows; else a row is a chunk, and a batch has those of similar length
+        overhead: int,  # special tokens that each chunk needs besides its own
+        draw: bool,  # draw chunks by weight, with replacement; otherwise take each once
+        pack: bool,  # pack rows; otherwise rows are single chunks, batched by length
         batch: int,  # rows of a batch
         seed: int,
     ) -> None:
@@ -88,9 +88,9 @@ class Passes:
         # the data's chunks, then those of the replay text, as rows number them
         self.chunks = chunks.followed_by(replay) if replay is not None else chunks
         more = np.ones(len(self.chunks) - len(chunks))
-        # factor of the loss of a chunk's tokens: its weight over the mean weight of the data's
+        # factor of a chunk's loss: its weight over the mean weight of the data
         self.scale = np.concatenate([of_loss, more]).astype(np.float32)
-        # how often a chunk comes in a pass, in expectation, times its scale
+        # expected number of times that a chunk is in a pass, times its scale
         counts = len(w) * w / w.sum() if draw else of_loss
         self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
         self._taken = self.chunks.length + np.int32(overhead)
@@ -111,7 +111,7 @@ class Passes:
         """The rows of a pass, by its number from 0; the last result is cached."""
         if self._last is not None and self._last[0] == number:
             return self._last[1]
-        self._last = None  # free it first: two passes would need twice the memory
+        self._last = None  # free the old pass first, as two would need twice the memory
         rng = np.random.default_rng((self._seed, _PASS, number))
         data = np.arange(self._own)
         if self._draw:
@@ -157,7 +157,7 @@ class PairPasses(Passes):
         return int(sum(side.sum() for side in both)) / laid
 
     def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
-        # by the longer side and then the target text, which left less padding than other orders
+        # this order left less padding than others
         target = self.chunks.length.astype(np.int64)
         longer = np.maximum(self.chunks.begin, target)
         windows = np.cumsum(longer[order]) // (_WINDOW * self.length)
@@ -209,7 +209,9 @@ def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int6
     ends = np.cumsum(expected - counts)
     missing = n - int(counts.sum())
     if missing > 0:
-        passed = np.ceil(ends * (missing / ends[-1]) - offset)  # points 0 + offset, 1 + offset …
+        passed = np.ceil(
+            ends * (missing / ends[-1]) - offset
+        )  # systematic resampling: points offset, 1 + offset, 2 + offset …
         passed[ends == ends[-1]] = missing
         counts += np.diff(passed, prepend=0.0)
     return counts.astype(np.int64)
@@ -259,7 +261,7 @@ class ChunkTokens:
         return np.cumsum(self.frequency, dtype=np.float64)
 
     def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
-        """The first drawn chunk that is of another text and no copy; None without one."""
+        """The first drawn chunk of another text that is no copy; None if there is none."""
         chunks = self.chunks
         drawn = np.searchsorted(self._cumulative, draws * self._cumulative[-1], side="right")
         same_text = chunks.text[drawn] == chunks.text[chunk]

@@ -84,7 +84,7 @@ def whole_pairs(
 def split_heldout(
     chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
-    """Hold whole texts out, with their copies; the draw depends on the seed and the keys alone."""
+    """Hold whole texts out, with their copies; the draw depends on seed and keys alone."""
     # A copy has the same letters and digits; an edited copy is not recognised.
     exact = keys if keys.ndim == 1 else keys[:, 0]
     different, first = np.unique(exact[chunks.text], return_index=True)
@@ -167,7 +167,7 @@ def training_text(
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
         phase, chunks, share_measured = task, chunks_of(task, length), 1.0
-        if plan.then_task.on and not texts.then:  # its texts are both trained on and measured
+        if plan.then_task.on and not texts.then:  # trained on in the second phase
             chunks = exclude_keys(chunks, task.keys, dropped)
             share_measured = plan.mix.task_heldout
         most = plan.mix.task_sequences or plan.mix.heldout
@@ -195,7 +195,7 @@ def training_text(
         chunks = apart if len(apart) else chunks
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
         heldout["general"] = general, measured
-    if plan.objective.name == SIMCSE:  # compares texts: the loss of one alone is 0
+    if plan.objective.name == SIMCSE:  # the objective compares texts: the loss of a single one is 0
         for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
             del heldout[name]
             context.progress.note(
@@ -321,7 +321,8 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     chosen = cluster_weighted(texts)
     if not chosen:
         return weights
-    # In `selected/`, `weight` is lambda times the factor of the text's clusters: keep the factor.
+    # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
+    # here, so divide by the stored lambda to recover the factor.
     stored = []
     for part in texts.data:
         rows, _, values = read_selected(Path(part.url), part.name, (), "weight")
@@ -333,13 +334,13 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
 
 
 def cluster_weighted(texts: TrainingInputs) -> dict[str, Any]:
-    """The choice of a selection whose weights count its clusters, or an empty dict."""
+    """Settings of a continuous selection whose weights are balanced by cluster; else empty."""
     chosen: dict[str, Any] = texts.selection["plan"]["choose"] if texts.selection else {}
     return chosen if chosen.get("balance") and chosen["policy"] == "continuous" else {}
 
 
 def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
-    """C and alpha of lambda: the plan's, or else the selection's; 0 and 0 without weights."""
+    """C and alpha of lambda, from the plan or else the selection; zeros without weights."""
     if plan.weights.policy == "off" or texts.selection is None:
         return 0.0, 0.0
     chosen = texts.selection["plan"]["choose"]

@@ -255,7 +255,7 @@ def _names(names: list[str]) -> str:
 
 
 def reads_ahead(model: Any) -> bool:
-    """Whether a token's logits depend on a later token."""
+    """Whether a token's logits depend on later tokens."""
     import torch
 
     ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
@@ -300,10 +300,10 @@ class NewWords:
     """Words to add, and what they change."""
 
     words: tuple[str, ...]  # in the order of their ids
-    pieces: tuple[tuple[int, ...], ...]  # the ids of each word's tokens so far
+    pieces: tuple[tuple[int, ...], ...]  # token ids of each word before it is added
     shorter: float  # the share of the texts' word tokens that they save
-    # words that would save as much, and that the tokenizer cannot read as one token: its
-    # vocabulary has them as a piece of other words, say
+    # words that would save as much but that the tokenizer still splits, for instance because
+    # its vocabulary has them as a piece of other words
     passed: tuple[str, ...] = ()
 
 
@@ -331,7 +331,7 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewW
     passed: list[str] = []
     while more := list(islice(ranked, most - len(chosen))):
         candidates = [*chosen, *more]
-        # which of them, between others, become one token each when all of them are added
+        # add all candidates to a copy, and keep those that it reads as one token in context
         trial = backend_tokenizer(opened.tokenizer, opened.name)
         known = trial.get_vocab(with_added_tokens=True).keys()
         new = [word for word in candidates if word not in known]

@@ -87,7 +87,7 @@ class Predictor:
         self.early = ""  # where states are selected before the head, if anywhere
         self._at: torch.Tensor | None = None
         self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
-        self._seen = ""  # where states were selected
+        self._seen = ""  # where states were selected in the last call
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
         base = model.base_model
@@ -111,7 +111,7 @@ class Predictor:
 
     def _last_attention(self) -> Any:
         """The last layer's attention, if it has BERT's submodules `self` and `output`."""
-        # None also for a model with a pooler, which needs the first token of each row.
+        # None for a model with a pooler, too, as that needs the first token of each row.
         base = self.model.base_model
         layers = getattr(getattr(base, "encoder", None), "layer", None)
         if not layers or not (self.pools or getattr(base, "pooler", None) is None):
@@ -120,7 +120,7 @@ class Predictor:
         return attention if hasattr(attention, "output") and hasattr(attention, "self") else None
 
     def _is_exact(self, where: str, handle: Any) -> bool:
-        """Whether a hook selects states there and keeps the logits; otherwise it is removed."""
+        """Whether a hook selects states there without changing the logits; else remove it."""
         import torch
 
         rows = self.model.get_input_embeddings().weight.shape[0]
@@ -175,7 +175,9 @@ class Predictor:
         """Hook: select states from a module's inputs; not if the model has padded the rows."""
         if self._at is None or args[-1].shape[:2] != self._shape:
             return None
-        rest = args[1:] if self._seen == _ATTENTION else args  # the attention selected its own
+        rest = (
+            args[1:] if self._seen == _ATTENTION else args
+        )  # the attention has selected its states already
         self._seen = self._seen or _LAYER
         return *args[: len(args) - len(rest)], *map(self._select, rest)
 

@@ -175,7 +175,7 @@ def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
 
 def pieces_of(text: str) -> Iterator[str]:
     """A text, cut before a space between words if it is too long to tokenise at once."""
-    # this bounds memory; a tokenizer that does not split at spaces can give another token at a cut
+    # bounds memory; a tokenizer that does not split at spaces may tokenise a cut differently
     begin = 0
     while len(text) - begin > CHARACTERS_AT_ONCE:
         end = begin + CHARACTERS_AT_ONCE
@@ -196,7 +196,7 @@ class TokeniseShard(Job[Shard, int]):
     out: Path  # folder of the parts, on this machine
     end: int | None  # id to append to each text, if any
     pairs: bool = False
-    tagged: bool = False  # whether a source text begins with the tag of its file's domain
+    tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
 
     def start(self) -> Callable[[Shard], int]:
         """Open the tokenizer."""
@@ -237,7 +237,7 @@ class TokeniseSelected(Job[tuple[int, Path], int]):
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
             rows, columns, scores = read_selected(path, name, fields, "score")
-            # in the tally the number stands for the source
+            # the tally refers to the source by this number
             tally = Tally(number, len(rows))
             part, counts = tokenise(name, rows, columns[:2], columns[-1], scores, tally)
             write_part(self.out, number, part, counts)
@@ -354,7 +354,7 @@ class Tokenising:
             with progress.showing(f"tokenise {kind}", total, "tokens"):
                 for tokens in self.context.map(job, pieces):
                     progress.advance(0, tokens)
-            # ids of a source that changed since its fingerprint would be found under a wrong name
+            # a source that changed since it was fingerprinted would poison the cache
             for source in sources:
                 if corpus.content(source) != source.fingerprint:
                     remove(out)
@@ -501,7 +501,7 @@ class Tokens:
                 yield part, row
 
     def _place(self, text: int) -> tuple[int, int]:
-        """The part of a text, and its position there."""
+        """The part that holds a text, and the text's position in it."""
         part = int(np.searchsorted(self._first, text, side="right")) - 1
         return part, text - int(self._first[part])
 
