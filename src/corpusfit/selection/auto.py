@@ -36,7 +36,7 @@ FALLBACK = ("cynical", "moore_lewis")
 
 
 class Pick(NamedTuple):
-    """What `auto` uses, and why in a sentence."""
+    """The choice of `auto`, and the reason, a sentence."""
 
     method: MethodPlan
     reason: str

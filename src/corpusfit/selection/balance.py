@@ -93,7 +93,7 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
     balanced = folder.balanced / run.clusters
     embed = ClustersPlan.from_dict(manifest["plan"]).embed
     local_file = balanced / "domains.safetensors"
-    write_bytes(local_file, data)  # where every worker sees it
+    write_bytes(local_file, data)  # in a folder that every worker sees
     assign(run, local_file, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
     wanted = _quota(run, folder, copies, read_domains(local_file), embed, balanced)
     return Balance(wanted / wanted.sum(), balanced / "assigned")
@@ -134,11 +134,12 @@ def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> li
     while left > 0.5:
         open_ = available - wanted > 0
         share = np.where(open_, quota, 0.0)
-        if not share.sum():  # only groups without a quota are left
+        if not share.sum():  # only groups without a quota have segments left
             share = np.where(open_, available - wanted, 0.0)
         added = np.minimum(left * share / share.sum(), available - wanted)
         wanted += added
         left -= float(added.sum())
+    # round to whole segments by largest remainders
     whole = np.floor(wanted + 1e-9)
     total = min(int(amount), int(available.sum()))
     short = total - int(whole.sum())

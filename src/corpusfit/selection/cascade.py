@@ -62,7 +62,7 @@ ShardPart = tuple[Shard, NDArray[np.int64] | None]
 
 @dataclass(frozen=True)
 class _Setup:
-    """What is decided before the first stage runs; `shares` are what earlier stages pass on."""
+    """Decisions before the first stage runs; `shares` are passed on by the earlier stages."""
 
     method: MethodPlan
     shares: list[float]
@@ -99,8 +99,8 @@ def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
     drawn, counts = _draw(run, folder, last)
     _encode(run, folder, stages)
     used = _fit(run, folder, stages, drawn["fresh"])
-    # The last stage never sees what earlier stages drop, so the recall can be estimated only on a
-    # sample of which it scores every segment.
+    # The last stage never sees what earlier stages drop. To estimate the recall, it scores a
+    # whole sample of the corpus.
     with run.stage("score the sample"):
         scorer = scorer_of(folder, last, used.method, last)
         units = run.one(ScoreSample(scorer.network), (scorer, Sample(folder.fit, "sampled")))
@@ -143,8 +143,7 @@ def _draw(
     if not embeds:
         background_texts(run, background, run.plan.fit.background)
         require_words(run, target, background)
-    # A run of the last stage alone draws the same background: units with the smallest keys if it
-    # embeds the corpus, else those that `background_texts` draws.
+    # Draw the background as a run of the last stage alone would, so that both fit the same scorer.
     background_size = run.plan.fit.background if embeds else 0
     sample_size = run.plan.cascade.sample
     job = DrawSegments(
@@ -157,7 +156,7 @@ def _draw(
     counts = {"segments": 0, "tokens": 0}
     rejected = Reasons()
     with run.stage("sample", run.size):
-        # each shard is drawn with the bounds known by then
+        # bounds fall as shards come in; a late bound only makes workers return more than needed
         for shard in run.map(job, ((s, segment_bound, unit_bound) for s in run.shards())):
             rejected.add(shard.tally.rejects)
             counts["segments"] += shard.tally.segments
@@ -168,6 +167,7 @@ def _draw(
             units, unit_bound = _keep_smallest([*units, shard.units], background_size, unit_bound)
     if not counts["segments"]:
         raise run.nothing_read(rejected)
+    # at most half of a small corpus, so that units remain to fit surrogates on
     segments = merge(segments, min(sample_size, math.ceil(counts["segments"] / 2)))
     sampled = [(d.shard, segment) for d in segments for segment in d.texts]
     Sample(folder.fit, "sampled").write_texts([t for _, s in sampled for t in s.texts])
@@ -188,7 +188,7 @@ def _draw(
 
 
 def _keep_smallest(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
-    """Merge the drawn items to k if there are more than 2 k; returns them and the new bound."""
+    """Reduce drawn items to k once there are more than 2 k; returns them and the new bound."""
     if sum(len(d.texts) for d in drawn) <= 2 * k:
         return drawn, bound
     drawn = merge(drawn, k)
@@ -257,7 +257,7 @@ def _fit(
             costly = _sample_of(folder, stages, last, "background")
             last_scorer = scorer_of(folder, last, method, last)
             surrogate = FitSurrogate(last_scorer, costly, background, scorer.path, run.plan.seed)
-            # The sample estimates the recall, so its units are not trained on if there are others.
+            # Train on units outside the sample if there are any, as it estimates the recall.
             run.one(surrogate, unsampled)
     return Scored(method, reason, remarks[last.number])
 
@@ -296,7 +296,7 @@ def _run_stage(
         for shard in run.shards():
             if shard.index in finished:
                 places, scores = previous.read(shard.index)
-                # even if the shard is done: the selector counts ties across shards
+                # call it for finished shards too, as the selector counts ties across shards
                 passed = selector.select(scores, np.ones(len(scores), np.int64))
                 if passed.any() and shard.index not in done:
                     yield shard, places[passed]
@@ -315,7 +315,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         ranges = [(scores.min(), scores.max()) for _, _, scores in parts if len(scores)]
         return float(min(low for low, _ in ranges)), float(max(high for _, high in ranges))
 
-    # from the last stage back, map each stage's scores below those of the next
+    # backwards from the last stage, map each stage's scores below those of the next
     placings = [Placing()]
     floor, _ = score_range(stages[-1])
     for stage in reversed(stages[:-1]):
@@ -418,7 +418,7 @@ class DroppedSample:
 def estimate_recall(
     lost: DroppedSample, taken: int, threshold: float | None = None
 ) -> dict[str, Any] | None:
-    """Estimate the recall: the share that reaches the last stage of what it alone would select."""
+    """Estimate the recall: of what the last stage alone would select, the share that reaches it."""
     # `taken` is the number of selected segments. Only dropped segments that the last stage would
     # select are informative, so a small selection needs a large sample.
     if not taken or not lost.sample:

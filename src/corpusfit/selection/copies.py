@@ -38,9 +38,9 @@ def find_copies(
     *,
     at_once: int = _AT_ONCE,
 ) -> NDArray[np.bool_]:
-    """Which of n documents have the key of a better one; bool [n]."""
-    # Better is a higher score, or the same one and an earlier place. Keys are hashes, so every
-    # range of them holds about equally many; the ranges are sorted one by one.
+    """Which of n documents are copies of a better one with the same key; bool [n]."""
+    # A higher score is better, then an earlier position. Sorting all keys at once would take too
+    # much memory; as they are hashes, ranges of equal width hold about equally many.
     n = len(scores)
     is_copy = np.zeros(n, np.bool_)
     width = (1 << 64) * at_once // max(n, at_once)
@@ -60,7 +60,7 @@ def find_copies(
 
 
 def copies_in_words(counts: Mapping[str, int] | None) -> str:
-    """What a selection left out, from its counts by kind in the manifest; empty for nothing."""
+    """Describe the copies left out, from the manifest's counts by kind; empty for none."""
     phrases = [
         f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS
     ]
@@ -173,7 +173,7 @@ class Copies:
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     """Find the copies that the plan leaves out.
 
-    Memory: 6 bytes per document, and what `find_copies` takes.
+    Memory: 6 bytes per document, plus that of `find_copies`.
     """
     if run.plan.choose.dedup == "none":
         return Copies()
@@ -191,9 +191,9 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     def shared(
         stage: str, job: Job[Shard, int], keys: Path, names: tuple[str, ...]
     ) -> NDArray[np.bool_]:
-        """Which documents share a key of some names with a better one."""
-        # The keys are stored, 8 bytes per document, for near-duplicates 168 more: documents are
-        # read to be hashed only once, and not here if the method that scored them did so.
+        """Which documents share one of the named keys with a better document."""
+        # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
+        # hashed only once; a method that scores text has stored them already.
         done = names_in(keys)
         missing = {index for index in sizes if keys_path(keys, index).name not in done}
         with run.stage(stage, run.size if missing else 0):

@@ -19,12 +19,12 @@ from corpusfit.selection.samples import target_texts
 from corpusfit.text.context import Machine, Run, peak
 from corpusfit.text.reading import Reasons, join_units, read_units
 
-_UNITS = 128  # that each worker encodes
-_ENOUGH = 4 << 20  # stored bytes that are measured
-_FIXED_S = 15.0  # to start workers and fit, roughly the same for any corpus
-_COMPARED_S = 15.0  # in which `auto` compares methods, on samples of the same size for any corpus
-_ROW_BYTES = 40  # of a segment's row in `scores/`, compressed
-_WORKER_MB = {False: 250, True: 1250}  # resident, without and with an encoder (`minilm`)
+_UNITS = 128  # units that each worker encodes
+_ENOUGH = 4 << 20  # stored bytes to measure
+_FIXED_S = 15.0  # seconds to start workers and fit, about the same for any corpus
+_COMPARED_S = 15.0  # seconds in which `auto` compares methods, on samples of fixed size
+_ROW_BYTES = 40  # bytes of a segment's row in `scores/`, compressed
+_WORKER_MB = {False: 250, True: 1250}  # MB of a worker, without and with an encoder (`minilm`)
 
 
 def estimate(

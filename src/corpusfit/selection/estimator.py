@@ -79,12 +79,12 @@ class Scorer:
         self._plan()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters: the constructor's, and every setting of the method; `deep` is ignored."""
+        """The constructor's parameters and the method's settings; `deep` is ignored."""
         constructor = {name: getattr(self, name) for name in _OWN}
         return constructor | self._defaults() | self.settings
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; another method begins with its default settings."""
+        """Change parameters; changing the method resets its settings."""
         other = params.get("method", self.method) != self.method
         current = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
         vars(self).update(vars(type(self)(**(current | params))))
@@ -206,7 +206,7 @@ class Scorer:
         return made
 
     def __repr__(self) -> str:
-        """The constructor with what is not the default."""
+        """The constructor call, without default parameters."""
         shown = [f"{name}={value!r}" for name, value in self._changed().items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -257,12 +257,12 @@ _OWN = ("method", "embedder", "seed", "machine")
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy, as grids have them, as one of Python."""
+    """Convert a NumPy number (from a parameter grid) to a Python one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _labels(labels: Any) -> NDArray[np.bool_] | None:
-    """Which texts are of the target, bool [n]; None if these are no labels."""
+    """Which texts are of the target, bool [n]; None if the argument holds no labels."""
     first = next(iter(labels), None)
     if not isinstance(first, bool | int | float | np.bool_ | np.number):
         return None
@@ -314,7 +314,7 @@ class Fitted:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def save(self, folder: Path, request: dict[str, Any]) -> None:
-        """Write `scorer.safetensors`, and `scorer.json` with what else was asked for and found."""
+        """Write `scorer.safetensors`, and `scorer.json` with the request and the fit's facts."""
         facts = {name: value for name, value in vars(self).items() if name in _PLAIN}
         for part in ("embed", "method", "cut"):
             facts[part] = dataclasses.asdict(getattr(self, part))
@@ -324,7 +324,7 @@ class Fitted:
 
     @classmethod
     def load(cls, folder: Path, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """Read what `save` wrote, and what was asked for."""
+        """Read the files of `save`, with the requested parameters."""
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
@@ -339,7 +339,7 @@ class Fitted:
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """The method as a run of `select` or `score` fitted it, and what was asked for."""
+        """The method that a run of `select` or `score` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
             resolved = Resolved.stored(manifest)

@@ -98,7 +98,7 @@ def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts:
             described = run.one(dataclasses.replace(job, encoder=None), texts)
     last = len(stages_of(plan)) if plan.cascade.stages else 1
     for row, effects in zip(rows, described.effects, strict=True):
-        if row["stage"] < last:  # its score is not the last stage's
+        if row["stage"] < last:  # its score is from an earlier stage
             effects.clear()
     examples: list[dict[str, Any]] = []
     for i, (row, effects) in enumerate(zip(rows, described.effects, strict=True)):

@@ -106,7 +106,7 @@ class Explanation:
 
     @property
     def similarity(self) -> str:
-        """What the nearest target texts are near by, in words."""
+        """The similarity behind `nearest`, in words."""
         return "words in common (TF-IDF)" if self.nearest_by == "words" else "embedding"
 
     def __str__(self) -> str:
@@ -198,7 +198,7 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
 def _segment(
     run: Run, folder: SelectionFolder, resolved: Resolved, reference: str
 ) -> tuple[list[str], dict[str, Any]]:
-    """The units of a segment, and what is known of it."""
+    """A segment's units and stored facts."""
     number, row, segment = _parsed(reference, run.names)
     shard, nth, places = _shard_of(run, folder, number, row)
     columns = ("start", "end", "score", "stage", "selected", "copy")

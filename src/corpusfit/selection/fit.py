@@ -1,4 +1,4 @@
-"""Jobs on the target and the background: prepare the encoder, fit a method, rank methods."""
+"""Jobs on target and background: prepare an encoder, fit a method, rank methods."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class CommonWords(PlainJob[Sample, tuple[int, int]]):
         target, others = (
             number_words(*buffers(s.batch("text")), characters.table(), self.signs)[1][3:]
             for s in (sample, self.other)
-        )  # the first three are unknown, begin and end
+        )  # the first three are the unknown word, begin and end
         return len(target), len(np.intersect1d(target, others))
 
 

@@ -1,4 +1,4 @@
-"""The folder of a selection: its layout, and what of it is finished."""
+"""The folder of a selection: its layout, and which steps are finished."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class SelectionFolder(OutFolder):
         remove(self.examples, self.path / "rejects.jsonl")
 
     def scores_copied(self, into: Path) -> SelectionFolder:
-        """Another folder with the scores, and what `choose` and `explain` need beside them."""
-        # Files of this machine are linked, since none is ever changed in place.
+        """Copy the scores, and what `choose` and `explain` need, to another folder."""
+        # Local files are hard-linked, as none is ever changed in place.
         scored = self.require_scored()
         last = self.work / "scored.json"
         needed = [self.scores, self.scored, self.fit, self.stages, self.balanced]
@@ -73,7 +73,7 @@ class SelectionFolder(OutFolder):
                 f"`out` must be a new or empty folder; {into} holds a selection. Choose another "
                 "`out`."
             )
-        begun = self.work / "run.json"  # first, so that a copy that was stopped goes on
+        begun = self.work / "run.json"  # written first, so that an interrupted copy can continue
         for file in [begun, *files, self.path / "rejects.jsonl", last]:
             if file.is_file():
                 copy(file, into / file.relative_to(self.path))

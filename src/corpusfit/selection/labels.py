@@ -1,4 +1,4 @@
-"""The labels of rows, which a method scores by and an audit counts by."""
+"""Row labels, for methods that score by label and for audits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE = "(none)"
 def labels_of(
     shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The different labels of a shard's rows, and the place of each row [n] among them."""
+    """The distinct labels of a shard's rows, and each row's index [n] among them."""
     number: dict[str, int] = {}
     row_numbers: list[int] = []
     places: list[int] = []
@@ -49,7 +49,7 @@ def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[s
 
 def different_shards(field: str) -> InputError:
     """The error for a corpus that is cut into other shards if another field is read."""
-    # Datasets of the hub are: their rows become lines of the fields that are read.
+    # This happens for hub datasets, whose rows are stored with the requested fields only.
     return InputError(
         f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
         f"the corpus again with `read.id_field={field}` and another `out`."

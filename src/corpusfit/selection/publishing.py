@@ -75,7 +75,7 @@ def push_to_hub(
         write_selection_card(run.path, run.manifest, compared)
     else:
         write_model_card(run.path, run.manifest, [e.manifest for e in evaluations])
-    # our own files hold paths of this machine; of the subfolders only the pooling's is the model's
+    # skip our own files, which hold local paths; the only subfolder of a model is its pooling
     folders = [each.name for each in run.path.iterdir() if each.is_dir() and each.name != POOLING]
     private = ["manifest.json", *(f"{name}/*" for name in folders)]
     try:
@@ -165,7 +165,7 @@ def write_model_card(
 
 
 def _write(folder: Path, lines: Sequence[str]) -> None:
-    """Write README.md, unless there is one of the user's own."""
+    """Write README.md, unless the user has written one."""
     path = folder / "README.md"
     if not path.exists() or path.read_bytes().startswith(_BEGINS.encode()):
         write_bytes(path, "\n".join([_BEGINS, *lines]).encode(errors="replace"))

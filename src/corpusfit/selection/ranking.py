@@ -157,10 +157,9 @@ def in_rounds(
     took: dict[str, float],
     weight: float,
 ) -> tuple[list[R], dict[str, str]]:
-    """Run a job on pieces in rounds over methods; returns results, and why methods are unfit."""
-    # A round advances the progress by `weight`. For a true time left, each method advances it by
-    # its share of the seconds that the methods `took`, once they are known of all; the first round
-    # notes them.
+    """Run a job for every method on each piece in turn; returns results and unfit methods."""
+    # A round advances the progress by `weight`. For an honest ETA, each method advances it by its
+    # share of the seconds in `took`, which the first round measures.
     results: list[R] = []
     unfit: dict[str, str] = {}
     methods = len({plan.name for plan, _ in pieces})
@@ -255,7 +254,7 @@ def rank_methods(
     bits = evaluation.verdicts(run.plan.seed, {n for n in names if n != BASELINE} or set(names))
     ranked = []
     for name in bits or tried:
-        # times are from the folds or else from the trials
+        # times come from the folds, or else from the trials
         results, verdict = evaluation.folds.get(name, ()), tried.get(name)
         if verdict is not None and not results:
             fit_s, rate = verdict.fit_s, verdict.rate

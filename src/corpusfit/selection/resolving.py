@@ -51,7 +51,7 @@ class Resolved:
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
-        """As a run was resolved that wrote this manifest."""
+        """Restore the decisions of a run from its manifest."""
         used = MethodPlan(**manifest["method"])
         return cls(Plan.from_dict(manifest["plan"]), used, manifest.get("embedder_reason", ""))
 
@@ -89,7 +89,7 @@ def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> R
     if not ranked or any_encodes(plan, ranked):
         workers = run.engine.workers
         plan, reason, outlook = by_size(plan, run.sources, workers=workers, cascade=cascade)
-        if outlook and not ranked:  # what other methods take is what a ranking measures
+        if outlook and not ranked:  # a ranking measures its own methods
             run.progress.note(f"{reason} {outlook}")
     if not ranked:
         plan = _spelled_out(plan)
@@ -481,15 +481,15 @@ def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
 
 @dataclass(frozen=True)
 class _Times:
-    """About how long a run takes."""
+    """Rough durations of a run."""
 
     text: float
-    encoded: float  # bytes that are embedded
-    device: str  # that of `minilm`
+    encoded: float  # bytes to embed
+    device: str  # device of `minilm`
     workers: int
 
     def seconds(self, way: str) -> float:
-        """Seconds by an entry of `PER_BYTE`."""
+        """Estimated seconds with an embedder of `PER_BYTE`, or `text` for none."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
         encoding = PER_BYTE[way] * (self.encoded if way != "text" else 0)
         workers = 1 if way == "cuda" else self.workers

@@ -110,7 +110,7 @@ class _Rounds:
         ).write(self._files.state(number + 1))
 
     def _after(self, state: BeforeRound) -> list[Group]:
-        """The groups, with what the last round took of them."""
+        """The groups, each with its threshold of the last round."""
         if not state.last:
             return self._groups
         return [
@@ -181,7 +181,7 @@ class BeforeRound:
     corpus: int
     done: int = 0  # words taken of the corpus
     rounds: tuple[Round, ...] = ()
-    last: tuple[Threshold, ...] = ()  # what the last of them took of each group
+    last: tuple[Threshold, ...] = ()  # the last round's threshold for each group
 
     def write(self, path: Path) -> None:
         """Write it to a file."""

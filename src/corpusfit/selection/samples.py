@@ -132,7 +132,9 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     bound = first_bound(run.size, k, run.plan.cut)
     drawn, rejected = _drawn(run, job, bound)
-    if bound < ALL and sum(len(d.texts) for d in drawn) < k:  # fewer than could be expected
+    if (
+        bound < ALL and sum(len(d.texts) for d in drawn) < k
+    ):  # fewer units than the first bound was meant to give
         drawn, rejected = _drawn(run, job, ALL)
     if not drawn:
         raise run.nothing_read(rejected)
@@ -210,9 +212,9 @@ def below(
     shard: Shard, bound: int, read: ReadPlan, cut: CutPlan, names: tuple[str, ...], seed: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], Texts, Tally]:
     """The n units of a shard with keys below a bound, in reading order."""
-    # Only the rows with a drawn unit are parsed. A row's number of units is unknown before that, so
-    # a row counts as many parts as its bytes suggest; parts are drawn, and a drawn part gives the
-    # units in it. Every unit is equally likely, but neighbours can be drawn together.
+    # Parsing every row would be slow, and a row's number of units is unknown before. So a row is
+    # divided into as many parts as its bytes suggest, parts are drawn, and only rows with a drawn
+    # part are parsed. Every unit is equally likely, but neighbours can be drawn together.
     # Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
     draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
     documents, tally = read_shard(shard, read, names, draw.pick)
@@ -224,7 +226,7 @@ def below(
 
 
 def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """The places of the k smallest keys, int64, increasing."""
+    """Positions of the k smallest keys, int64, increasing."""
     return np.sort(np.argsort(keys, kind="stable")[:k])
 
 
@@ -241,9 +243,9 @@ def first_bound(size: int, k: int, cut: CutPlan) -> int:
 
 
 def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
-    """The texts at some places, int64 [k], as Python strings."""
-    strings_: list[str] = taken(texts, places).to_pylist()
-    return strings_
+    """The texts at some positions, int64 [k], as Python strings."""
+    as_list: list[str] = taken(texts, places).to_pylist()
+    return as_list
 
 
 class _Draw:

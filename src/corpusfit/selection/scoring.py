@@ -52,7 +52,7 @@ class Scored:
 
     method: MethodPlan
     reason: str = ""  # why `auto` chose it
-    remark: str = ""  # what the fitted method reports to the user
+    remark: str = ""  # remark of the fitted method for the user
 
 
 def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
@@ -114,7 +114,7 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
     automatic = used.name == AUTO
     reason = remark = ""
     if automatic or run.encoder is None:
-        if not background.texts.exists():  # else a killed run has drawn it
+        if not background.texts.exists():  # otherwise an interrupted run has drawn it already
             background_texts(run, background, run.plan.fit.background)
         if reads_words(run.plan):
             named = None if automatic else registry.build(used.name, used.options)
@@ -134,7 +134,7 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
                 run.one(SampleVectors(store, background.vectors), places)
             # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which
             # measure the loss on text of the corpus.
-            if not background.texts.exists():  # else a killed run has read them
+            if not background.texts.exists():  # otherwise an interrupted run has read them already
                 read_background(run, background, places)
     if isinstance(method, RoundMethod):
         score_in_rounds(run, folder, used.name, method, target)
@@ -336,7 +336,7 @@ def _score_labels(run: Run, folder: SelectionFolder, job: ScoreLabels) -> None:
         if scores.any():
             return
         segments += len(scores)
-    # Not a single row matches: another label can be named in the same folder.
+    # No row matches, so nothing is worth keeping: allow another label in the same folder.
     remove(folder.scored, folder.scores)
     if not segments:
         raise run.nothing_read(rejected)

@@ -41,7 +41,7 @@ from corpusfit.text.reading import Reasons, Tally
 class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
-    `of_tokens` are the word pieces of everything it is chosen from.
+    `of_tokens` are the word pieces of all candidates.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected. `copies` has the numbers of
     documents left out as copies, by kind, and of their segments; None if all were kept.
@@ -116,7 +116,7 @@ def _scored(
     weighted: bool = False,
 ) -> Iterator[ScoredPart]:
     """The scored parts without copies."""
-    # With a balance also their clusters, with `weighted` also their shares.
+    # With a balance, also their clusters; with `weighted`, their shares.
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
         kept = ~copies.of(index, path)
@@ -170,7 +170,7 @@ def reaching(folder: SelectionFolder, chosen: Chosen) -> int:
 
 
 def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
-    """Warn of an amount that all of some segments do not fill, or that none of them fits."""
+    """Warn if the amount exceeds all segments, or is too small for any."""
     choose = run.plan.choose
     segments -= (chosen.copies or {"segments": 0})["segments"]
     more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
@@ -252,7 +252,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
             if tally.files == 1:
                 losses.add(names[tally.source], tally.documents)
-            elif tally.rejects:  # of small files only the segments are known
+            elif tally.rejects:  # the tally has no counts per small file, so count its segments
                 files, file_numbers = table.read_sources(scored[shard])
                 for name, documents in Counter(files[i] for i in file_numbers).items():
                     losses.add(name, documents)
@@ -261,7 +261,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
         of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
         listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
         run.warn(f"{of_all}. {cure or listed}")
-    if cut_off:  # one reject each, but any number of rows is missing
+    if cut_off:  # one reject each, whatever the number of missing rows
         listed = ", ".join(f"{name} ({reason})" for name, reason in [*cut_off.items()][:3])
         more = f" and {len(cut_off) - 3:,} more" if len(cut_off) > 3 else ""
         run.warn(
