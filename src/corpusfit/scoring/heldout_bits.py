@@ -1,4 +1,4 @@
-"""Held-out bits: how well a model of what a method takes predicts target texts it has not seen."""
+"""Held-out bits: how well a model of a method's selection predicts unseen target texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUNDS = 1_000
 LEVEL = 0.95
 
 _BITS = float(np.log2(10.0))
-_BEGIN = 1  # the number that `number_words` gives to the begin of a text
+_BEGIN = 1  # number of the begin of a text, as in `number_words`
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class HeldOut:
     begins: NDArray[np.int64]  # [m + 1], where each of the m units begins in `words`
     identities: NDArray[np.uint64]  # [v], of the different words of sample and target together
     texts: Texts
-    # [n], words of each text and its end; 0 for a text that is not evaluated on
+    # [n], number of words of each text, plus one for its end; 0 if it is not evaluated
     tokens: NDArray[np.int64]
     # [n], the fold in which each text is held out; -1 for one that is not used
     folds: NDArray[np.int64]
@@ -63,11 +63,11 @@ class HeldOut:
         return self.count > 1 and len(np.unique(self.documents[self.tokens > 0])) > 1
 
     def fitted(self, fold: int) -> NDArray[np.int64]:
-        """The places of the target texts to fit on, int64 [k], increasing."""
+        """Positions of the target texts to fit on, int64 [k], increasing."""
         return np.flatnonzero((self.folds >= 0) & (self.folds != fold))
 
     def budget(self, share: float = SHARE) -> int:
-        """A share of the sample's words, in words."""
+        """Convert a share of the sample to a number of words."""
         return round(share * int(self.sizes.sum()))
 
     def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
@@ -116,7 +116,8 @@ def held_out(
     split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
     target_texts = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
     in_sample = np.bincount(words[:split], minlength=len(identities)) > 0
-    apart = {
+    # texts that cannot tell good selections from bad ones, by reason
+    unusable = {
         "repeat others": _repeated(target_texts, folds),
         "occur in the corpus sample": _found_in(words[:split], target_texts, len(identities)),
         "have no word in common with it": np.array(
@@ -124,7 +125,7 @@ def held_out(
         ),
     }
     evaluated, left_out = folds >= 0, {}
-    for reason, excluded in apart.items():
+    for reason, excluded in unusable.items():
         left_out[reason] = int(np.count_nonzero(evaluated & excluded))
         evaluated &= ~excluded
     return HeldOut(
@@ -178,6 +179,7 @@ def _found_in(
     occurs = np.zeros(len(texts), np.bool_)
     for i, text in enumerate(texts):
         sought = text[1:-1] if len(text) - 2 >= LEAST_CONTAINED else text
+        # start from the occurrences of the rarest word, and drop those whose neighbours differ
         rarest = int(np.argmin(counts[sought]))
         last = int(ends[sought[rarest]])
         at = places[last - counts[sought[rarest]] : last] - rarest
@@ -192,11 +194,11 @@ def _found_in(
 
 @dataclass(frozen=True)
 class Bits:
-    """A method's verdict."""
+    """A method's result."""
 
     method: str
     bits: float  # bits per word over all texts evaluated on; lower is better
-    # how many more than the best method, and the ends of the interval
+    # difference from the best method, with its interval
     behind: tuple[float, float, float]
 
 

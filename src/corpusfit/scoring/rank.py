@@ -78,13 +78,13 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
 
 
 def average_precision(rising: NDArray[np.float32], positives: NDArray[np.float32]) -> float:
-    """The mean over those found of the precision down to each score; both are sorted."""
+    """Mean over the positives of the precision at their scores; both arrays are sorted."""
     hits = len(positives) - np.searchsorted(positives, positives)
     return float((hits / (len(rising) - np.searchsorted(rising, positives))).mean())
 
 
 def auroc(positives: NDArray[np.float32], others: NDArray[np.float32]) -> float:
-    """The share of pairs in which the one found scores higher; equal scores are half a pair."""
+    """Share of pairs in which the positive scores higher; ties count half."""
     others = np.sort(others)
     below = np.searchsorted(others, positives) + np.searchsorted(others, positives, "right")
     return float(below.mean() / (2 * len(others)))
@@ -265,10 +265,9 @@ def agreement(
     families: Mapping[str, Family],
     credit: Mapping[str, float],
 ) -> dict[str, float]:
-    """How far the top of each method agrees with the tops of other methods."""
-    # Held-out target texts share the target's style, so F1 and AUROC reward methods for finding
-    # that style; what unlike methods agree on is the domain. A family of similar methods has one
-    # vote.
+    """How much each method's top overlaps with the tops of other methods."""
+    # Held-out target texts share the target's style, so F1 and AUROC reward finding that style.
+    # What unlike methods agree on is the domain. Similar methods (a family) share one vote.
     agreements = {}
     for method, top in tops.items():
         votes: dict[str, list[tuple[float, float]]] = {}
@@ -290,7 +289,7 @@ def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
 
 
 def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
-    """Both verdicts over all seeds, the method with the highest agreement first."""
+    """Results over all seeds, the method with the highest agreement first."""
     # A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
     # least `LEAST_CREDIT`.
     by_method: dict[str, list[Trial]] = {}

@@ -112,8 +112,8 @@ class Round:
 def order_scores(
     gains: NDArray[np.float32], number: NDArray[np.int16], rounds: list[Round]
 ) -> NDArray[np.float32]:
-    """The order of taking as scores: about -log2 of the share of the corpus taken until then."""
-    # The score at the end of a round is exact; within a round it falls with the gain.
+    """Convert the order of selection to scores: about -log2 of the share taken so far."""
+    # Exact at the end of a round, and interpolated by the gain within it.
     total = max(1, rounds[-1].budget)
     levels = [np.log2(total / max(1, r.budget)) for r in rounds]
     levels.insert(0, levels[0] + 1)
@@ -128,7 +128,7 @@ def order_scores(
 class RoundMethod(CorpusMethod):
     """A corpus method that takes texts in rounds, so that every step can be mapped over shards.
 
-    Its scorer is a `RoundScorer`, which says where a text would have come in the order.
+    Its scorer is a `RoundScorer`, which estimates where a text would have been in the order.
 
     `selection/rounds.py` takes whole segments of a corpus of any size; `score_corpus`
     takes units that fit in memory, for `rank`.
@@ -138,15 +138,15 @@ class RoundMethod(CorpusMethod):
 
     @abstractmethod
     def learn(self, target: Texts) -> Features:
-        """What to count of the target, with its weights."""
+        """The features of the target to count, with weights."""
 
     @abstractmethod
     def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """What counts as taken before the first round."""
+        """Initial counts before the first round."""
 
     @abstractmethod
     def budgets(self, words: int) -> list[int]:
-        """Words to have taken after each round; the last budget is the whole corpus."""
+        """Cumulative budget of each round, in words; the last one is the whole corpus."""
 
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
@@ -298,7 +298,7 @@ class RoundScorer(Scorer[Texts]):
         return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
 
     def _round_of(self, text: str) -> int:
-        """The round that would take a text, from 0; reads only the counts of its own features."""
+        """The round that would take a text, from 0; reads only the counts of its features."""
         counted = self.features.count(text_array([text]))
         before = np.maximum(self.counts[:, counted.features], _LEAST)
         n, scale = int(counted.words[0]), float(self.weights.sum())
