@@ -16,7 +16,7 @@ ALL = "all steps"
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of some steps, including those that they share with others."""
+    """Cost of some steps, shared ones included."""
 
     # Reference: Strubell et al. (2019), Energy and Policy Considerations for Deep Learning in NLP;
     # Lacoste et al. (2019), Quantifying the Carbon Emissions of Machine Learning.
@@ -39,11 +39,10 @@ class Costs:
 
 def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
     """The cost of each cell, each column, and of all steps."""
-    # Time of an attempt that was stopped is not counted, nor the processor time of selections on
-    # Ray.
+    # Not counted: time of interrupted attempts, and processor time of selections on Ray.
     records = {path.stem: json.loads(path.read_bytes()) for path in folder.costs.glob("*.json")}
     counted: set[str] = set()
-    # amounts that share their scores each carry the whole selection that made the scores
+    # selections that share scores each carry the whole cost of scoring
     scored = sorted(key for key, record in records.items() if record.get("scored"))
 
     def scoring(key: str) -> str:

@@ -121,7 +121,8 @@ def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
 def adapting(plan: AdaptPlan) -> dict[str, Any]:
     """What decides an adapted model, except the base model and the texts."""
     settings = plan.decisive()
-    settings["weigh"] = settings.pop("weights")  # the word in the digests of finished steps
+    # the key must not change, as it is part of the digests of finished steps
+    settings["weigh"] = settings.pop("weights")
     if not plan.adapter.kind:
         settings["adapter"] = {}
     return settings

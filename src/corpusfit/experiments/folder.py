@@ -35,7 +35,7 @@ class RecipeFolder(OutFolder):
         return self.tasks / key / f"{split}.tsv"
 
     def outcome(self, key: str, seed: int) -> Path:
-        """Outcome of a fine-tuning."""
+        """File of a fine-tuning's outcome."""
         return self.scores / f"{key}-{seed}.json"
 
     def augmented(self, key: str) -> Path:
@@ -43,7 +43,7 @@ class RecipeFolder(OutFolder):
         return self.companions / f"{key}.json"
 
     def exchange(self, cells: Path) -> None:
-        """Copy the small files of finished steps from and to a folder, where one has none."""
+        """Exchange small files of finished steps with a folder, in both directions."""
         # scores, predictions, losses, times and how each model was trained, but no selection and
         # no model
         for ours in (self.scores, self.costs):

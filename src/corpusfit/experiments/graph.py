@@ -70,9 +70,9 @@ class StepGraph:
 
 def build_graph(inputs: RecipeInputs) -> StepGraph:
     """The steps of all cells, each once."""
-    # Each step has a digest of everything that can change its result, so cells share steps, and a
-    # changed recipe reuses those that are finished. Digests go by the content of tasks, pile and
-    # models. Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
+    # A step's digest covers everything that can change its result, so cells share steps, and a
+    # changed recipe reuses finished ones. Tasks, corpus and models count by content.
+    # Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
     sizes: dict[str, list[int]] = {}
     for name, size in inputs.tasks:
         sizes.setdefault(name, []).append(size)
@@ -93,7 +93,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
         plan = tune_plan(inputs.recipe, selector, cell, inputs.recipe.task(cell.task))
         search = inputs.recipe.search
         if search is not None and search.covers(cell.task):
-            # the first to try until the search is finished
+            # until the search is finished, its first setting is a placeholder
             settings = inputs.found.get((cell.task, cell.size), search.settings()[0])
             plan = plan.with_values({"finetune": settings})
         extra = ""
@@ -113,7 +113,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
                 inputs.recipe.evaluate.finetune.device,
             )
         number = inputs.recipe.seeds
-        if not load(stored.kind).uses_train:  # each adapted model answers once
+        if not load(stored.kind).uses_train:  # evaluated without training, once per adapted model
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, f"{column} for {cell.task}", adapted, extra, k)
@@ -124,8 +124,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
 
 def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[str, int], Tune]]:
     """The fine-tunings of the search for a task, with their settings; none without a search."""
-    # Each has the recipe's first seed; the table's own fine-tuning with the same settings is one
-    # of them.
+    # They use the recipe's first seed, so the table reuses the one with the best settings.
     recipe, search = inputs.recipe, inputs.recipe.search
     if search is None or not search.covers(task):
         return []
@@ -154,7 +153,7 @@ def with_found(inputs: RecipeInputs) -> RecipeInputs:
 def _adaptation(
     inputs: RecipeInputs, selector: Selector, cell: Cell, number: int, graph: StepGraph
 ) -> Adapt:
-    """One adaptation of a cell; its selection is added to the graph."""
+    """One adaptation of a cell; adds its selection to the graph."""
     # `general`, `random` and compositions do not depend on the task, so all tasks share their
     # models, which leave out the dev and test texts of every task. A control trains on another
     # task's selection without the dev and test texts of both tasks.
@@ -163,8 +162,9 @@ def _adaptation(
     dev = [next(t for t in inputs.tasks.values() if t.name == name) for name in selector.dev]
     if without := [task.name for task in dev if not task.splits[0]]:
         raise bad_setting(f"selector.{selector.name}.dev", "tasks with a dev split", without[0])
-    best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
-    # else the task's texts are only measured on, or dev splits in their place
+    # The task's texts decide on the model if they pick the best weights or are trained on.
+    # Otherwise, or if dev splits take their place, they must not be part of the digest.
+    best = selector.adapt.train.keep == "best"
     uses_train = not dev and (best or selector.trains_on_task)
     measured = [(task, "dev") for task in dev] or [(training_task, "train")] * uses_train
     shared = not uses_train and bool(

@@ -64,13 +64,13 @@ class StoredTask:
 
 @dataclass(frozen=True)
 class RecipeInputs:
-    """Everything that steps depend on, by content."""
+    """The inputs of all steps, with fingerprints."""
 
     recipe: Recipe
     folder: RecipeFolder
     tasks: Mapping[tuple[str, int], StoredTask]  # by name and size
-    # fingerprints: of the corpus's sources, of models with those that translate, of encoders, and
-    # of files that methods read
+    # fingerprints: sources of the corpus, models (translation models too), encoders, and files
+    # that methods read
     pile: Mapping[str, str]
     models: Mapping[str, str]
     encoders: Mapping[EmbedPlan, str] = field(default_factory=dict)
@@ -151,7 +151,7 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
 
 
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
-    """The selectors, each with an embedder in the place of `auto`."""
+    """The selectors, with embedder `auto` resolved."""
     return tuple(
         dataclasses.replace(s, select=by_size(s.select, sources, workers=1, cascade=False)[0])
         if s.selects and s.strategy != ORACLE
@@ -239,7 +239,7 @@ def _target(task: Task) -> Examples:
 
 
 def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
-    """The texts that no training text may contain; of a translation task those of both sides."""
+    """Texts that no training text may contain; both sides for a translation task."""
     labels = (str(label) for names in examples.labels for label in names)
     return [*examples.texts(), *(labels if parallel else ())]
 

@@ -52,7 +52,7 @@ class Result:
     # number of truncated examples by split, of the first seed
     truncated: dict[str, int] = field(default_factory=dict)
     one_answer: int = 0  # number of fine-tunings that give one answer to every test text
-    # score of the same answer to every test text; None where that says nothing
+    # score of a constant answer; None where that is meaningless
     constant: float | None = None
     error: str = ""  # error of a failed cell; empty otherwise
 
@@ -64,10 +64,10 @@ class Pair:
     row: tuple[str, int, str]  # task, training examples (0: all) and model
     column: str  # the column that is compared
     base: str  # the column that it is compared with
-    # whether the recipe's `pairs` ask for it; otherwise `base` is the `compare` column
+    # whether it is from the recipe's `pairs`; otherwise `base` is the `compare` column
     named: bool
-    # whether both train the same weights (all, or the same adapter's), and `base` has no
-    # augmentation that `column` lacks
+    # whether the comparison is fair: both train the same weights (all, or the same adapter's),
+    # and `base` has no augmentation that `column` lacks
     alike: bool
     comparison: Comparison  # the figures
     adjusted: float  # p after Holm's correction over all comparisons of the same kind
@@ -215,7 +215,7 @@ class _RowScorer:
         return load(self._stored.kind).constant(self._task).get(self._metric)
 
     def signatures(self) -> dict[str, str]:
-        """By metric of the row's kind, its signature."""
+        """Signatures by metric."""
         task_type = load(self._stored.kind)
         return task_type.signatures(self._task.labels) if task_type.also_shown else {}
 
@@ -248,8 +248,8 @@ def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, 
     Every column is compared with the column of `compare` without augmentation (T + Data-Aug
     against T), and each pair of the recipe's `pairs`. A pair compares two selectors, so both cells
     have the same augmentation and adapter. Where the other selector has several columns, the one
-    that differs least is used. Each further comparison makes the tests of all others weaker, so
-    nothing else is compared.
+    that differs least is used. Every further comparison would weaken all tests, so nothing else is
+    compared.
 
     Reference: TADPOLE, Table 3.
     """
