@@ -191,7 +191,7 @@ class RunContext:
 
     def track(self, pieces: Iterable[P]) -> Iterator[P]:
         """Yield pieces for work in this process, with progress as in `map`."""
-        # a piece is done when the next one is requested
+        # the caller has finished a piece when it requests the next one
         meter = Meter(self.progress, self._weights)
         for number, piece in enumerate(meter.weighed(pieces)):
             meter(number, 0.0)
@@ -217,7 +217,7 @@ class RunContext:
 
 @dataclass
 class Run(RunContext):
-    """A running command that scores a corpus; what a step finds, it returns."""
+    """A running command that scores a corpus; steps return their results."""
 
     plan: Plan
     target: list[Source]
@@ -294,7 +294,7 @@ class Run(RunContext):
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
     ) -> Iterator[R]:
-        """Run a job on every shard that is not done, with progress by bytes; sets `shard_count`."""
+        """Run a job on every unfinished shard, with progress by bytes; sets `shard_count`."""
         with self.stage(name, self.size):
             yield from self.map(job, (s for s in self.shards() if not done(s.index)))
 
@@ -354,7 +354,7 @@ def command_words(
     options: Mapping[str, str | int],
     overrides: Sequence[str],
 ) -> list[str]:
-    """The arguments of a command line that repeats a run, without `--out`."""
+    """The command line that repeats a run, without `--out`."""
     arguments = ["corpusfit", command]
     for option, paths in inputs.items():
         for path in paths:
@@ -368,13 +368,13 @@ def command_words(
 
 
 def absolute(inputs: Sequence[str]) -> list[str]:
-    """Inputs with absolute paths, so that they mean the same in another working folder."""
+    """Make paths absolute, so that they are valid in any working folder."""
     cwd = Path.cwd()
     return [name if name in ("", "-") else corpus.located(name, cwd) for name in inputs]
 
 
 def named_model(name: str) -> str:
-    """A model's folder, or a pattern of folders, as an absolute path; a hub id as it is."""
+    """Make a model folder (or pattern) absolute; a hub id is unchanged."""
     path = user_path(name)
     is_path = "{seed}" in name or path.exists()  # a pattern stands for folders
     return str(path.absolute()) if name and is_path else name

@@ -80,7 +80,7 @@ class Format(ABC):
         return columns_of(self.parse(shard, plan), pick)
 
     def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
-        """A source's raw rows with an end, so that another's can follow; each begins where it did.
+        """Terminate a source's raw rows, so that another source can follow; offsets are kept.
 
         None if the first row cannot be parsed behind others.
         """
@@ -88,7 +88,7 @@ class Format(ABC):
         return data
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
-        """Bytes at the beginning of a block's data that belong to no row."""
+        """Bytes before the first row of a block's data."""
         del data, plan
         return 0
 
@@ -98,7 +98,7 @@ class Format(ABC):
         return raw.rstrip(b"\r\n")
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:
-        """What stands before the rows in a file of them, without its line end; else empty."""
+        """File header without its line end; empty for formats without one."""
         del source, plan
         return b""
 
@@ -149,9 +149,9 @@ def completed(
     """The usable rows of n, and the rejects, after a kernel has read most of them.
 
     Args:
-        read: n rows, with empty texts where the kernel left them to the full parser.
-        plain: bool [n], which it read.
-        parse: parses row i of them; None for what is no row.
+        read: n rows; texts are empty where the kernel deferred to the full parser.
+        plain: bool [n], rows that the kernel read.
+        parse: the full parser of row i; None if that is no row.
     """
     rejected: list[Reject] = []
     further: list[str] = []
@@ -180,7 +180,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 class Named(Format):
-    """A format of inputs that begin with its prefix instead of being files."""
+    """A format whose inputs have a prefix instead of being files."""
 
     prefix: ClassVar[str]
     """Beginning of its inputs, such as `hub:`; formats with the same one share `find`."""
@@ -195,7 +195,7 @@ class Named(Format):
         """
 
     def located(self, input_name: str, home: Path) -> str:
-        """The same input with its relative paths resolved from the folder `home`."""
+        """Resolve relative paths of an input against the folder `home`."""
         del home
         return input_name
 

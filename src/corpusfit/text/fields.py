@@ -1,4 +1,4 @@
-"""What a row says: its text and id from any kind of value, checked to a document or a reject."""
+"""Extract a row's text and id, and check them: a document or a reject."""
 
 from __future__ import annotations
 
@@ -83,24 +83,23 @@ def _value(record: Mapping[Any, Any], name: str) -> Any:
 
 
 class NoTextError(Exception):
-    """A value that says no text; the message is the reason to reject its row."""
+    """A value without text; the message is the reject reason."""
 
 
 _DEEPEST = 32
-# where a message or a part of one holds what is said; the first that is not null counts
+# fields that hold the text of a chat message or a part of it; the first non-null counts
 _SAYS = ("content", "value", "text", "parts")
-# an object with one of these is a message or a part, even if nothing is said in it
+# fields that mark an object as a message or a part, even without text
 _SILENT = {"role", "from", "type"}
 
 
 def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
-    """What a value of a field says as text; None for null.
+    """Convert a field's value to text; None for null.
 
     One rule for every format; the value is one of JSON, in which null is as missing. A string is
-    itself. A list says what its strings and lists say, and what is said in its messages, a line
-    each. Of a message, or a part of its content, that is `content` (OpenAI), else `value`
-    (ShareGPT), `text` or `parts`; calls of tools, reasoning and images say nothing. An object that
-    is no message, and a number or a boolean, are no text.
+    itself. A list gives one line for each string, list or message in it. A message, or a part of
+    its content, gives `content` (OpenAI), else `value` (ShareGPT), `text` or `parts`; tool calls,
+    reasoning and images give nothing. Other objects, numbers and booleans are no text.
     """
     if value is None or isinstance(value, str):
         return value
@@ -111,7 +110,7 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
         non_null = {name: inner for name, inner in value.items() if inner is not None}
         name = next((name for name in _SAYS if name in non_null), "")
-        if name and "key" not in non_null:  # an entry of a map has a value, too
+        if name and "key" not in non_null:  # entries of a map have a `value`, too
             return text_of_value(non_null[name], field, depth + 1)
         if _SILENT & non_null.keys() or not non_null:
             return None
@@ -121,7 +120,7 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
 
 
 def json_value(value: Any) -> Any:
-    """A value that JSON lacks as one that it has, for `default` of orjson.
+    """Convert a value to one of JSON, as `default` of orjson.
 
     Every format and data in memory go through it, so the same value gives the same text: a date or
     time as ISO 8601, a decimal in its digits, bytes as UTF-8. What is no text, such as an image or
@@ -142,7 +141,7 @@ def json_value(value: Any) -> Any:
 
 
 def missing(value: object) -> bool:
-    """Whether a value stands for a missing one, as in a column of pandas."""
+    """Whether a value means missing, as NaN in pandas."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -199,7 +198,7 @@ def values(column: Any) -> list[Any]:
 
 
 def _converter(kind: Any) -> _Convert | None:
-    """What makes a value as Arrow gives it one as JSON has it; None if it is one already."""
+    """The converter from Arrow's values of a type to JSON's; None if they need none."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == "arrow.json":
@@ -208,7 +207,7 @@ def _converter(kind: Any) -> _Convert | None:
     if types.is_dictionary(kind):
         return _converter(kind.value_type)
     if types.is_float16(kind) or types.is_float32(kind):
-        # the shortest digits that give it again, as JSON lines and CSV have them
+        # shortest round-trip digits, as in JSON lines and CSV
         return lambda value: None if value is None else float(str(np.float32(value)))
     if types.is_map(kind):
         inner = _converter(kind.item_type) or _same

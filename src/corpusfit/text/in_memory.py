@@ -1,4 +1,4 @@
-"""Texts as a caller in Python gives them: names of inputs, finished runs, or data in memory.
+"""Inputs of the Python API: names of inputs, finished runs, or data in memory.
 
 Data in memory is written once to the cache, as JSON lines under a digest of its content. So workers
 read it as they read a file, the same data resumes the same run, and an iterator is read once.
@@ -93,7 +93,7 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
                 with (Path(scratch) / target.name).open("rb") as whole, writing(target) as out:
                     shutil.copyfileobj(whole, out)
             elif is_local(target):
-                target.touch()  # it is in use, for `cache prune`
+                target.touch()  # mark it as used for `cache prune`
     return [str(folder)] if several else [str(files[0])]
 
 
@@ -116,7 +116,7 @@ def _name(value: Any) -> str:
 
 
 def _are_texts(strings: Sequence[str]) -> bool:
-    """Whether strings are texts, not names."""
+    """Whether strings are texts, not names of inputs."""
     if not all(type(s) is str for s in strings):
         return False
     if len(strings) < _FEW and not any(map(_WHITE.search, strings)):
@@ -128,7 +128,7 @@ def _are_texts(strings: Sequence[str]) -> bool:
 
 
 def _require_names(inputs: Any, role: str) -> None:
-    """Refuse strings that name nothing and may be texts."""
+    """Raise `UsageError` for strings that name no input and may be texts."""
     strings = [inputs] if _is_name(inputs) else inputs
     if not all(type(s) is str for s in strings):
         return

@@ -178,7 +178,7 @@ def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ...]]:
-    """The first rows of a few sources: texts, and of pairs the other side."""
+    """The first rows of a few sources: texts, and the other sides of pairs."""
     some = sources[:: max(1, -(-len(sources) // _SOURCES))]
     each = -(-_PAIRS // max(1, len(some)))
     for source in some:

@@ -1,4 +1,4 @@
-"""Find the inputs: turn everything a user may name into sources, sorted by name."""
+"""Resolve inputs: everything that a user may name becomes sources, sorted by name."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def files_of(source: Source) -> list[str]:
 def current_sources(
     sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> tuple[list[Source], list[str]]:
-    """Sources of an earlier run as they are now, and the names of those whose content changed."""
+    """An earlier run's sources in their current state, and the names of changed ones."""
     current = []
     for source in sources:
         form = named(source.url)
@@ -240,12 +240,12 @@ def _unique(sources: list[Source]) -> list[Source]:
     return sorted(unique, key=lambda s: s.name)
 
 
-# standard inputs that were read to their end and cannot be read again
+# standard inputs that were consumed and cannot be read again
 _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
 
 
 def _spooled(input_name: str, spool: Path, role: str) -> Source:
-    """Copy `-` or a pipe into the folder `spool`, as a corpus is read more than once."""
+    """Copy standard input or a pipe to the folder `spool`, to read it more than once."""
     if not is_local(spool):
         raise bad_setting(
             "`out`",
@@ -265,7 +265,7 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
             out.flush()
             os.fsync(out.fileno())
         source = _described(name, incoming)
-        # a copy with other content stays, because an earlier run needs it
+        # keep a copy with other content, because an earlier run needs it
         if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
             copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
         incoming.replace(copy)
@@ -365,34 +365,35 @@ def _slashes(path: str) -> str:
     return path.replace(os.sep, "/")
 
 
-# file of a folder that a run wrote
+# file that marks the output folder of a run
 _RUN = "/.corpusfit/run.json"
-# the parts of a pattern from which on the rest of a path may match
+# indices of pattern parts that the rest of a path may match, as in an automaton
 _States = frozenset[int]
-# of a folder that the pattern itself matches, so that all in it is read
+# state of a folder that the whole pattern matches, so that everything in it is read
 _ALL: _States = frozenset()
 
 
 def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
     """The readable files below a folder that match a pattern, sorted by path; all without one."""
-    # one walk over entries, because a check of each of many files takes longer than all else
+    # use the directory entries of one walk, as calling stat on many files dominates the time
     states = (pattern and _left(pattern, {0})) or _ALL
     top = os.path.realpath(root)
     waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
     entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
     linked_files = list[str]()
     while waiting or links:
-        # links wait until all else is read, so that files keep their own names
+        # follow links last, so that a file reached twice gets its own name, not the link's
         if not waiting:
             links.sort(reverse=True)
             waiting.append(links.pop())
         folder, known, states, beside = waiting.pop()
         real = known or os.path.realpath(folder)
-        if not known and (_holds(real, top) or _holds(real, beside)):  # the link leads back
+        # a link to an enclosing folder
+        if not known and (_holds(real, top) or _holds(real, beside)):
             if not _holds(top, real):
                 others.append(folder)
             continue
-        # each folder is entered once for what is left to match, so that a loop of links ends
+        # enter a folder once per remaining pattern, so that loops of links end
         if (real, states) in entered:
             continue
         if folder != root and os.path.exists(folder + _RUN):  # noqa: PTH110 (never raises)
@@ -427,7 +428,7 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
 def _with_formats(
     files: Iterable[tuple[str, str, str]], folder: str, store: str, skipped: list[str]
 ) -> list[_Found]:
-    """Those of some files, given by (URL, path, real path), that have a format."""
+    """Files with a known format, from (URL, path, real path)."""
     alike: dict[tuple[str, str], bool] = {}
     readable = []
     for url, path, real in sorted(files):
@@ -439,12 +440,12 @@ def _with_formats(
 
 
 def _holds(folder: str, other: str) -> bool:
-    """Whether a folder is another, or holds it."""
+    """Whether a folder equals or contains another."""
     return os.path.join(other, "").startswith(os.path.join(folder, ""))  # noqa: PTH118 (strings)
 
 
 def _entries(folder: str, unreadable: list[str], *, must: bool) -> list[os.DirEntry[str]]:
-    """What a folder holds; one on the way of a pattern may be closed."""
+    """The entries of a folder; unreadable folders on a pattern's way are skipped."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -464,7 +465,7 @@ def _is(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bo
 
 
 def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
-    """The parts with those behind a `**`, which may stand for no folder; None without any."""
+    """Add the states after a `**`, which may match no folder; None for no states."""
     left = set(states)
     for at, part in enumerate(pattern):
         if at in left and part == "**":
@@ -474,7 +475,7 @@ def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
 
 
 def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
-    """The parts of the pattern behind the name of a folder, and whether a file of it matches."""
+    """The states after a name, and whether the name completes the pattern."""
     behind = set[int]()
     for at in states:
         part = pattern[at]

@@ -75,7 +75,7 @@ class Batches:
         wanted = self.wanted(parquet.schema_arrow.names)
         columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
         columns = columns or _counted(parquet.schema)
-        # a batch must not span two groups: an error would lose both
+        # one batch per row group, as an error would lose all groups of a batch
         for group in range(parquet.num_row_groups if columns else 0):
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
@@ -199,8 +199,8 @@ def _names(name: str, kind: Any) -> list[str]:
 
 def _counted(schema: pq.ParquetSchema) -> list[str]:
     """The column to count rows by if none is wanted, rather of numbers; empty if there is none."""
-    # without a column Arrow believes the stated number of rows, and a wrong one ends the process;
-    # so does a question for the size of a column that is damaged
+    # without a column Arrow trusts the stated number of rows, and a wrong one crashes the process,
+    # as does asking for the size of a damaged column
     columns = [schema.column(i) for i in range(len(schema.names))]
     wide = [column.physical_type == "BYTE_ARRAY" for column in columns]
     return [columns[wide.index(min(wide))].path] if columns else []
