@@ -1,4 +1,4 @@
-"""What a function and its command offer: options of a plan as keywords, and the plan they make."""
+"""Options of a function and its command: plan settings as keywords, and the resulting plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an option is: its type, default, bounds, help and word stand once, at a field of a plan."""
+"""Options: type, default, bounds, help and flag are defined once, at a field of a plan."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Option:
-    """What `Annotated` says of a field of a plan, besides its type.
+    """Metadata of a plan's field, given by `Annotated`.
 
     Attributes:
         help: what the option is: a noun phrase or an imperative that stands alone; other settings
             are named by their paths in backticks, such as `choose.fraction`.
         word: word on the command line (`--word`) and in Python (`word=`); without one, `--set`, a
             plan and `settings` set the option.
-        default: the default in words, where the value does not tell it.
-        more: what `docs/settings.md` says besides.
+        default: the default in words, if the value alone is unclear.
+        more: further text for `docs/settings.md`.
         metavar: placeholder of the value in `--help` (default: by the type).
         allowed: the words that are allowed; empty for any.
         cure: sentence for the error of a value that is not allowed.
-        above: number that is too low, as all below it.
-        least: lowest number.
-        below: number that is too high, as all above it.
-        most: highest number.
+        above: exclusive lower bound.
+        least: inclusive lower bound.
+        below: exclusive upper bound.
+        most: inclusive upper bound.
         items: type of the items of a text that lists them, separated by commas.
     """
 
@@ -68,7 +68,7 @@ class Option:
 
     @property
     def range(self) -> str:
-        """The numbers that are allowed, in words."""
+        """The allowed numbers, in words."""
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
         if low is None:

@@ -356,8 +356,8 @@ class StageText:
     """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`."""
 
     name: str  # a method, or an embedder
-    embedder: str = ""  # of a method on embeddings; "" is the run's
-    share: float | None = None  # of all segments of the corpus, which the stage passes on
+    embedder: str = ""  # embedder of a method; "" is the run's
+    share: float | None = None  # share of all segments of the corpus that the stage passes on
 
     @classmethod
     def of(cls, text: str) -> StageText:
@@ -541,7 +541,7 @@ class ChoosePlan(Group, group="choose"):
     ] = "exact"
 
     def identity(self) -> dict[str, Any]:
-        """All settings, but for counting segments and keeping copies."""
+        """All settings but those of counting segments and keeping copies."""
         values = dataclasses.asdict(self)
         for name, unsaid in (("fraction_of", "segments"), ("dedup", "none")):
             if values[name] == unsaid:
@@ -624,7 +624,7 @@ class Plan(Settings):
         return super().from_dict(stored)
 
     def identity(self) -> dict[str, Any]:
-        """All settings, and those that left with their defaults, so that older runs are found."""
+        """All settings, plus removed ones at their defaults, so that older runs still match."""
         return {
             **self.as_dict(),
             "auto": {"budget": ""},
