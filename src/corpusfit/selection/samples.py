@@ -132,9 +132,8 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     bound = first_bound(run.size, k, run.plan.cut)
     drawn, rejected = _drawn(run, job, bound)
-    if (
-        bound < ALL and sum(len(d.texts) for d in drawn) < k
-    ):  # fewer units than the first bound was meant to give
+    # the bound is an estimate: draw again without one if it gave too few units
+    if bound < ALL and sum(len(d.texts) for d in drawn) < k:
         drawn, rejected = _drawn(run, job, ALL)
     if not drawn:
         raise run.nothing_read(rejected)

@@ -209,9 +209,8 @@ def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int6
     ends = np.cumsum(expected - counts)
     missing = n - int(counts.sum())
     if missing > 0:
-        passed = np.ceil(
-            ends * (missing / ends[-1]) - offset
-        )  # systematic resampling: points offset, 1 + offset, 2 + offset …
+        # the points of systematic resampling are offset, 1 + offset, 2 + offset …
+        passed = np.ceil(ends * (missing / ends[-1]) - offset)
         passed[ends == ends[-1]] = missing
         counts += np.diff(passed, prepend=0.0)
     return counts.astype(np.int64)

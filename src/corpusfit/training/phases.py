@@ -217,9 +217,8 @@ class PhaseRunner:
     accelerator: Any  # Accelerate's `Accelerator`
     progress: Progress
     track: str  # experiment tracker, or ""
-    trial: TrainerCallback | None = (
-        None  # callback of a trial, which measures only the loss on the task
-    )
+    # callback of a trial, which measures only the loss on the task
+    trial: TrainerCallback | None = None
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
         """Train all phases; returns the facts for the manifest."""
@@ -303,9 +302,8 @@ class PhaseRunner:
             )
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
-        if main and (
-            self.trial is None or ready.then is not None
-        ):  # the second phase starts from its model
+        # a trial needs no model, except that of a first phase for the second
+        if main and (self.trial is None or ready.then is not None):
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model

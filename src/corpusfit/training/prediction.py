@@ -175,9 +175,8 @@ class Predictor:
         """Hook: select states from a module's inputs; not if the model has padded the rows."""
         if self._at is None or args[-1].shape[:2] != self._shape:
             return None
-        rest = (
-            args[1:] if self._seen == _ATTENTION else args
-        )  # the attention has selected its states already
+        # the attention has selected its states already
+        rest = args[1:] if self._seen == _ATTENTION else args
         self._seen = self._seen or _LAYER
         return *args[: len(args) - len(rest)], *map(self._select, rest)
 
