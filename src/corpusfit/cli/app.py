@@ -64,7 +64,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Command(TyperCommand):
-    """A command that warns of a repeated option of one value, of which the last counts."""
+    """A command that warns of a repeated single-value option, where the last wins."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
@@ -92,15 +92,13 @@ class _Command(TyperCommand):
             SHOWN_BY.reset(token)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """List the options by what they are about: the command's own first, how it runs last."""
+        """List the options by topic: the command's own first, how it runs last."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            default_title = "Arguments" if param.param_type_name == "argument" else "Options"
-            title = (
-                RUN
-                if param.name == "help"
-                else getattr(param, "rich_help_panel", "") or default_title
-            )
+            title = "Arguments" if param.param_type_name == "argument" else "Options"
+            title = getattr(param, "rich_help_panel", "") or title
+            if param.name == "help":
+                title = RUN
             name, about = param.get_help_record(ctx) or ("", "")
             groups.setdefault(title, []).append((name.partition(" <")[0], about))  # no "<str>"
         for title in sorted(groups, key=RUN.__eq__):
@@ -109,7 +107,7 @@ class _Command(TyperCommand):
 
 
 class _Commands(TyperGroup):
-    """Makes a command of its function when that command is called."""
+    """Builds a command from its function when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -154,7 +152,7 @@ class _Commands(TyperGroup):
 
 @contextlib.contextmanager
 def _harmless_usage() -> Iterator[None]:
-    """Make the messages of Typer safe to show, which hold words of the command line."""
+    """Escape Typer's messages, which quote the command line."""
     try:
         yield
     except Exception as e:

@@ -296,7 +296,7 @@ def command(**settings: Any) -> Callable[[_F], _F]:
 def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     """The annotation and the default of a function's own parameter, for Typer."""
     kind, default = str(parameter.annotation), parameter.default
-    # what may be given several times says so in its help
+    # repeatable options are marked in their help
     several = ("Inputs" in kind or "Sequence[str]" in kind) and (
         "repeat" in entry.text or not entry.flags
     )

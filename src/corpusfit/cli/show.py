@@ -19,7 +19,7 @@ from rich.text import Text
 
 from corpusfit.core.escaping import harmless
 
-# Without a terminal no bar moves, whatever FORCE_COLOR says, as it does in notebooks.
+# Without a terminal no bar moves, even if FORCE_COLOR is set, as in notebooks.
 _TERMINAL = None if sys.stderr.isatty() else False
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=_TERMINAL)
 STDOUT = Console(highlight=False)

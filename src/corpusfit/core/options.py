@@ -91,7 +91,7 @@ class Setting:
         path: its place in the plan, such as `choose.fraction`.
         types: names of its types, as in `KINDS`.
         default: its default.
-        option: what its annotation says.
+        option: its annotation.
     """
 
     path: str
@@ -108,19 +108,17 @@ class Setting:
         option, plain = self.option, isinstance(value, bool) or value is None
         if plain or value == self.default:
             return
-        allowed_words = ", ".join(option.allowed)
+        listed = ", ".join(option.allowed)
         if not isinstance(value, str):
             if not option.holds(value):
-                allowed = f"{option.range}, or {allowed_words}" if allowed_words else option.range
+                allowed = f"{option.range}, or {listed}" if listed else option.range
                 raise bad_setting(f"`{self.path}`", allowed, value, option.cure)
         elif option.allowed and value not in option.allowed:
             near = difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
-            allowed = (
-                f"{option.range}, or {allowed_words}"
-                if "float" in self.types
-                else f"one of {allowed_words}"
-            )
+            allowed = f"one of {listed}"
+            if "float" in self.types:
+                allowed = f"{option.range}, or {listed}"
             raise bad_setting(f"`{self.path}`", allowed, value, cure)
 
     @property

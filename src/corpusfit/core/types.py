@@ -113,7 +113,7 @@ class Shard:
     Attributes:
         index: number in the whole corpus, from 0, in reading order.
         source: number of its source.
-        format: the source's format, which says how `data` is parsed.
+        format: the source's format, which parses `data`.
         first_row: number of its first row within the source, from 0.
         first_byte: byte where that row begins in the unpacked source.
         data: the raw rows, in the form of the format's module.

@@ -46,7 +46,7 @@ TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # numbers of clusters for
 # Least units per dimension of a cluster: with fewer, its covariance is singular, its likelihood
 # unbounded, and BIC meaningless.
 _UNITS_PER_DIMENSION = 2
-_NUMBERS = 2**26  # most in the covariances of all clusters: half a GB, and several copies
+_NUMBERS = 2**26  # most numbers in the covariances of all clusters: half a GB, times several copies
 _DOMAINS = 200  # most known domains that clusters are compared with
 _SPARE = 2  # units drawn per unit wanted, so that copies can be left out
 _LABEL = 200  # characters of a domain's name
@@ -216,7 +216,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
         long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
         texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
         keys, row = keys[long], row[long]
-        # of copies the one with the smallest key, so that no shard order matters
+        # keep the copy with the smallest key, so that the order of shards does not matter
         first: dict[str, int] = {}
         for i in np.argsort(keys, kind="stable").tolist():
             first.setdefault(texts[i], i)
@@ -313,7 +313,7 @@ def _fit(
         )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
     numbers, first = numbers_of_clusters, list[Fitted]()
-    if not numbers_of_clusters:  # one fit of each k chooses the k that is fitted with all seeds
+    if not numbers_of_clusters:  # one fit per k chooses the k to fit with all seeds
         largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
         pieces = [(k, seeds[0]) for k in TRIED if k <= largest]
         first = list(run.over("choose k", job, pieces))

@@ -20,7 +20,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 def rounded(vectors: Vectors) -> NDArray[np.float16]:
-    """Embeddings as they are stored, float16 [n, d]: a number beyond its range is its largest."""
+    """Round embeddings to float16 [n, d] for storage; large values are clipped."""
     return np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16)
 
 
@@ -52,7 +52,7 @@ class VectorStore:
             "end": units.end,
             "pieces": units.pieces,
             "vectors": rounded(vectors),
-            # not in the header, whose size is limited: a shard can have millions of rejects
+            # not in the header, as its size is limited and a shard can have millions of rejects
             "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
         }
         write_arrays(self._part(shard), arrays, plain)

@@ -201,7 +201,7 @@ def load_tokenizer(folder: Path, what: str) -> Any:
 
 def position_limit(model: Any) -> int:
     """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit."""
-    # T5 does not say, XLNet says -1
+    # T5 states no limit, XLNet -1
     positions = int(getattr(model.config, "max_position_embeddings", None) or -1)
     return positions - first_position(model) if positions > 0 else DEFAULT_LENGTH
 

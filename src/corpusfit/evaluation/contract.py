@@ -61,7 +61,7 @@ class FirstToken(Predictor):
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # A model that answers n examples: their answers, and the number of truncated examples; it calls the
-# second argument with the number of examples answered since the last call, perhaps a fraction.
+# second argument with the number of examples answered since the last call, possibly fractional.
 Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
 # The examples of `train`, `dev` and `test`, or of those that a task has.
 Splits = dict[str, Labelled]

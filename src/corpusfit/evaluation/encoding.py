@@ -183,9 +183,9 @@ class TaskVocabulary:
         self.pad = self._model.config.pad_token_id = int(self.number[pad])
         indices = torch.from_numpy(seen).to(whole.device), torch.from_numpy(others).to(whole.device)
         self._others = whole.detach()[indices[1]]
-        reduced = (
-            whole if len(seen) == len(whole) else torch.nn.Parameter(whole.detach()[indices[0]])
-        )
+        reduced = whole
+        if len(seen) < len(whole):
+            reduced = torch.nn.Parameter(whole.detach()[indices[0]])
         self._table.weight = reduced
         if self._table.padding_idx is not None:
             self._table.padding_idx = self.pad

@@ -238,10 +238,9 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for model in adapted:
         guard, training = model["guard"], model["training"]
-        counts_by_role = (
-            [guard[role] for role in ("data", "replay") if role in guard] if guard else []
-        )
-        left_out = sum(counts["holders"] for counts in counts_by_role) if guard else None
+        left_out = None
+        if guard:
+            left_out = sum(guard[r]["holders"] for r in ("data", "replay") if r in guard)
         steps = training["steps"], training["batch"], training["length"], model["tokens"]
         rows.append((model["label"], *steps, left_out, model["device"], model["precision"]))
     columns = ("adapted", "steps", "batch", "length", "tokens", "left out", "device", "precision")

@@ -104,7 +104,7 @@ def put(
 
 @njit(cache=True, nogil=True)
 def keys_of(tokens: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """uint64 [m]: the identities of m n-grams, words uint64 [m, k] by their tokens' identities."""
+    """uint64 [m]: the identities of m n-grams from those of their tokens, uint64 [m, k]."""
     keys = tokens[:, 0].copy()
     for j in range(1, tokens.shape[1]):
         for i in range(len(keys)):
@@ -163,9 +163,9 @@ def read_on(
 class _State(NamedTuple):
     """The tokens of a stretch of text, and what was looked up for them; token i is at i + 1."""
 
-    grams: NDArray[np.uint64]  # [order, room], the n-gram of each length that ends at a token
+    grams: NDArray[np.uint64]  # [order, capacity], the n-gram of each length that ends at a token
     logs: NDArray[np.float64]  # log10 probabilities
-    backs: NDArray[np.float32]  # [order, room], back-offs
+    backs: NDArray[np.float32]  # [order, capacity], back-offs
     matched: NDArray[np.int8]  # length of the longest n-gram that the model knows
     held: NDArray[np.uint64]  # scratch: the identities in first slots
     places: NDArray[np.int64]  # scratch: positions
@@ -271,7 +271,7 @@ def log_probabilities(
         data, offsets, characters, signs: see `tokens`.
 
     Returns:
-        float64 [n], log10 probabilities; int64 [n], tokens, of which one is the end.
+        float64 [n], log10 probabilities; int64 [n], number of tokens, the end included.
     """
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)

@@ -37,7 +37,7 @@ def fill_rows(
 
     Args:
         order: int64 [m], chunk numbers in their order; a number can occur more than once.
-        lengths: int32 [n], by chunk number; in [1, room].
+        lengths: int32 [n], by chunk number; in [1, width].
         width: length of a row.
 
     Returns:

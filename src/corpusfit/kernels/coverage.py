@@ -129,7 +129,7 @@ def greedy_order(
 
     Args:
         grams: int32 [e], the different listed n-grams of every text, text by text.
-        ends: int64 [n + 1], text i has `found[ends[i] : ends[i + 1]]`.
+        ends: int64 [n + 1], text i has `grams[ends[i] : ends[i + 1]]`.
         lengths: int32 [n], by which a text's new weight is divided.
         weight: int64 [v], above 0.
 

@@ -132,7 +132,7 @@ def _number_words(
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
-    known: Any = np.int64(0)  # a literal would be a type of its own
+    known: Any = np.int64(0)  # a literal would have a type of its own, and compile again
     p = 0
     ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
     known = _number_all(slots, keys, ids[:3], known, words[:3])

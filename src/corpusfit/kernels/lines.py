@@ -365,7 +365,7 @@ def field_texts(
         through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.
         plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
-    n, j = len(begins), np.int64(0)  # a literal would be a type of its own
+    n, j = len(begins), np.int64(0)  # a literal would have a type of its own, and compile again
     through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
         text_end = _line_text(data, begins[line], ends[line], field, out, j)
@@ -384,7 +384,7 @@ def _unusual(x: Word) -> Word:
 
 @njit(cache=True, nogil=True, inline="always")
 def _stripped(data: _Bytes, begin: int, end: int) -> int:
-    """The end of data[begin:end] without the white space and line ends there."""
+    """The end of data[begin:end] without trailing white space and line ends."""
     while end > begin and (data[end - 1] == _SPACE or _TAB <= data[end - 1] <= _RETURN):
         end -= 1
     return end

@@ -39,7 +39,7 @@ Tile: TypeAlias = tuple[int, int, int, int]
 
 _TILE = 1024  # rows and columns of a block of products
 _SAMPLE = 8192
-_BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
+_BINS, _BIN = 1 << 16, 46  # right shift of a key that gives its bin, 2^-16 wide
 _FAR = np.int64(0x7FFFFFFF)
 ROWS_PER_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
 NEAR_CELLS, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
@@ -166,7 +166,9 @@ def _lists(
     """Heaps of the best keys of each row, int64 [n, k], and their sizes."""
     least = _likely_threshold(rows, k, pairs) if pairs else 0.0
     heaps, counts, bins = _filled(rows, k, pairs, tiles, least)
-    if least > 0 and _sure_threshold(bins, pairs) < least:  # the estimate was too high
+    if (
+        least > 0 and _sure_threshold(bins, pairs) < least
+    ):  # the estimate was too high: fill again with a safe threshold
         heaps, counts, _ = _filled(rows, k, pairs, tiles, 0.0)
     return heaps, counts
 
@@ -203,7 +205,7 @@ def _likely_threshold(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     for begin in range(0, len(rows), _SAMPLE):
         cosines = some @ rows[begin : begin + _SAMPLE].T.astype(np.float32)
         best = np.sort(np.concatenate([best, cosines], axis=1), axis=1)[:, -k - 1 :]
-    others = np.sort(best[:, :-1], axis=None)  # the highest is the row itself
+    others = np.sort(best[:, :-1], axis=None)  # skip the highest, which is the row itself
     entries = int(_CAUTION * pairs * len(some) / len(rows))
     if entries >= len(others):
         return 0.0
@@ -297,7 +299,7 @@ def nearest(
 def strongest_pairs(
     places: NDArray[np.int32], products: NDArray[np.int32], most: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """The pairs of rows of which one is a neighbour of the other.
+    """The pairs of rows where one is a neighbour of the other.
 
     Args:
         places: int32 [n, m], of `nearest`, called with the same number of pairs.

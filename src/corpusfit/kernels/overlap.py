@@ -128,7 +128,7 @@ def _take_enough(
     need: NDArray[np.int32],
     first: NDArray[np.int64],
 ) -> None:
-    """Record the listed texts of which a text has enough n-grams; reset all its counts."""
+    """Record the listed texts that share enough n-grams with a text; reset its counts."""
     for owner in touched:
         if 0 < need[owner] <= hits[owner]:
             matches.append((np.int64(text), owner, hits[owner], first[owner]))

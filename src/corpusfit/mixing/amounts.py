@@ -61,7 +61,7 @@ def allocate(
             low = middle
         else:
             high = middle
-    # the factor that fills the budget within all bounds was found by bisection
+    # bisection has found the factor that fills the budget within all bounds
     exact = np.clip(high * weights, lower, upper)
     shares = np.maximum(np.floor(exact).astype(np.int64), lower)
     left = budget - int(shares.sum())
@@ -188,10 +188,10 @@ def _usable(recipe: CompositionPlan) -> NDArray[np.bool_]:
 def _without_duplicates(
     pool: Pool, is_specific: NDArray[np.bool_], usable: NDArray[np.bool_], n: int
 ) -> tuple[NDArray[np.bool_], int]:
-    """Documents that are no duplicates, bool [n], and the number that another language takes."""
+    """Documents without duplicates, bool [n], and the number dropped for another language."""
     # Documents that are not usable are duplicates of those that are, never the other way round.
     supply = np.bincount(pool.language[usable], pool.size[usable], n)
-    # a text in two languages goes to the one with less
+    # a text in two languages goes to the language with less text
     rank = np.argsort(np.argsort(supply, kind="stable"), kind="stable")
     order = np.lexsort((np.arange(len(pool.size)), rank[pool.language], ~is_specific, ~usable))
     _, first, which = np.unique(pool.text[order], return_index=True, return_inverse=True)

@@ -318,7 +318,7 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
         wanted = np.flatnonzero(amounts)
         documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
         file = self.names[number][shard.source]
-        # the text must be what was surveyed, or the amounts do not fit
+        # the amounts fit only the text that was surveyed
         changed = changed_input(file, "`overwrite`")
         picked = survey["row"][wanted].tolist()
         if any(row not in documents for row in picked):
@@ -338,7 +338,7 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
             begin, n = int(begins[i]), int(counts[i])
             times, rest = divmod(int(amounts[wanted[i]]), int(sizes[i]))
             parts = [(n, int(pieces[i]))] * times
-            if rest:  # the document's longest beginning within the amount
+            if rest:  # cut the document to the amount
                 through = np.cumsum(cleaned.pieces[begin : begin + n], dtype=np.int64)
                 k = rest
                 if self.unit != SENTENCES:

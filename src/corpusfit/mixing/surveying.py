@@ -41,7 +41,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_key
 
-_BEGINNING = 4000  # characters, of which the identifier sees the first without markup
+_BEGINNING = 4000  # characters to remove markup from, for the language identifier
 _LABEL = 40  # characters of a label that is no language code, for the warning
 LOOK = "look at texts"  # Stage name of the first pass over the sources
 # Units per segment, so that a document has one score: the mean of its units'.

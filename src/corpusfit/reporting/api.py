@@ -48,7 +48,7 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     module, _, name = _RESULTS[command].rpartition(".")
     run: Finished = getattr(importlib.import_module(f"corpusfit.{module}"), name)(path, manifest)
     with undamaged(path):
-        repr(run)  # what it says of itself shows whether its manifest is whole
+        repr(run)  # fails if its manifest is incomplete
     return run
 
 

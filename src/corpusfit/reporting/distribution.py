@@ -87,7 +87,7 @@ def spread_of(
 
 
 def _parts(scores: Path) -> Iterator[tuple[Path, NDArray[np.bool_], ScoredPart]]:
-    """Every part with segments, without copies: its path, which segments are none, the part."""
+    """Every part with segments: its path, a mask of non-copies, and the part without copies."""
     for index, path in table.parts(scores):
         score, tokens, copy = table.read_columns(path, "score", "tokens", "copy")
         usable = ~np.asarray(copy, np.bool_)
@@ -101,7 +101,7 @@ def _parts(scores: Path) -> Iterator[tuple[Path, NDArray[np.bool_], ScoredPart]]
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Bins of equal width over the scores, with room beyond the outermost thresholds."""
+    """Bins of equal width, with a margin beyond the outermost thresholds."""
     if not len(at):
         return np.array([0.0, 1.0], np.float32)
     low, middle = float(at[-1]), float(at[len(at) // 2])
@@ -116,7 +116,7 @@ _MOST = 12
 
 
 def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int) -> dict[str, Any]:
-    """What the page's script needs; texts are as in the corpus, and the page escapes them."""
+    """Data for the page's script; the page escapes texts."""
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
     threshold = manifest["selected"]["threshold"] if by_score else None

@@ -80,7 +80,7 @@ def _by_score(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _fitting(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
-    """As many rows, with texts as long, as the room allows."""
+    """Thin out rows and shorten texts until they fit into `limit` bytes."""
     for step, longest in _SMALLER:
         shortened = [{**row, "text": row["text"][:longest]} for row in rows[::step]]
         if sum(map(_bytes, shortened)) <= limit:

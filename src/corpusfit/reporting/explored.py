@@ -19,7 +19,7 @@ _POINTS = 2_000
 """Most units on the map."""
 
 _MOST = 20
-"""Most domains and clusters in a heat map (`templates/domains.html` says so), and most pairs."""
+"""Most domains and clusters in a heat map (stated in `templates/domains.html`), and pairs."""
 
 _LONG = 300
 """Most characters of an example."""

@@ -89,13 +89,13 @@ def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
     yield Found("run", folder, table, table["recipe"]["name"] or title)
     for key, label in table.get("selections", {}).items():
         yield from _kept(folder / "selections" / PurePath(key).name, label, {})
-    for model in table["adapted"]:  # the table leaves out losses on another model's task
+    for model in table["adapted"]:  # recipe tables leave out the losses on a shared model's task
         losses = {"losses": model["losses"]}
         yield from _kept(folder / "models" / PurePath(model["key"]).name, model["label"], losses)
 
 
 def _kept(folder: Path, title: str, replaced: dict[str, Any]) -> Iterator[Found]:
-    """A step of a recipe, if it still exists, with some entries of its manifest replaced."""
+    """A recipe's step, if it still exists, with changed entries of its manifest."""
     manifest = _read(folder / "manifest.json")
     if kind := _kind(manifest):
         yield Found(kind, folder, manifest | replaced, title)

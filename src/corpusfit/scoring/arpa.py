@@ -116,10 +116,8 @@ def _section(lines: _Lines, k: int, count: int, known: dict[bytes, int]) -> _Sec
         if -1 in words:
             raise lines.wrong(f"{names[words.index(-1)]!r} is not among the 1-grams")
         back = _number(lines, fields[k + 1]) if len(fields) == k + 2 else 0.0
-        values = (
-            min(_number(lines, fields[0]), 0.0),
-            back,
-        )  # some tools round probabilities above 1; KenLM accepts that, too
+        # some tools round probabilities above 1; KenLM accepts that, too
+        values = min(_number(lines, fields[0]), 0.0), back
         if _NEVER not in words:
             section.words.extend(words)
             section.values.extend(values)

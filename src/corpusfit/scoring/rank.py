@@ -151,7 +151,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How a trial divides target and corpus sample: positions, all but `outliers` sorted."""
+    """A trial's split of target and corpus sample: positions, sorted except `outliers`."""
 
     train: NDArray[np.int64]  # train, test: of the target: fitted on and held out
     test: NDArray[np.int64]
@@ -174,7 +174,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """What a method fitted on a part of the target says of unseen texts."""
+    """Scores of unseen texts by a method fitted on a part of the target."""
 
     inliers: NDArray[np.float32]  # [t], scores of the held-out target texts
     votes: NDArray[np.float32]  # [v], scores of the last third of the corpus sample

@@ -41,7 +41,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Features:
-    """What is counted of the target: words, and pairs of words."""
+    """Counted features of the target: words and pairs of words."""
 
     table: NDArray[np.uint64]  # [slots, 2], from an identity to a feature's number
     # [f], a feature's share of the target times the weight of its kind
@@ -64,7 +64,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Taken:
-    """What has been taken so far."""
+    """Counts of the text taken so far."""
 
     counts: NDArray[np.float64]  # [f], occurrences of each feature
     words: float
@@ -84,7 +84,7 @@ class Taken:
         return gains
 
     def with_more(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """With further occurrences, int64 [f], in further words."""
+        """Add occurrences, int64 [f], and words."""
         return Taken(self.counts + sums, self.words + words)
 
 
@@ -197,7 +197,7 @@ def _sums(
 
 
 def _joined(parts: list[Counted]) -> Counted:
-    """The counts of several shards as one."""
+    """Concatenate the counts of several shards."""
     before = np.cumsum([0, *(len(p.features) for p in parts)])
     last = [p.last + n for p, n in zip(parts, before, strict=False)]
     return Counted(
@@ -210,7 +210,7 @@ def _joined(parts: list[Counted]) -> Counted:
 
 @dataclass(frozen=True)
 class RoundScorer(Scorer[Texts]):
-    """What each of r rounds found taken, and what it took."""
+    """The state before each of r rounds, and the bounds of what it took."""
 
     table: NDArray[np.uint64]  # with weights and pairs the features, as in `Features`
     weights: NDArray[np.float64]
@@ -250,7 +250,7 @@ class RoundScorer(Scorer[Texts]):
         return Features(self.table, self.weights, self.pairs)
 
     def taken(self, number: int) -> Taken:
-        """What had been taken before a round, numbered from 0."""
+        """The state before a round, numbered from 0."""
         return Taken(self.counts[number], float(self.words[number]))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:

@@ -128,7 +128,7 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
 
 
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
-    """The names of the sources of a part's m segments, and for each the place of its own [m]."""
+    """The source names of a part, and each segment's index among them [m]."""
     with undamaged(path):
         read = columns_of(pq.ParquetFile(_opened(path)), ["source"]).column("source")
         joined = read.unify_dictionaries()
@@ -149,8 +149,8 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
 
 
 def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Those of some columns that a file has, read in batches."""
-    # Read at once, a file gets room for as many rows as it states.
+    """Read those of some columns that a file has, in batches."""
+    # Reading all at once would allocate whatever number of rows a damaged file states.
     schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
     if not schema.names:
         raise KeyError(", ".join(columns))
@@ -163,7 +163,7 @@ def _opened(path: Path) -> Any:
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a table as one Parquet file that appears whole or not at all."""
+    """Write a table as one Parquet file, atomically."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_bytes(path, buffer.getvalue())
@@ -174,9 +174,8 @@ MOST = 1000
 
 
 def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
-    """What a table calls each of some sources: its name, or its folder if there are many."""
-    # Folders are as deep as they can be with no more than `MOST` of them; `./` is the folder of the
-    # sources that are in none.
+    """The group of each source in tables: its name, or its folder if there are many."""
+    # Folders are as deep as possible with at most `MOST` of them; `./` stands for no folder.
     if len(sources) <= MOST:
         return str
     folders = {source.rpartition("/")[0] for source in sources}
@@ -191,7 +190,7 @@ def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
 def grouped(
     sources: Sequence[str], places: NDArray[np.int64], group_of: Callable[[str], str]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The groups of k sources, and for each of m segments the place of its own among them."""
+    """The groups of k sources, and each segment's index among them [m]."""
     number: dict[str, int] = {}
     numbers = [number.setdefault(group_of(source), len(number)) for source in sources]
     return list(number), np.array(numbers, np.int64)[places]

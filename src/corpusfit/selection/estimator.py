@@ -130,7 +130,7 @@ class Scorer:
 
     @property
     def method_(self) -> str:
-        """The method in use: where `auto` was asked for, its choice; `reason_` says why."""
+        """The method in use; for `auto` its choice, explained by `reason_`."""
         return self._fit().method.name
 
     @property
@@ -279,7 +279,7 @@ class Fitted:
     """A fitted method, with what it needs to score texts."""
 
     scorer: FittedScorer[Any]
-    method: MethodPlan  # the method and its settings; where `auto` was asked for, its choice
+    method: MethodPlan  # the method and its settings; for `auto`, its choice
     embed: EmbedPlan
     encoder: str | None  # its fingerprint; None for a method on words
     reason: str

@@ -139,10 +139,11 @@ class CommonWords(PlainJob[Sample, tuple[int, int]]):
     signs: bool = False  # whether runs of punctuation count as words
 
     def _work(self, sample: Sample) -> tuple[int, int]:
+        # without the first three: the unknown word, begin and end
         target, others = (
             number_words(*buffers(s.batch("text")), characters.table(), self.signs)[1][3:]
             for s in (sample, self.other)
-        )  # the first three are the unknown word, begin and end
+        )
         return len(target), len(np.intersect1d(target, others))
 
 

@@ -63,7 +63,7 @@ class Health:
         memory: bytes of memory of the machine, or of the container; None if unknown.
         cache: the cache folder.
         cache_size: bytes in it.
-        compiled: seconds that compiling the kernels took; None if not asked for.
+        compiled: seconds that compiling the kernels took; None without `warm`.
     """
 
     versions: dict[str, str]

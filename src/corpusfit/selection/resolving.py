@@ -378,7 +378,7 @@ def _require_no_embedder(text: StageText) -> None:
 
 
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
-"""Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
+"""Bytes of text up to which `minilm` encodes every unit: about 3 minutes on two cores."""
 
 STAGE = {"cpu": 3e7, "cuda": 1e9}
 """Most bytes of text in the `minilm` stage of a cascade: 5 to 17 minutes on two cores."""
@@ -394,7 +394,7 @@ UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
 SAMPLED = 1.2e7
-"""Bytes of the target's and the sample's units, of which `auto` needs embeddings."""
+"""Bytes of the units of target and sample that `auto` embeds."""
 
 FIXED = 20.0
 """Seconds of a `select` that do not grow with the corpus."""

@@ -322,14 +322,12 @@ class SumTaken(_OverGroups, PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.
         """The features taken, how often, and the words taken."""
         sums, words, first = np.zeros(self.features, np.int64), 0, 0
         threshold = group.taken
-        chosen_before = None
+        taken = None
         if threshold is not None:
-            chosen_before = Left.read(self.folder.group(group.number))[0].chosen(threshold)
+            taken = Left.read(self.folder.group(group.number))[0].chosen(threshold)
         for part in self.counted(group.shards):
             m = len(part.words)
-            chosen = (
-                np.ones(m, np.bool_) if chosen_before is None else chosen_before[first : first + m]
-            )
+            chosen = np.ones(m, np.bool_) if taken is None else taken[first : first + m]
             part.add(chosen, sums)
             words += int(part.words[chosen].sum())
             first += m

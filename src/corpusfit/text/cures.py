@@ -43,7 +43,7 @@ _COMMANDS = {
 _SHEET = ".xlsx"
 # suffixes with a cure of their own; the last two are also those of files beside texts
 _CURABLE = (".docx", ".pdf", _SHEET, ".json", ".zip")
-# names of files about the data, such as `_SUCCESS`, which nobody expects to be read
+# names of files about the data, such as `_SUCCESS`, which need no warning when skipped
 _METADATA = re.compile(
     r"_.*|(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
     r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(md5|sha1|sha256|sha512|crc|sig|asc)"

@@ -330,7 +330,7 @@ def _zstd_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
             while size > 0 and (part := read(min(size, _ZSTD_PART))):
                 size -= len(part)
                 yield part
-        else:  # unknown bytes, of which the library reports the error
+        else:  # unknown bytes: the library reports the error
             yield head
             yield from iter(lambda: read(_ZSTD_PART), b"")
 

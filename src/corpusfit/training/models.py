@@ -204,8 +204,8 @@ def _sentence_encoder(
     plan: ModelPlan, folder: Path, model: Any, objective: str, seed: int, *, pooled: bool
 ) -> Any:
     """A model with its pooling, and for `tsdae` with a decoder."""
-    # A pooler of transformers is not trained, as no embedding depends on it; `pooled` says
-    # whether the files have one.
+    # No embedding depends on transformers' pooler, so it is not trained. `pooled`: whether the
+    # files have one.
     from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
 
     pooling = read_pooling(folder, plan.pooling, MODEL)

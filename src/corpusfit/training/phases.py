@@ -1,4 +1,4 @@
-"""Trains the phases of an adaptation: on the data, then perhaps on the task's own texts."""
+"""Trains the phases of an adaptation: on the data, then optionally on the task's texts."""
 
 from __future__ import annotations
 

@@ -133,10 +133,8 @@ class Predictor:
                 inputs["decoder_input_ids"] = ids
             with evaluation_mode(self.model):
                 expected, hooked = self._expected_and_hooked(inputs)
-            good = (
-                hooked.shape == expected.shape and relative_difference(hooked, expected) < TOLERANCE
-            )
-            good = good and self._seen == where
+            same_shape = hooked.shape == expected.shape and self._seen == where
+            good = same_shape and relative_difference(hooked, expected) < TOLERANCE
         except Exception:  # layers and heads raise many kinds of exceptions for selected states
             good = False
         if not good:

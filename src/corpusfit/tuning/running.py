@@ -53,7 +53,7 @@ class Parts:
     fit: list[str]  # texts to select by during the search
     heldout: list[str]  # texts to measure the loss on, with no near-duplicate in `fit`
     clean: list[str]  # all texts that hold no guarded text, for the winner's selection
-    guarded: int  # number of texts that hold one, which are not used
+    guarded: int  # number of unused texts, which hold one
 
     @property
     def near(self) -> int:
@@ -89,7 +89,7 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
 
 
 def _found(texts: Sequence[str], index: HeldoutIndex) -> dict[int, list[int]]:
-    """The numbers of the indexed texts that each text holds, by the text's position."""
+    """By position of a text, the numbers of the indexed texts in it."""
     numbers: dict[int, list[int]] = {}
     matches = ContaminationFinder(index).find(text_array(list(texts)))
     for text, number in zip(matches.text.tolist(), matches.watched.tolist(), strict=True):
@@ -98,7 +98,7 @@ def _found(texts: Sequence[str], index: HeldoutIndex) -> dict[int, list[int]]:
 
 
 def _near(texts: Sequence[str], groups: Groups) -> dict[int, set[int]]:
-    """The other groups that hold a text of each group, or that a text of it holds."""
+    """By group, the other groups with a near-duplicate of one of its texts."""
     index = HeldoutIndex.of_texts(texts)
     groups_of: dict[int, set[int]] = defaultdict(set)
     for number, group in zip(index.numbers(texts).tolist(), groups.of.tolist(), strict=True):
@@ -315,7 +315,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
 
 
 def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> list[str]:
-    """What the search shows, in sentences."""
+    """The conclusions of a search, in sentences."""
     winner, base = trials[0], trials[0].losses[0][1]
     conclusions = [
         f"Winner: {winner.setting.label}; held-out loss on the target {base:.3f} → "
@@ -344,7 +344,7 @@ def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> l
 
 
 def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> Adapted:
-    """Adapt the model on the winner's selection, then on the target if the winner does."""
+    """Adapt the model on the winner's selection, then on the target if it has a second phase."""
     then_task = (folder.finished() or {})["winner"]["setting"]["then_task"]
     return adapt(
         plan.adaptation(then_task=then_task),

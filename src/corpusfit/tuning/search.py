@@ -91,7 +91,7 @@ def order(trials: Sequence[Trial]) -> list[Trial]:
 
 
 class EarlyStopError(Exception):
-    """Ends a training that is behind."""
+    """Raised to end a training that is behind."""
 
 
 class TrialCallback(TrainerCallback):
@@ -137,14 +137,14 @@ class TrialCallback(TrainerCallback):
         self._progress.advance(steps, tokens)
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
-        """Take over what was measured before."""
+        """Restore earlier measurements."""
         for record in history:
             self._keep(record)
         self.moved += step
         self._progress.skip(step)
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Keep a loss, and compare it."""
+        """Record a loss, and stop the trial if it is behind."""
         if not self._keep(record):
             return
         step, loss = self.losses[-1]
@@ -311,7 +311,7 @@ class Search:
         return order(trials)
 
     def _train(self, setting: Setting, number: int, rung: Rung, before: Sequence[Trial]) -> Trial:
-        """Select, and train a trial; an error of its text or its training is its result."""
+        """Select for and train a trial; an error is recorded as its result."""
         began = time.perf_counter()
         callback = TrialCallback(
             rung, before, self.plan.search.margin, self.machine.progress, self.quiet
@@ -340,7 +340,7 @@ class Search:
         )
 
     def _adapt(self, setting: Setting, steps: int, folder: Path, callback: TrialCallback) -> None:
-        """Train a trial, with the texts that hold a guarded text found once for each selection."""
+        """Train a trial; its selection is searched for guarded texts only once."""
         machine = dataclasses.replace(self.machine, progress=self.quiet)
         selection = self._selection(setting, machine)
         known, guard = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(folder).guard

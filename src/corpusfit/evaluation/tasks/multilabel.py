@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 
-# What says whether an example has a class, by the value in a multi-hot list.
+# Values of a multi-hot list, and whether the example has the class.
 _SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
 
 
@@ -38,7 +38,7 @@ class Multilabel(TaskType):
     default_metric = "micro_f1"
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether all are lists, perhaps as text."""
+        """Whether all values are lists, or text of lists."""
         texts = [value.strip() for value in labels if isinstance(value, str)]
         return all(isinstance(value, list | str) for value in labels) and all(
             text.startswith("[") and text.endswith("]") for text in texts

@@ -43,7 +43,7 @@ from corpusfit.text.fields import Row, fields_in, from_mapping, from_value
 from corpusfit.text.files import Stream
 
 SEPARATORS = ",;|\t"
-"""What a header may be divided at, if `read.separator` says nothing."""
+"""Separators to try on a header without `read.separator`."""
 TAB = "\t"
 _BACKSLASH = "\\"
 # bytes of a header that decide on the separator
@@ -126,7 +126,7 @@ class Csv(Format):
         return self.written_row(first.data, rest[: int(Records(dialect)(rest)[0][0])])
 
     def written_row(self, data: bytes, raw: bytes) -> bytes:
-        """A row with doubled quotes; unchanged where the suffix says how it is quoted."""
+        """A row with doubled quotes; unchanged where the suffix implies the quoting."""
         dialect, _ = Dialect.before(data)
         raw = raw.strip(b"\r\n")
         if not dialect.escape and not (dialect.quote and dialect.separator == TAB):

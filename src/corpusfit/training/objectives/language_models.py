@@ -38,7 +38,7 @@ class Causal(RowObjective):
         return token_rows.ids, places, token_rows.ids.reshape(-1)[places + 1]
 
 
-_DRAWS = 8  # draws of another chunk, of which one should be from another text
+_DRAWS = 8  # attempts to draw a chunk of another text
 
 
 @dataclass(frozen=True, eq=False)
