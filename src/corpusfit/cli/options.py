@@ -262,6 +262,7 @@ class Command:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
             return
         result = function(**values)
+        # of several processes only the first prints
         if self.together and int(os.environ.get("RANK", "0")):
             return
         if not json:

@@ -214,7 +214,7 @@ class WorkerError(CorpusfitError):
     """A worker process ended without an answer."""
 
 
-def bad_setting(setting: str, allowed: str, came: object, cure: str = "") -> UsageError:
+def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:
     """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
     tail = f" {cure}" if cure else ""
-    return UsageError(f"{setting} must be {allowed}; got {came!r}.{tail}")
+    return UsageError(f"{setting} must be {allowed}; got {got!r}.{tail}")

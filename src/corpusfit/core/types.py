@@ -291,8 +291,8 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
     if whole or not hasattr(texts, "__len__"):
-        came = f"got a {type(texts).__name__}"
-        raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {came}")
+        got = f"got a {type(texts).__name__}"
+        raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {got}")
     for at, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"{name} must be strings; number {at} is a {type(text).__name__}")

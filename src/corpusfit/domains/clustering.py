@@ -133,6 +133,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     units = _draw_units(plan, run, folder, sample)
     if not sample.vectors.exists():
         add_vectors(run, sample)
+    # known domains are for comparison only: clusters never see them
     names = sorted({unit.domain for unit in units})
     if plan.draw.truth != SOURCE and names == [NONE]:
         run.warn(
@@ -164,6 +165,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     clusters = shares.argmax(axis=1).astype(np.int64)
     write_sample(folder.sample, units, clusters, shares, domains.projection.project(vectors)[:, :2])
     counts = confusion(clusters, known, domains.k, len(names))
+    # empty clusters: too few different embeddings, or just too many clusters
     empty = domains.k - len(np.unique(clusters))
     if empty:
         different = len(np.unique(vectors, axis=0))

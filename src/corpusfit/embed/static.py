@@ -137,6 +137,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
 
 
 def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
+    # model2vec's layout, or that of sentence-transformers
     model = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
     settings = json.loads((model / "tokenizer.json").read_bytes())
     configs = [folder / "config.json", folder / "config_sentence_transformers.json"]
@@ -158,6 +159,7 @@ def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
             f"`embed.embedder`: max_length of the model in {folder} must be a whole number from 0; "
             f"got {limit!r}. Name another model."
         )
+    # like model2vec, cut texts by characters first, as tokenising long texts is slow
     median_length = int(np.median([len(token) for token, _ in tokens]))
     return StaticEncoder(
         name=name,

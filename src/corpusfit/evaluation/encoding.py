@@ -163,12 +163,12 @@ class TaskVocabulary:
         whole, padding = self._table.weight, self._table.padding_idx
         rows = np.arange(len(whole))
         self._number(rows, pad, whole)
-        some = np.setdiff1d(tokens, [pad])[: min(_TRIED, position_limit(model))]
-        if not whole.requires_grad or not len(some):
+        probe = np.setdiff1d(tokens, [pad])[: min(_TRIED, position_limit(model))]
+        if not whole.requires_grad or not len(probe):
             return
-        before = self._logits(some)
+        before = self._logits(probe)
         self._number(np.union1d(tokens, [pad]), pad, whole)
-        if relative_difference(self._logits(some), before) > TOLERANCE:  # the model uses fixed ids
+        if relative_difference(self._logits(probe), before) > TOLERANCE:  # the model uses fixed ids
             self._number(rows, pad, whole)
             self._table.padding_idx = padding
 

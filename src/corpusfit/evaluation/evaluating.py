@@ -231,8 +231,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     )
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
-        named = settings["augment"][name]
-        settings["augment"][name] = head_fingerprint(named, f"`augment.{name}`")
+        model_name = settings["augment"][name]
+        settings["augment"][name] = head_fingerprint(model_name, f"`augment.{name}`")
     known = versions()
     # another minor version of a library may change the last bits, not the meaning
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
@@ -260,10 +260,12 @@ class _Evaluation:
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
-                named = dataclasses.replace(plan, model=side.models[seed].plan)
+                run_plan = dataclasses.replace(plan, model=side.models[seed].plan)
                 out = self._outcome(role, size, seed)
                 if not out.exists():
-                    pieces[out] = FineTuning(folder.task, named, size, plan.seed + seed, extra, out)
+                    pieces[out] = FineTuning(
+                        folder.task, run_plan, size, plan.seed + seed, extra, out
+                    )
         if not pieces:
             return
         # fail on a broken model before hours of fine-tuning the others
@@ -290,8 +292,8 @@ class _Evaluation:
                 machine=machine,
             )
         machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
-        doing = "classify" if plan.model.frozen else load(self.task.kind).doing
-        stage = machine.progress.showing(doing, len(pieces), "models")
+        stage_name = "classify" if plan.model.frozen else load(self.task.kind).doing
+        stage = machine.progress.showing(stage_name, len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(folder.path, "`out`")
             meter = Meter(machine.progress)

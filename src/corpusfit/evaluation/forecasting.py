@@ -439,6 +439,7 @@ def _loss_meter(
     backend = backend_tokenizer(opened.tokenizer, opened.name)
     write_bytes(folder.tokenizer, backend.to_str().encode())
     end = opened.special.end if plan.objective.name == "causal" else None
+    # token ids are memory-mapped, so they must be local
     token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     length = length_of(plan, opened.longest, hardware.device)
     network = Network(Predictor(model), model, None, hardware.precision == "bf16")

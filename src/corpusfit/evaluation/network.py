@@ -254,9 +254,9 @@ class Side:
     @classmethod
     def of(cls, plan: EvaluatePlan, kind: str, base: str, seeds: int) -> Side:
         """The side of a plan's model, or of `base` if it is not empty."""
-        named, models = base or plan.model.name, dict[str, Model]()
+        pattern, models = base or plan.model.name, dict[str, Model]()
         of_seed = [str(plan.seed + k) for k in range(seeds)]
-        names = [named.replace("{seed}", seed) for seed in of_seed]
+        names = [pattern.replace("{seed}", seed) for seed in of_seed]
         for seed, name in zip(of_seed, names, strict=True):
             if name in models:
                 continue
@@ -269,7 +269,7 @@ class Side:
                     adapter = [model.adapter, model.reduction, model.rank]
                     key = digest({"base": key, "adapter": adapter})
             models[name] = Model(key, model)
-        return cls(named, tuple(models[name] for name in names))
+        return cls(pattern, tuple(models[name] for name in names))
 
     def as_dict(self) -> dict[str, Any]:
         """Name, fingerprint and adapter, and the fingerprints by seed if they differ."""

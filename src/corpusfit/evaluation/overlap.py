@@ -263,10 +263,12 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
             f"`check` must be a folder with files named train, dev and test; got {str(folder)!r}, "
             "which is not a folder."
         )
+    # a folder of `split` states how to read its files
     manifest = SplitFolder(folder).finished()
     if manifest is not None and manifest.get("command") == "split":
         places = {name: [split_input(folder, e)] for name, e in manifest["splits"].items()}
         return places, dataclasses.replace(read, **manifest["read"])
+    # any other folder: files are assigned to splits by name
     entries: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
         split = split_of(entry)

@@ -326,13 +326,13 @@ class AugmentPlan(Group, group="augment"):
         models = bool(self.mt) + bool(self.mt_back)
         if models != (2 if self.kind == "backtranslate" else 0):
             allowed = "both given with `augment.kind=backtranslate`, and left out without it"
-            named = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
-            came = " ".join(f"`augment.{name}={value}`" for name, value in named if value)
+            settings = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
+            got = " ".join(f"`augment.{name}={value}`" for name, value in settings if value)
             cure = (
                 "For example `augment.kind=backtranslate` `augment.mt=EN_DE` "
                 "`augment.mt_back=DE_EN`."
             )
-            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, came, cure)
+            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, got, cure)
 
 
 @dataclass(frozen=True)

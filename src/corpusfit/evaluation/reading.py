@@ -114,12 +114,12 @@ def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
     aligned = [not any(form_of_name(f.name) for f in of_split) for of_split in files.values()]
     if not only and not (files and all(aligned) and {*map(len, files.values())} == {2}):
         return None
-    held = ", ".join(f.name for of_split in files.values() for f in of_split)
+    present = ", ".join(f.name for of_split in files.values() for f in of_split)
     if "test" not in files or max(map(len, files.values())) > 2:
         raise InputError(
             f"{setting} {source} must hold test as two line-aligned files such as test.de and "
             "test.en, or as one .tsv or file of rows, and may hold dev and train; it holds "
-            f"{held or 'no file of a split'}."
+            f"{present or 'no file of a split'}."
         )
     places = {split: list(map(str, files[split])) for split in SPLITS if split in files}
     return TaskFiles(path.absolute().resolve().name, "pairs", places)
@@ -320,8 +320,8 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     notes = [*left_out, *converted]
     if task_type.uses_train:
         # missing splits are drawn after labels are in one form, so that notes count what is used
-        splits, made = _with_all(splits, plan, seed)
-        notes += made
+        splits, drawn_notes = _with_all(splits, plan, seed)
+        notes += drawn_notes
         try:
             labels, learnable = task_type.labels(splits)
         except InputError as e:  # the rows that were skipped may be the reason
@@ -383,11 +383,11 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
     n = len(train)
     missing = [split for split in ("test", "dev") if split not in splits]
     order = np.argsort(place_keys(seed, _APART, n), kind="stable")
-    made, notes, used = dict(splits), [], 0
+    complete, notes, used = dict(splits), [], 0
     for split in missing:
         share = plan.dev_share if split == "dev" else plan.test_share
         size = max(1, round(share * n))
-        made[split] = _take(train, np.sort(order[used : used + size]).tolist())
+        complete[split] = _take(train, np.sort(order[used : used + size]).tolist())
         used += size
         notes.append(
             f"No {split} split: {size:,} of {n:,} training examples were set aside (seed {seed})."
@@ -399,8 +399,8 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
             "`task.test_share`."
         )
     if missing:
-        made["train"] = _take(train, np.sort(order[used:]).tolist())
-    return made, notes
+        complete["train"] = _take(train, np.sort(order[used:]).tolist())
+    return complete, notes
 
 
 def _take(labelled: Labelled, places: list[int]) -> Labelled:

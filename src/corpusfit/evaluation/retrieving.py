@@ -89,8 +89,8 @@ def _as_corpus(value: str) -> str:
         raise bad_setting("`pairs`", _ALLOWED, value, cure)
     positions = []
     for language in (_bare(p).suffix[1:] for p in files):  # tatoeba.deu-eng: German first
-        named = re.search(rf"(?<![^\W_]){re.escape(language)}(?![^\W_])", path.name)
-        positions.append(named.start() if named else len(path.name))
+        match = re.search(rf"(?<![^\W_]){re.escape(language)}(?![^\W_])", path.name)
+        positions.append(match.start() if match else len(path.name))
     first, second = files if positions[0] <= positions[1] else reversed(files)
     return f"pair:{first},{second}"
 
@@ -223,8 +223,8 @@ def retrieval(
     for setting, values in (("`model`", models), ("`pairs`", pairs)):
         twice = [value for i, value in enumerate(values) if value in values[:i]]
         if not values or twice:
-            came = f"{twice[0]} twice" if twice else "nothing"
-            raise bad_setting(setting, "given at least once, each time with another value", came)
+            got = f"{twice[0]} twice" if twice else "nothing"
+            raise bad_setting(setting, "given at least once, each time with another value", got)
     tests: list[tuple[Pairs, tuple[UniqueSentences, UniqueSentences]]] = []
     for value in pairs:
         test = read_pairs(value)

@@ -59,8 +59,8 @@ class Search:
 
     def settings(self) -> list[dict[str, int]]:
         """Every combination, in order; the first wins a tie."""
-        tried = {k: v for k, v in (("batch", self.batch), ("epochs", self.epochs)) if v}
-        return [dict(zip(tried, v, strict=True)) for v in itertools.product(*tried.values())]
+        lists = {k: v for k, v in (("batch", self.batch), ("epochs", self.epochs)) if v}
+        return [dict(zip(lists, v, strict=True)) for v in itertools.product(*lists.values())]
 
 
 @dataclass(frozen=True)
@@ -282,8 +282,8 @@ class Recipe:
                 if task.other == task.name or task.other not in tasks:
                     cure = f"The selector {control.name} uses the model of that task."
                     allowed = "the name of another task of the recipe"
-                    came = task.other or "nothing"
-                    raise bad_setting(f"tasks.other of {task.name}", allowed, came, cure)
+                    got = task.other or "nothing"
+                    raise bad_setting(f"tasks.other of {task.name}", allowed, got, cure)
 
     def _check_untrained(self) -> None:
         """Raise `UsageError` for a column that would evaluate an untrained model as it is."""
@@ -307,12 +307,12 @@ class Recipe:
             cure = 'For instance oracle = ["bio_*"], globs for names of the corpus\'s sources.'
             allowed = "set for every task with the selector oracle"
             raise bad_setting("tasks.oracle", allowed, f"nothing for {', '.join(missing)}", cure)
-        for setting, named in [
+        for setting, selector_name in [
             ("compare", self.compare),
             *(("pairs", name) for pair in self.pairs for name in pair),
         ]:
-            if named not in names:
-                raise unknown_name(setting, named, names)
+            if selector_name not in names:
+                raise unknown_name(setting, selector_name, names)
         for pair in self.pairs:
             if len(pair) != 2 or pair[0] == pair[1]:
                 raise bad_setting("pairs", 'two selectors, such as ["auto", "random"]', list(pair))
@@ -331,11 +331,11 @@ def _require_distinct(setting: str, values: Sequence[Any]) -> None:
         raise bad_setting(setting, "different from each other", f"{repeated[0]} twice")
 
 
-def unknown_name(setting: str, came: object, allowed: Sequence[str]) -> UsageError:
+def unknown_name(setting: str, got: object, allowed: Sequence[str]) -> UsageError:
     """The error for an unknown name, with the nearest known one."""
-    nearest = difflib.get_close_matches(str(came), allowed, n=1, cutoff=0.0)
+    nearest = difflib.get_close_matches(str(got), allowed, n=1, cutoff=0.0)
     cure = f"Perhaps {nearest[0]}?" if nearest else ""
-    return bad_setting(setting, f"one of {', '.join(allowed)}", came, cure)
+    return bad_setting(setting, f"one of {', '.join(allowed)}", got, cure)
 
 
 @contextlib.contextmanager

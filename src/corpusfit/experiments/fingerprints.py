@@ -109,11 +109,13 @@ def scoring(
 def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
     """A method with file fingerprints in place of the paths in its settings."""
     built = None if method.name == "auto" else registry.build(method.name, method.options)
-    named = {} if built is None else {path: files[path] for path in built.files}
-    options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}
-    if named:  # files of the model in `embedder`
+    remaining = {} if built is None else {path: files[path] for path in built.files}
+    options = {
+        k: remaining.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()
+    }
+    if remaining:  # files of the model in `embedder`
         options["embedder"] = {
-            Path(path).name: fingerprint for path, fingerprint in sorted(named.items())
+            Path(path).name: fingerprint for path, fingerprint in sorted(remaining.items())
         }
     return {"name": method.name, "options": options}
 

@@ -42,8 +42,8 @@ class StepGraph:
     @property
     def phases(self) -> dict[str, Mapping[str, Step]]:
         """All steps in the order in which they run; a step needs those of earlier phases."""
-        tried = [tuning for settings in self.searches.values() for _, tuning in settings]
-        tunings = [*tried, *(tuning for steps in self.cells.values() for tuning in steps)]
+        searched = [tuning for settings in self.searches.values() for _, tuning in settings]
+        tunings = [*searched, *(tuning for steps in self.cells.values() for tuning in steps)]
         return {
             "selections": self.selections,
             "adaptations": self.adaptations,
@@ -131,22 +131,24 @@ def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict
     selector = next(s for s in recipe.selectors if s.name == search.selector)
     cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
     plan = tune_plan(recipe, selector, cell, recipe.task(task))
-    tried = []
+    searched = []
     for settings in search.settings():
         cell_plan = plan.with_values({"finetune": settings})
         label = f"search for {task}, {settings}"
-        tried.append((settings, _fine_tuning(inputs, cell_plan, cell, label, [], "", 0)))
-    return tried
+        searched.append((settings, _fine_tuning(inputs, cell_plan, cell, label, [], "", 0)))
+    return searched
 
 
 def with_found(inputs: RecipeInputs) -> RecipeInputs:
     """The inputs with the settings of every search that is finished: the best on dev."""
     best = {}
     for key, stored in inputs.tasks.items():
-        tried = _search_steps(inputs, *key)
-        if tried and all(tuning.out.exists() for _, tuning in tried):
-            scores = [Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in tried]
-            best[key] = tried[scores.index(max(scores))][0]
+        searched = _search_steps(inputs, *key)
+        if searched and all(tuning.out.exists() for _, tuning in searched):
+            scores = [
+                Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in searched
+            ]
+            best[key] = searched[scores.index(max(scores))][0]
     return dataclasses.replace(inputs, found=best)
 
 

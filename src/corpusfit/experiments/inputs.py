@@ -111,6 +111,7 @@ def load_inputs(
         if translates and not corpus.is_parallel(sources):
             allowed = "aligned pairs with adapt.objective.name = translation"
             raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
+        # resolve what depends on the corpus, as steps are identified by final settings
         recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, sources))
         if corpus.is_parallel(sources):
             recipe = with_scored_side(recipe, sources, machine.progress)
@@ -127,8 +128,8 @@ def load_inputs(
     for entry in recipe.tasks:
         for stored in _stored(recipe, entry, folder, machine.progress, store=store):
             tasks[stored.name, stored.size] = stored
-    named = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
-    files_of = filter(None, dict.fromkeys(named))
+    composition_files = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
+    files_of = filter(None, dict.fromkeys(composition_files))
     compositions = {file: _composition(file, folder) for file in files_of}
     return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
 
@@ -260,8 +261,8 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     Of a translation task, texts of the target and of dev are also written with their translations.
     """
     parallel, target = load(task.kind).parallel, _target(task)
-    held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
-    for split, texts in {"train": _scored_texts(target, task.kind, read), **held}.items():
+    heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
+    for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
         path = folder.texts(key, split)
         data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
         if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read

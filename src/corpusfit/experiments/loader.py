@@ -118,19 +118,19 @@ def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:
 
 def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
     if ("model" in values) == ("models" in values):
-        came = "both" if "model" in values else "neither"
+        got = "both" if "model" in values else "neither"
         cure = 'For instance model = "bert-base-cased".'
-        raise bad_setting("The recipe", "a table with either model or models", came, cure)
+        raise bad_setting("The recipe", "a table with either model or models", got, cure)
     if "model" in values:
         return (typed("model", "str", values["model"]),)
     return _list("models", values["models"], "str")
 
 
-def _model(named: str, home: Path) -> str:
+def _model(value: str, home: Path) -> str:
     """The path of a model's folder or file, if it exists; else a hub id or an embedder."""
-    if named.startswith("static:"):
-        return f"static:{_model(named.removeprefix('static:'), home)}"
-    return located(named, home) if named and (home / user_path(named)).exists() else named
+    if value.startswith("static:"):
+        return f"static:{_model(value.removeprefix('static:'), home)}"
+    return located(value, home) if value and (home / user_path(value)).exists() else value
 
 
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
@@ -179,8 +179,8 @@ def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str,
         first, _, name = setting.partition(".")
         inside = values.get(first)
         if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):
-            came = inside if not name or not isinstance(inside, Mapping) else inside[name]
-            raise bad_setting(f"{table}.{setting}", f"left out, as {where} sets it", came)
+            got = inside if not name or not isinstance(inside, Mapping) else inside[name]
+            raise bad_setting(f"{table}.{setting}", f"left out, as {where} sets it", got)
     settings: dict[str, Any] = {
         k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()
     }
@@ -229,7 +229,7 @@ def _control(name: str, table: Mapping[str, Any], selectors: Mapping[str, Select
 def _require_method(name: str, table: Mapping[str, Any]) -> None:
     """Raise `UsageError` unless exactly one setting names a selector's method."""
     groups = {group: table.get(group, {}) for group in ("method", "cascade")}
-    named = {
+    method_settings = {
         g: v[k]
         for (g, v), k in zip(groups.items(), ("name", "stages"), strict=True)
         if isinstance(v, Mapping) and k in v
@@ -237,12 +237,14 @@ def _require_method(name: str, table: Mapping[str, Any]) -> None:
     if name in WITHOUT_SELECTION or _is_method(name):
         if "sources" in table:
             cure = "Give the selector a name that is no method, such as law."
-            came = table["sources"]
-            raise bad_setting(f"selector.{name}.sources", "left out with a method", came, cure)
-        if named.get("method", name) != name:
+            got = table["sources"]
+            raise bad_setting(f"selector.{name}.sources", "left out with a method", got, cure)
+        if method_settings.get("method", name) != name:
             cure = "Give the selector another name."
-            raise bad_setting(f"selector.{name}.method.name", "left out", named["method"], cure)
-    elif not named and not {"model", "compose", "sources"} & table.keys():
+            raise bad_setting(
+                f"selector.{name}.method.name", "left out", method_settings["method"], cure
+            )
+    elif not method_settings and not {"model", "compose", "sources"} & table.keys():
         known = [*WITHOUT_SELECTION, "auto", *method_names()]
         raise unknown_name("A selector without method.name in its table", name, known)
 
@@ -264,12 +266,14 @@ def _selector(
     sources, dev = (
         _list(f"selector.{name}.{key}", settings.pop(key, []), "str") for key in ("sources", "dev")
     )
+    # a selector that only names another model: no method, no selection of its own
     plain = not (
         sources
         or name in WITHOUT_SELECTION
         or _is_method(name)
         or {"method", "cascade"} & settings.keys()
     )
+    # a selector's own columns, else the recipe's, else the defaults
     columns: dict[str, Any] = {
         key: _list(f"selector.{name}.{key}", settings.pop(key), kind)
         if key in settings
@@ -287,6 +291,7 @@ def _selector(
             k: _model(v, home) if k in _FILES and isinstance(v, str) else v
             for k, v in method.items()
         }
+    # the recipe's settings first, then the method by name, then the selector's own settings
     plan = _changed(Plan(), plans["select"], "select")
     if _is_method(name):
         plan = plan.with_value("method.name", name)

@@ -87,7 +87,7 @@ def run_recipe(
         if any(pending.values()):
             folder.reopen()
         # the searches decide the settings of all other fine-tunings
-        searches = {t.name: t for tried in graph.searches.values() for _, t in tried}
+        searches = {t.name: t for searched in graph.searches.values() for _, t in searched}
         search_steps = [step for step in pending["fine-tunings"] if step.name in searches]
         if search_steps:
             machine.progress.note(f"Search of settings on dev: {len(search_steps)} fine-tunings.")

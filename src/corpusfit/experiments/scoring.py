@@ -141,11 +141,15 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
         row = _RowScorer(inputs, key, (graph, failed))
         results += [row.result(cell) for cell in cells]
         signatures |= row.signatures()
-        for ours, base, named in comparison_pairs(recipe, cells):
+        for ours, base, from_pairs in comparison_pairs(recipe, cells):
             if not row.error(ours) and not row.error(base):
-                compared.append((ours, base, named, row.compare(ours, base)))
+                compared.append((ours, base, from_pairs, row.compare(ours, base)))
     columns = columns_of(graph.cells)
-    pairs = [p for named in (False, True) for p in adjusted_pairs(compared, columns, named=named)]
+    pairs = [
+        p
+        for from_pairs in (False, True)
+        for p in adjusted_pairs(compared, columns, named=from_pairs)
+    ]
     means = augmented_means(results)
     return ScoredCells(results, pairs, average_gains(recipe, results), means, signatures)
 
@@ -185,6 +189,7 @@ class _RowScorer:
             return Result(cell, column, self._metric, error=error)
         outcomes = [Outcome.read(tuning.out) for tuning in self._graph.cells[cell]]
         scores = [o.scores["test"][self._metric] for o in outcomes]
+        # one outcome may stand for all seeds, and then has no deviation
         several = len({tuning.name for tuning in self._graph.cells[cell]}) > 1
         mean, sd = spread(scores if several else scores[:1])
         low, high = self._cached(

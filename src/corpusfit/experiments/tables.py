@@ -59,10 +59,12 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
         shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in keys]
         metric = next(r.metric for r in scored.results if r.cell.row == row)
         rows.append((row_name(recipe, row), metric, *shown))
-        beside = dict.fromkeys(m for r in scored.results if r.cell.row == row for m in r.beside)
+        other_metrics = dict.fromkeys(
+            m for r in scored.results if r.cell.row == row for m in r.beside
+        )
         rows += [
             (row_name(recipe, row), other, *(_other(cells.get(key), other) for key in keys))
-            for other in beside
+            for other in other_metrics
         ]
     for size in dict.fromkeys(g.size for g in scored.gains):
         gains = {g.column: Score(g.mean, g.sd) for g in scored.gains if g.size == size}

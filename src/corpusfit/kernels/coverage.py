@@ -152,9 +152,9 @@ def greedy_order(
         loss = _loss(mine, weight, seen, lengths[i])
         if loss == 0.0:
             heappop(heap)
-        elif loss > bound:
+        elif loss > bound:  # the old gain was too high: try again with the exact one
             heapreplace(heap, (loss, i))
-        else:
+        else:  # an exact gain that beats all bounds is the highest
             heappop(heap)
             seen[mine] = True
             left[i] = False

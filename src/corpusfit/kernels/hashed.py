@@ -180,6 +180,7 @@ def shares(
                 m += 1
         while e + m > len(columns):
             columns, values = twice(columns), twice(values)
+        # equal buckets are adjacent after sorting: merge them into one entry
         ordered, first = np.sort(buckets_of[:m]), e
         for j in range(m):
             if e > first and columns[e - 1] == ordered[j]:

@@ -142,6 +142,7 @@ def _read_string(data: _Bytes, i: int, end: int, out: _Bytes | None, j: int) -> 
     last = len(data) - 8
     while i < end:
         if i <= last:
+            # copy eight bytes at once, and go on after the plain ones among them
             x = load(data, i)
             stop = first_stop(x)
             if out is not None:

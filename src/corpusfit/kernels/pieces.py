@@ -255,10 +255,12 @@ def cut_words(
                 continue
             if first_of_mark[data[begin]] and _begins_mark(data, begin, end, marks):
                 marked[text] = True
+            # most words are frequent: try a small cache before the large table
             key = _identity(data, begin, i)
             slot = np.int64(key) & (len(near) - 1)
             if numbers[slot] == _FREE or near[slot] != key:
                 at = _place(keys, entries, key)
+                # a new word: plain ASCII is cut here, anything else is left to the caller
                 if entries[at] == _FREE:
                     keys[at], entries[at] = key, known
                     word = _plain(data, begin, i, pieces[-1])

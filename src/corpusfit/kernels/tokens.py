@@ -190,6 +190,7 @@ def tokenise(
     n, i = 0, begin
     while i < end:
         fast = i + REACH <= len(data)
+        # bit masks of the next 64 bytes: letters of words, and bytes outside ASCII
         words, others, k, size = np.uint64(0), np.uint64(0), 0, end - i
         if fast:
             words, others = word_bits(data, i)
@@ -211,6 +212,7 @@ def tokenise(
                     if k == size:
                         break
                     length = zeros_below(~(words >> np.uint64(k)))
+                    # the word may go on after these 64 bytes: restart there, or read it slowly
                     if k + length >= 64 and end - i > 64:
                         if k > 0:
                             break

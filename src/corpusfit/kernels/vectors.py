@@ -72,6 +72,7 @@ def _all_pairs(
     out = np.empty((n, m), np.float32)
     for first in range(0, m, _TILE):
         last = min(m, first + _TILE)
+        # four columns at a time, so that a row is loaded once for four independent sums
         quads = first + (last - first) // 4 * 4
         for i in range(n):
             u = x[i]

@@ -90,10 +90,12 @@ def compose(
         done = folder.finished()
         if done is not None:
             return Composition(out, done)
+        # first pass: clean every document, and store sizes and hashes instead of text
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
         selection, share = _decided(context, texts)
         warn_if_disk_is_small(folder, context.size * share, running.progress)
+        # second pass: clean again, and write what was decided
         amounts = _write(context, places, selection)
         with writing(out / "rejects.jsonl") as rejects:
             for number, seen in headers(context, read["shards"]):
@@ -132,6 +134,7 @@ def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[s
     _check_methods(recipe)
     with machine.running() as running:
         context = _open(recipe, ComposeFolder(running.work), running)
+        # first pass: clean every document, and store sizes and hashes instead of text
         read = surveyed(context)
         _, texts = pool(context, read["shards"], by_chance)
         selection, share = _decided(context, texts)

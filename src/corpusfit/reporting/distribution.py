@@ -60,18 +60,19 @@ def spread_of(
     heights: list[Counts] = []
     for path, usable, part in _parts(scores):
         groups, group_of_segment = grouped(*table.read_sources(path), group_of)
-        number = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)[
-            group_of_segment[usable]
-        ]
+        numbers = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)
+        number = numbers[group_of_segment[usable]]
         while len(above) < len(names):
             above.append(np.zeros((2, len(at) + 1), np.int64))
             heights.append(np.zeros(len(bins) - 1, np.int64))
         for n in np.unique(number).tolist():
-            scores_, tokens = part.scores[number == n], part.tokens[number == n]
-            interval = np.searchsorted(-at, -scores_, side="left")
+            # count by interval between thresholds now, and cumulate at the end
+            members = number == n
+            group_scores, tokens = part.scores[members], part.tokens[members]
+            interval = np.searchsorted(-at, -group_scores, side="left")
             above[n][0] += np.bincount(interval, minlength=len(at) + 1)
             above[n][1] += np.bincount(interval, tokens, len(at) + 1).astype(np.int64)
-            heights[n] += np.histogram(np.clip(scores_, bins[0], bins[-1]), bins)[0]
+            heights[n] += np.histogram(np.clip(group_scores, bins[0], bins[-1]), bins)[0]
     shape = (len(names), 2, len(at) + 1)
     counted = np.cumsum(np.array(above, np.int64).reshape(shape), axis=2)
     return Spread(
@@ -119,6 +120,7 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
     """Data for the page's script; the page escapes texts."""
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
+    # a drawn or balanced selection has no single threshold to show
     threshold = manifest["selected"]["threshold"] if by_score else None
     names = [source["name"] for source in manifest["corpus"]]
     spread = spread_of(folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold)

@@ -38,10 +38,10 @@ class _Lines:
                 return stripped
         raise self.wrong(f"expected {wanted}, found the end of the file")
 
-    def wrong(self, what: str, number: int | None = None) -> ModelError:
+    def wrong(self, fault: str, number: int | None = None) -> ModelError:
         number = self.number if number is None else number
         return ModelError(
-            f"{self.path}, line {number}: {what}. Copy the ARPA file again or recreate it, for "
+            f"{self.path}, line {number}: {fault}. Copy the ARPA file again or recreate it, for "
             "example with KenLM's lmplz."
         )
 

@@ -229,8 +229,8 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
 
 
 def _split(deal: NDArray[np.int64], held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    held = max(1, round(held_out * len(deal)))
-    return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
+    n_heldout = max(1, round(held_out * len(deal)))
+    return np.sort(deal[n_heldout:] if len(deal) > 1 else deal), np.sort(deal[:n_heldout])
 
 
 def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:

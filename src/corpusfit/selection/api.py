@@ -62,8 +62,8 @@ def _resolve(
     from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
-    named = inputs(target, "target", machine, built.target_read.text_field)
-    return machine, (built, named, inputs(corpus, "corpus", machine, built.read.text_field))
+    target_inputs = inputs(target, "target", machine, built.target_read.text_field)
+    return machine, (built, target_inputs, inputs(corpus, "corpus", machine, built.read.text_field))
 
 
 @offers(SELECT)

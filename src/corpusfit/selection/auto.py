@@ -62,6 +62,7 @@ def pick(
 def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> list[dict[str, Any]]:
     """The ranking of the candidates; kept in the cache for the next command on the same samples."""
     names = contenders(alone=alone)
+    # everything that decides the ranking is part of the cache key
     content = [sample.texts.read_bytes() for sample in (target, background)]
     identity = {
         "samples": [hashlib.sha256(data).hexdigest() for data in content],
@@ -94,13 +95,13 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
 def decide_by_bits(ranking: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Pick:
     """Decide by a ranking."""
     rows = {v["method"]: v for v in ranking}
-    tried = [rows[name] for name in names if name in rows]
-    if not tried or tried[0]["bits"] is None:
+    candidates = [rows[name] for name in names if name in rows]
+    if not candidates or candidates[0]["bits"] is None:
         name = next(n for n in FALLBACK if n in names)
         why = "because too few texts of the target are left to compare methods on"
         return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
-    used = next(v for v in tried if v["behind"][1] <= 0)
-    others = sorted((v for v in tried if v is not used), key=lambda v: v["bits"])
+    used = next(v for v in candidates if v["behind"][1] <= 0)
+    others = sorted((v for v in candidates if v is not used), key=lambda v: v["bits"])
 
     def beside(other: Mapping[str, Any]) -> str:
         bits = used["bits"] - other["bits"]

@@ -355,6 +355,7 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
             }
         )
     write_bytes(folder.fit / "cascade.json", json.dumps({"stages": rows}).encode())
+    # sampled segments that did not reach the last stage, with the scores that it gives them
     sample, _ = read_arrays(folder.fit / "last.safetensors")
     parts = _stage_parts(folder, stages[-1])
     finished = set(parts.finished())
@@ -365,6 +366,7 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
             scored, _ = parts.read(shard)
             dropped[in_shard] = ~np.isin(sample["place"][in_shard], scored)
     scores = np.sort(sample["scores"][dropped])[::-1]
+    # how many segments of the last stage rank at least as high as each dropped one
     ahead = np.zeros(len(scores), np.int64)
     through = 0
     for _, _, part_scores in parts.read_all():

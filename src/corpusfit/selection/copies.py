@@ -93,9 +93,9 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
     # Two different texts share a key with probability 2^-64.
     data, offsets = buffers(texts)
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    held, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
+    content, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
     hashes = (
-        exact_key(bytes(held[begin:end]), seed)
+        exact_key(bytes(content[begin:end]), seed)
         for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
     )
     return np.fromiter(hashes, np.uint64, len(first))

@@ -52,6 +52,7 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         units[shard] = tally.units
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
+    # shards that an interrupted run has stored
     for shard in range(run.shard_count):
         if shard not in units:
             tally = Tally(**store.tally(shard))

@@ -201,9 +201,9 @@ class Scorer:
         run = SelectionFolder(path)
         is_run = run.scored_so_far() is not None
         fitted, request = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
-        made = cls(**request, machine=machine)
-        made.fitted_ = fitted
-        return made
+        scorer = cls(**request, machine=machine)
+        scorer.fitted_ = fitted
+        return scorer
 
     def __repr__(self) -> str:
         """The constructor call, without default parameters."""

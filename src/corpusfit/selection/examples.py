@@ -175,7 +175,7 @@ def drawn_between(
     """Draw a few segments between every two edges, above the first and below the last."""
     # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
     # sampling of hashed positions (`kernels/chance.py`).
-    held = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
+    smallest = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
     for part in parts():
         keys = _keys(seed, _DRAWN, part)
         stretch = np.searchsorted(-at, -part.scores, side="left")
@@ -183,10 +183,10 @@ def drawn_between(
             inside = np.flatnonzero(stretch == number)
             nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
             places = np.column_stack([np.full(len(nearest), part.index), nearest])
-            known = np.append(held[number][0], keys[nearest])
+            known = np.append(smallest[number][0], keys[nearest])
             lowest = np.argsort(known, kind="stable")[:each]
-            held[number] = known[lowest], np.concatenate([held[number][1], places])[lowest]
-    drawn = np.concatenate([places for _, places in held])
+            smallest[number] = known[lowest], np.concatenate([smallest[number][1], places])[lowest]
+    drawn = np.concatenate([places for _, places in smallest])
     return {int(index): np.sort(drawn[drawn[:, 0] == index, 1]) for index in np.unique(drawn[:, 0])}
 
 

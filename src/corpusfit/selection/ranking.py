@@ -244,18 +244,20 @@ def rank_methods(
             raise InputError(why)
         if seeds or evaluation.held is not None:  # else there is no ranking
             run.warn(f"{method} is left out of the ranking: {why}")
-    tried = {v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])}
-    tried = {name: v for name, v in tried.items() if name not in unfit}
+    by_method = {
+        v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])
+    }
+    by_method = {name: v for name, v in by_method.items() if name not in unfit}
     evaluation = evaluation.without(unfit)
-    names = list(tried if evaluation.held is None else evaluation.folds)
+    names = list(by_method if evaluation.held is None else evaluation.folds)
     if not names:
         return []
     units = len(background.read_texts())
     bits = evaluation.verdicts(run.plan.seed, {n for n in names if n != BASELINE} or set(names))
     ranked = []
-    for name in bits or tried:
+    for name in bits or by_method:
         # times come from the folds, or else from the trials
-        results, verdict = evaluation.folds.get(name, ()), tried.get(name)
+        results, verdict = evaluation.folds.get(name, ()), by_method.get(name)
         if verdict is not None and not results:
             fit_s, rate = verdict.fit_s, verdict.rate
         else:

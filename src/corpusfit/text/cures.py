@@ -125,8 +125,8 @@ def of_name(path: str) -> str:
     inner, archive = unpacked_name(path)
     suffix = PurePosixPath(inner).suffix.lower()
     if suffix in _COMMANDS:
-        what, command, made = _COMMANDS[suffix]
-        return f"{what} first: {_command(command, path, made)}"
+        first_step, command, new_suffix = _COMMANDS[suffix]
+        return f"{first_step} first: {_command(command, path, new_suffix)}"
     if suffix == _SHEET:
         return "Save the sheet as CSV first."
     if suffix == ".json":
@@ -277,9 +277,9 @@ def _start(path: str, compression: str = "", size: int = _HEAD) -> bytes:
 def _command(template: str, path: str, suffix: str) -> str:
     """A command that converts a file, after unpacking it."""
     inner, archive = unpacked_name(path)
-    made = PurePosixPath(inner).with_suffix(suffix)
+    output = PurePosixPath(inner).with_suffix(suffix)
     unpack = f"{_PROGRAMS[archive]} -dk {shlex.quote(path)} && " if archive else ""
-    return unpack + template.format(shlex.quote(inner), shlex.quote(str(made)))
+    return unpack + template.format(shlex.quote(inner), shlex.quote(str(output)))
 
 
 def _renamed(path: str, suffix: str) -> str:

@@ -78,14 +78,14 @@ class Text:
         return self._chunks.problem
 
     def __iter__(self) -> Iterator[bytes]:
-        chunks, held, size = iter(self._chunks), list[bytes](), 0
+        chunks, seen, size = iter(self._chunks), list[bytes](), 0
         for chunk in chunks:
-            held.append(chunk)
+            seen.append(chunk)
             size += len(chunk)
             if b"\n" in chunk or size > self._most:
                 break
-        ended_by_cr = bool(held) and b"\n" not in held[-1] and any(b"\r" in c for c in held)
-        for chunk in itertools.chain(held, chunks):
+        ended_by_cr = bool(seen) and b"\n" not in seen[-1] and any(b"\r" in c for c in seen)
+        for chunk in itertools.chain(seen, chunks):
             yield chunk.replace(b"\r", b"\n") if ended_by_cr else chunk
 
 

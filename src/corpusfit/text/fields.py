@@ -105,8 +105,8 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
         return value
     if isinstance(value, list) and depth < _DEEPEST:
         texts = [text_of_value(item, field, depth + 1) for item in value]
-        held = [text for text in texts if text is not None]
-        return "\n".join(held) if held or not depth else None
+        parts = [text for text in texts if text is not None]
+        return "\n".join(parts) if parts or not depth else None
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
         non_null = {name: inner for name, inner in value.items() if inner is not None}
         name = next((name for name in _SAYS if name in non_null), "")

@@ -225,17 +225,17 @@ class Stream:
                 yield chunk
             return
         parts: list[bytes] = []
-        held = size = 0
+        length = size = 0
         for part in self._unpacked():
             size += len(part)
             if size > _FREE and size > self._plan.max_ratio * self.position:
                 self.problem = rejects.bomb(self._plan)
                 break
             parts.append(part)
-            held += len(part)
-            if held >= CHUNK:
+            length += len(part)
+            if length >= CHUNK:
                 yield b"".join(parts)
-                parts, held = [], 0
+                parts, length = [], 0
         if parts:
             yield b"".join(parts)
 

@@ -66,10 +66,10 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
     cache, several = machine.cache_folder(), isinstance(given, Mapping)
     parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
     if several and isinstance(parts.get(field), Sequence):
-        came = f"a dict with {field!r}"
+        got = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
-        raise bad_setting(f"`{role}`", "data by name in a dict", came, cure)
-    digest, first, held = hashlib.blake2b(digest_size=16), None, False
+        raise bad_setting(f"`{role}`", "data by name in a dict", got, cure)
+    digest, first, has_field = hashlib.blake2b(digest_size=16), None, False
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
         for name, data in parts.items():
             file = Path(scratch) / f"{quote(str(name), safe=' ')}.jsonl"
@@ -80,8 +80,8 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
                     digest.update(line)
                     out.write(line)
                     first = row if first is None else first
-                    held = held or _has(row, field)
-        if role in _FIELDS and first is not None and not held:
+                    has_field = has_field or _has(row, field)
+        if role in _FIELDS and first is not None and not has_field:
             raise EmptyInputError(
                 f"`{role}` has no usable text ({missing_field(field, first)}). Name its text "
                 f"field with `{_FIELDS[role]}`."

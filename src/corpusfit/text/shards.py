@@ -268,6 +268,7 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     if _is_small_file(source, most_in_one(plan)):
         yield _whole_file(number, source.url, source.size, source.format)
         return
+    # byte ranges from the survey: workers read them directly
     if source.cells:
         borders = itertools.pairwise(source.cells.begins.tolist())
         cells = zip(source.cells.rows.tolist(), borders, strict=True)

@@ -85,6 +85,7 @@ def find(
         files: dict[tuple[str, str], _Found] = {}
         others: dict[str, Source] = {}
         for name in names:
+            # inputs with a prefix, such as hub: and pair:
             form = named(name)
             if form:
                 source = form.find(name, setting)
@@ -99,6 +100,7 @@ def find(
                 if name not in others:
                     others[name] = _spooled(name, spool, role)
             else:
+                # the real path is the key, so that a file named twice counts once
                 for file in _expanded(name, setting, skipped):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
@@ -528,6 +530,7 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
         raise
     except Exception as e:
         raise unreadable(input_name, e) from e
+    # leave out hidden files, and output folders of runs
     folder = folder.rstrip("/")
     outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
     remote_paths = [

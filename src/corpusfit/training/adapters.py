@@ -241,10 +241,10 @@ def linear_layers(base: Any) -> list[str]:
     from transformers.pytorch_utils import Conv1D
 
     kinds = (nn.Linear, Conv1D)
-    named = {name: module for name, module in base.named_modules() if "lora_" not in name}
+    modules = {name: module for name, module in base.named_modules() if "lora_" not in name}
     return [
         name
-        for name, module in named.items()
+        for name, module in modules.items()
         if not name.endswith(".base_layer")
         and isinstance(getattr(module, "base_layer", module), kinds)
     ]

@@ -146,8 +146,8 @@ def adapt(
             on_task = list(data) == [TASK]  # then the command sets every setting of the preset
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
             texts = {"data": list(data) if on_task else absolute(data), **texts}
-            named = plan.with_value("model.name", named_model(plan.model.name))
-            settings = named.overrides(all_of_them=on_task)
+            repeatable = plan.with_value("model.name", named_model(plan.model.name))
+            settings = repeatable.overrides(all_of_them=on_task)
             if ready.texts.selection:
                 facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
             facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
@@ -201,8 +201,8 @@ def _prepare(
             plan, texts = choose_side(plan, texts, machine.progress)
         require_suitable(plan, texts)
         tags = tags_of(texts) if plan.objective.tag_domains else []
-        held = itertools.chain(*guarded.values())
-        opened = _opened(plan, base, texts, held, tags, hardware, machine.progress)
+        heldout_texts = itertools.chain(*guarded.values())
+        opened = _opened(plan, base, texts, heldout_texts, tags, hardware, machine.progress)
         if languages is not None:
             check_marks(opened.tokenizer, languages, machine.progress)
         identity = _identity(plan, texts, opened) | (
@@ -395,6 +395,7 @@ def estimate_adaptation(
             folder = work / f"{passes} passes"
             return _projected(plan, sources, read, passes, folder, guard, field, machine)
 
+        # measure each phase as a training of its own
         one = dataclasses.replace(plan, then_task=ThenTaskPlan())
         first = phase(one, texts.data or texts.task, texts.read, PASSES)
         if not plan.then_task.on:

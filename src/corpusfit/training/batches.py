@@ -130,8 +130,10 @@ class Passes:
         rest = order[self._head(number) :]
         window = _WINDOW * self._batch
         for begin in range(0, len(rest), window):
-            some = rest[begin : begin + window]
-            rest[begin : begin + window] = some[np.argsort(self._taken[some], kind="stable")]
+            in_window = rest[begin : begin + window]
+            rest[begin : begin + window] = in_window[
+                np.argsort(self._taken[in_window], kind="stable")
+            ]
         whole = len(rest) // self._batch * self._batch
         batches = rest[:whole].reshape(-1, self._batch)
         rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)

@@ -91,19 +91,19 @@ def split_heldout(
     count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))
-    held = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
-    held = held[np.argsort(first[held], kind="stable")]
-    texts = chunks.text[first[held]]  # the first of several copies
+    heldout = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
+    heldout = heldout[np.argsort(first[heldout], kind="stable")]
+    texts = chunks.text[first[heldout]]  # the first of several copies
     begin = np.searchsorted(chunks.text, texts)
     counts = np.searchsorted(chunks.text, texts, side="right") - begin
-    draw = uniform(value_keys(seed, _CHUNK, different[held]))
+    draw = uniform(value_keys(seed, _CHUNK, different[heldout]))
     places = begin + (draw * counts).astype(np.int64)
     return exclude_keys(chunks, keys, keys[chunks.text[places]].reshape(-1)), chunks.take(places)
 
 
-def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
+def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], heldout: NDArray[np.uint64]) -> Chunks:
     """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `held`."""
-    held_keys = np.isin(keys[chunks.text], held)
+    held_keys = np.isin(keys[chunks.text], heldout)
     copies = np.asarray(held_keys if held_keys.ndim == 1 else held_keys.any(axis=1))
     return chunks.take(~copies)
 
@@ -161,7 +161,7 @@ def training_text(
             "Every text of `data` contains a text of `guard`, so none is left to train on. Name "
             "other data."
         )
-    train, held = split_heldout(clean, data.keys, most, plan.seed, share)
+    train, heldout_chunks = split_heldout(clean, data.keys, most, plan.seed, share)
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(tokenising, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
@@ -177,8 +177,8 @@ def training_text(
             then = exclude_keys(chunks_of(phase, length), phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
-    if len(held):
-        heldout[name] = data, held
+    if len(heldout_chunks):
+        heldout[name] = data, heldout_chunks
     replay = None
     general = _general_text(texts, dataclasses.replace(tokenising, read=plan.read), folder, figures)
     if general is not None and texts.replay:

@@ -128,7 +128,7 @@ def _decode(
     encoded, cache = inputs["encoder_outputs"], inputs["past_key_values"]
     mask = inputs["attention_mask"]
     beams = _Beams(input_ids, generation_config.eos_token_id, search, early)
-    for made in range(1, search.longest + 1):
+    for length in range(1, search.longest + 1):
         tokens = beams.tokens.flatten(0, 1)
         folding.mask = mask[:, None, None, :].bool()
         out = model(
@@ -141,7 +141,7 @@ def _decode(
         )
         scores = torch.log_softmax(out.logits[:, -1].float(), -1)
         scores[:, forbidden] = -torch.inf
-        parents, left = beams.extend(logits_processor(tokens, scores), made)
+        parents, left = beams.extend(logits_processor(tokens, scores), length)
         if not len(beams.place):
             break
         if parents is not None:

@@ -276,9 +276,11 @@ def sample_pairs(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
-    held = list(guarded)
+    guarded_texts = list(guarded)
     first, second = texts.read.sides()
     if texts.selection is not None:  # rows of a selection have a field per side
         second = dataclasses.replace(texts.read, text_field="translation")
     for read in (first, second):
-        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held, characters)
+        yield from sample_texts(
+            dataclasses.replace(texts, read=read), seed, guarded_texts, characters
+        )

@@ -111,6 +111,7 @@ def open_model(
             f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_names(body)} "
             "missing. Name a folder with the complete model."
         )
+    # embeddings need no head, so a missing one does not matter
     if objective in EMBEDDINGS:
         model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
         head = []
@@ -289,8 +290,8 @@ def save_model(
     except StorageError:
         raise
     except Exception as e:  # safetensors has its own error for a full disk
-        what = f"Cannot write the model to {folder}"
-        raise (machine_fault(e, what) or StorageError(f"{what}: {e}.")) from e
+        message = f"Cannot write the model to {folder}"
+        raise (machine_fault(e, message) or StorageError(f"{message}: {e}.")) from e
     finally:
         remove(aside)
 

@@ -227,9 +227,9 @@ def _logits(out: Any) -> Any:
     return out["logits"] if "logits" in out else out["prediction_logits"]
 
 
-def relative_difference(some: torch.Tensor, others: torch.Tensor) -> float:
+def relative_difference(ours: torch.Tensor, others: torch.Tensor) -> float:
     """Largest difference relative to the largest logit; infinite for NaN."""
-    largest = (some - others).abs().max() / others.abs().max()
+    largest = (ours - others).abs().max() / others.abs().max()
     return float(largest.nan_to_num(float("inf")))
 
 
@@ -274,8 +274,8 @@ def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     rows = max(1, _AT_ONCE // logits.shape[1])
     buffer = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
     for begin in range(0, len(logits), rows):
-        some = logits[begin : begin + rows]
-        yield slice(begin, begin + rows), buffer[: len(some)].copy_(some)
+        block = logits[begin : begin + rows]
+        yield slice(begin, begin + rows), buffer[: len(block)].copy_(block)
 
 
 @cache

@@ -166,10 +166,10 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     rows = f"{batch:,} sequences of {length}"
     if translates:
         rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
-    made = steps * batch / max(1, size.rows)
+    passes_made = steps * batch / max(1, size.rows)
     summary = (
         f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
-        f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
+        f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
         f"learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
         f"{' A step has all texts, as they are few.' if every else ''}"

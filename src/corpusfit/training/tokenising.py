@@ -119,6 +119,7 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
     def ids_of(texts: Sequence[str], side: str) -> list[NDArray[Any]]:
         ids: list[NDArray[Any]] = []
         for at in range(0, len(texts), _PAIRS_AT_ONCE):
+            # by keyword, as multilingual tokenizers mark source and target differently
             batch = {side: list(texts[at : at + _PAIRS_AT_ONCE])}
             encoded = tokenizer(**batch, return_attention_mask=False, verbose=False)
             ids += [np.array(row, kind) for row in encoded["input_ids"]]
@@ -147,6 +148,7 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
             "unknown_source": sum(int((ids == unknown).sum()) for ids in first),
             "unknown_target": sum(int((ids == unknown).sum()) for ids in second),
         }
+        # interleave the sides, so that a pair is one run of ids
         both = [ids for pair in zip(first, second, strict=True) for ids in pair]
         ids = np.concatenate([np.empty(0, kind), *both])
         offsets = np.concatenate([[0], np.cumsum(lengths)])

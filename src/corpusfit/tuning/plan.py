@@ -215,9 +215,9 @@ class TunePlan(Settings):
         """The plan itself, after every group is checked."""
         if self.model.init or not self.model.name:
             cure = "For example `model.name=bert-base-uncased`."
-            came = f"`model.init={self.model.init}`" if self.model.init else "nothing"
+            got = f"`model.init={self.model.init}`" if self.model.init else "nothing"
             allowed = "a pre-trained model: a model folder or a Hugging Face hub id"
-            raise bad_setting("`model.name`", allowed, came, cure)
+            raise bad_setting("`model.name`", allowed, got, cure)
         return super().check()
 
     def _check_together(self) -> None:

@@ -325,6 +325,7 @@ class Search:
         except (TrainingError, InputError) as e:
             error = str(e)
             self.quiet.warn(f"The trial {setting.label} failed: {error}")
+        # only the record of a trial is kept: models and checkpoints are large
         remove(folder)
         self.machine.progress.skip(rung.steps - callback.moved)
         return Trial(
@@ -343,6 +344,7 @@ class Search:
         """Train a trial; its selection is searched for guarded texts only once."""
         machine = dataclasses.replace(self.machine, progress=self.quiet)
         selection = self._selection(setting, machine)
+        # reuse the search for guarded texts of an earlier trial on the same selection
         known, guard = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(folder).guard
         if known.exists() and not guard.exists():
             guard.parent.mkdir(parents=True, exist_ok=True)

@@ -307,6 +307,7 @@ def _connect(ray: Any, cores: int) -> None:
         try:
             ray.init(address=address, **quiet)
         except ConnectionError as e:
+            # without RAY_ADDRESS, the lack of a running cluster is no error: start one
             if address != "auto":
                 raise bad_setting(
                     "RAY_ADDRESS",

@@ -169,6 +169,7 @@ class ContaminationFinder:
             np.concatenate([contained, np.ones(len(same), np.float32)]),
             np.concatenate([byte, np.zeros(len(same), np.int64)]),
         )
+        # keep the highest containment of each pair of texts
         best = np.lexsort((-pairs[2], pairs[1], pairs[0]))
         text, heldout = pairs[0][best], pairs[1][best]
         first = np.ones(len(text), bool)

@@ -54,17 +54,19 @@ def held_out(
             parts = {path.name if is_file else files.name: places}
         else:
             prefix = f"{files.name} " if len(inputs) > 1 else ""
-            held: list[str] = [split for split in ("dev", "test") if split in files.places]
+            heldout_splits: list[str] = [
+                split for split in ("dev", "test") if split in files.places
+            ]
             # nothing is drawn from the train of pairs
-            if len(held) < 2 and files.form != "pairs":
-                missing = "test" if held == ["dev"] else "dev"
+            if len(heldout_splits) < 2 and files.form != "pairs":
+                missing = "test" if heldout_splits == ["dev"] else "dev"
                 progress.note(
                     f"`{setting}` {files.name} has no {missing} split. An evaluation draws one "
-                    f"from train, so all of train is held out too. To hold out only {held[0]}, "
-                    "name its file, or hub:NAME@SPLIT."
+                    "from train, so all of train is held out too. To hold out only "
+                    f"{heldout_splits[0]}, name its file, or hub:NAME@SPLIT."
                 )
-                held = ["train", *held]
-            parts = {prefix + split: files.places[split] for split in held}
+                heldout_splits = ["train", *heldout_splits]
+            parts = {prefix + split: files.places[split] for split in heldout_splits}
         for name, places in parts.items():
             texts = _words(name, files.form, places)
             if texts is None:
@@ -96,7 +98,7 @@ def training_splits(
         cure = "Leave out `then_task.on`, or name a selection as `data`."
         raise bad_setting("`then_task.on`", "left out with `data=task`", True, cure)
     train: list[str] = []
-    held: list[str] = []
+    heldout: list[str] = []
     for source in task:
         if not _has_splits(source, user_path(source)):
             train.append(source)
@@ -107,14 +109,14 @@ def training_splits(
             raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", source, cure)
         train += files.places["train"]
         judged = [split for split in ("dev", "test") if split in files.places]
-        held += [each for split in judged for each in files.places[split]]
+        heldout += [each for split in judged for each in files.places[split]]
         if len(judged) < 2:
             progress.warn(
                 f"`task={files.name}` does not have both a dev and a test split. An evaluation "
                 "draws the missing one from train, which `then_task.on` trains on. Make all three "
                 "with `corpusfit split`."
             )
-    return train, held
+    return train, heldout
 
 
 def held_out_of_task(
@@ -123,9 +125,11 @@ def held_out_of_task(
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
         progress.note(f"Also in `guard`: the dev and test texts of `task` ({', '.join(places)}).")
-    held = held_out(places, read, spool, progress, setting="guard", field="`read.text_field`")
+    texts_by_split = held_out(
+        places, read, spool, progress, setting="guard", field="`read.text_field`"
+    )
     # the keys are part of the identity of stored runs
-    return {f"--task {name}": texts for name, texts in held.items()}
+    return {f"--task {name}": texts for name, texts in texts_by_split.items()}
 
 
 def _has_splits(source: str, path: Path) -> bool:

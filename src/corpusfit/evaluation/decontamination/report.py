@@ -218,14 +218,14 @@ def find_contaminated(
             leaks = find_all_leaks(index, sources, how, run, selected_pairs=selected)
         else:
             leaks = find_leaks(index, sources, how, run)
-        held = len(np.unique(leaks.watched))
+        different = len(np.unique(leaks.watched))
         holders = len(np.unique(leaks.places(), axis=0))
-        figures[role] = {"texts": leaks.texts, "holders": holders, "held": held}
+        figures[role] = {"texts": leaks.texts, "holders": holders, "held": different}
         keys = np.union1d(keys, leaks.keys)
         if holders:
             context.progress.warn(
-                f"{held:,} of {figures['texts']:,} different texts of `guard` are in `{role}`: "
-                f"{holders:,} of {leaks.texts:,} texts contain one and are left out."
+                f"{different:,} of {figures['texts']:,} different texts of `guard` are in `{role}`:"
+                f" {holders:,} of {leaks.texts:,} texts contain one and are left out."
             )
         else:
             context.progress.note(

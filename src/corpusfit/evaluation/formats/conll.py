@@ -50,9 +50,9 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
             )
         word, tag = columns[0].strip(" "), columns[-1].strip(" ")
         if not word or not TAG.fullmatch(tag):
-            what = "last column must be a tag such as O, B-NAME or I-NAME"
-            what = what if word else "first column must be a word"
-            raise InputError(f"{path}, line {number}: the {what}; got {line[:60]!r}.")
+            fault = "last column must be a tag such as O, B-NAME or I-NAME"
+            fault = fault if word else "first column must be a word"
+            raise InputError(f"{path}, line {number}: the {fault}; got {line[:60]!r}.")
         if between:
             pieces.append([])
             tags.append([])

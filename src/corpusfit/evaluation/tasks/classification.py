@@ -31,12 +31,12 @@ class Classification(TaskType):
         if not plan.positive and plan.metric not in BINARY:
             return labels
         if len(labels) != 2:
-            setting, came = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
+            setting, got = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
             allowed = f"a metric of all classes, as the task has {len(labels):,} labels and not two"
-            if not came:
-                allowed, came = f"left out, as the task has {len(labels):,} labels", plan.positive
+            if not got:
+                allowed, got = f"left out, as the task has {len(labels):,} labels", plan.positive
             cure = f"The labels are {', '.join(labels[:8])}{', …' * (len(labels) > 8)}."
-            raise bad_setting(f"`task.{setting}`", allowed, came, cure)
+            raise bad_setting(f"`task.{setting}`", allowed, got, cure)
         if plan.positive and plan.positive not in labels:
             raise bad_setting("`task.positive`", " or ".join(labels), plan.positive)
         return labels[::-1] if plan.positive == labels[0] else labels

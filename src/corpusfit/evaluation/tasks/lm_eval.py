@@ -89,8 +89,8 @@ class LmEval(TaskType):
                 batch_size=_BATCH,
                 mixed_precision_dtype="bfloat16" if hardware.precision == "bf16" else None,
             )
-            named = [json.loads(text)["example"] for text in examples.texts()]
-            keys = [(name, number) for name, number in named]
+            examples_of = [json.loads(text)["example"] for text in examples.texts()]
+            keys = [(name, number) for name, number in examples_of]
             with naming_memory_errors(_OUT_OF_MEMORY):
                 logged = _evaluated(task.place, opened, keys)
             on_done(len(examples))

@@ -82,7 +82,7 @@ class Multilabel(TaskType):
                         f"train are; {split} has {row[:8]}. Check `task.label_field`."
                     )
                 if hot:
-                    named = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
+                    labels = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
                 else:
                     # a list of booleans, or with a number twice, holds no names of classes
                     numbers = [label for label in row if not isinstance(label, str)]
@@ -94,8 +94,8 @@ class Multilabel(TaskType):
                             f"or 1 for every class; {split} has {row[:8]}. Check "
                             "`task.label_field`, or write the names of each example's labels."
                         )
-                    named = [_name(label, names) for label in row]
-                rows.append(list(dict.fromkeys(named)))
+                    labels = [_name(label, names) for label in row]
+                rows.append(list(dict.fromkeys(labels)))
             changed[split] = dataclasses.replace(labelled, labels=rows)
         if hot:
             called = ", ".join(places[:8]) + (", …" if length > 8 else "")

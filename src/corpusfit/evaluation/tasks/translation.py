@@ -135,8 +135,8 @@ def _bleu(labels: tuple[str, ...]) -> Any:
     """The BLEU of sacreBLEU, with the tokenizer of the target language."""
     with importing("A translation task", "train"):
         from sacrebleu.metrics import BLEU
-    named = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
-    return BLEU(tokenize=named[0], force=True)
+    candidates = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
+    return BLEU(tokenize=candidates[0], force=True)
 
 
 def _chrf(word_order: int) -> Any:

@@ -151,17 +151,15 @@ class Bm25(Method[Texts]):
         keys, places = table_of(every)
         grams, bounds = grams_of(*buffers(background), table(), 1)
         known = find_each(keys, places, count_each(grams, bounds)[0])
-        n, m, df = (
-            len(background),
-            len(ends) - 1,
-            np.bincount(known[known >= 0], minlength=len(every)),
-        )
+        n, m = len(background), len(ends) - 1
+        df = np.bincount(known[known >= 0], minlength=len(every))
         idf = np.log(1.0 + (n - df + 0.5) / (df + 0.5))
         query = np.repeat(np.arange(m, dtype=np.int32), np.diff(ends))
         entries = (counts * idf[terms]).astype(np.float32)
         index = similar.inverted(terms.astype(np.int32), query, entries, len(every), m)
         mean = max(1.0, len(grams) / n)
         one = np.ones(m, np.float32)
+        # without calibration: shift 0, scale 1
         plain = Bm25Scorer(
             keys,
             places,
@@ -200,6 +198,7 @@ def _calibrated(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
     """
     n = len(background)
     k = min(max(_LEAST, round(_TAIL * n)), n - 1)
+    # keep the k + 1 highest scores of each query, block by block
     top = np.zeros((0, len(plain.shift)), np.float32)
     for first in range(0, n, _BLOCK):
         block = plain.matches(background.slice(first, _BLOCK))

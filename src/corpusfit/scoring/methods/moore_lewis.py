@@ -130,6 +130,6 @@ class MooreLewis(Method[Texts]):
         )
         together = [[target, sample]] if self.shared_vocabulary else [[target], [sample]]
         inside, outside = (
-            m for some in together for m in train(some, self.order, signs=self.signs)
+            m for samples in together for m in train(samples, self.order, signs=self.signs)
         )
         return MooreLewisScorer(inside, outside, self.order, self.order, self.signs, self.per_token)

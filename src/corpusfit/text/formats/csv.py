@@ -429,7 +429,7 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
     if dialect.quote and dialect.separator == TAB:
         field = _quoted(dialect.quote, dialect.escape)[0].pattern
         between_tabs = re.compile(rf"(?:^|\t){field}(?=\t|\Z)", re.DOTALL)
-    gain, some, fully = 0, 0, list[bool]()
+    gain, quoted_records, fully = 0, 0, list[bool]()
     for begin, end in itertools.pairwise(ends):
         record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)
@@ -446,8 +446,8 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
                 dialect.quote in value or (broken and re.search("[\t\r\n]", value))
                 for value in quoted
             )
-            some += bool(quoted)
+            quoted_records += bool(quoted)
             fully.append(len(quoted) == len(values))
     # if every header name (or, without a header, every value) is quoted, each quoted row counts
     every = all(fully[:1]) if header else width > 1 and all(fully)
-    return gain + some * every
+    return gain + quoted_records * every

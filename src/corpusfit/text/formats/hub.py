@@ -109,8 +109,8 @@ class _JsonLines:
 
     def __iter__(self) -> Iterator[bytes]:
         lines = (as_line(row, self._plan) for row in opened(self._url)[0])
-        while some := list(islice(lines, _ROWS)):
-            yield b"".join(some)
+        while batch := list(islice(lines, _ROWS)):
+            yield b"".join(batch)
 
 
 def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:

@@ -147,9 +147,9 @@ class Parquet(Format):
         """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
         batches = self.batches(source, plan)
         limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
-        held: list[Any] = []
-        named = fields_in(plan.text_field)
-        field = named[0] if len(named) == 1 else plan.text_field
+        pending: list[Any] = []
+        fields = fields_in(plan.text_field)
+        field = fields[0] if len(fields) == 1 else plan.text_field
         size = first = row = 0
         for batch in batches:
             begin = 0
@@ -159,14 +159,14 @@ class Parquet(Format):
                 row += 1
                 if not long and size < limit:
                     continue
-                held.append(batch.slice(begin, at - begin + (not long)))
+                pending.append(batch.slice(begin, at - begin + (not long)))
                 rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
-                yield Block(first, 0, _packed(held), rejected, batches.position(row))
-                held, size, first, begin = [], 0, row, at + 1
-            held.append(batch.slice(begin))
+                yield Block(first, 0, _packed(pending), rejected, batches.position(row))
+                pending, size, first, begin = [], 0, row, at + 1
+            pending.append(batch.slice(begin))
         rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
         if row > first or rejected:
-            yield Block(first, 0, _packed(held), rejected, source.size)
+            yield Block(first, 0, _packed(pending), rejected, source.size)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         if not shard.data:

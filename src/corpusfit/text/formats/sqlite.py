@@ -100,9 +100,9 @@ class _JsonLines:
             with _opened(self._source, self._plan) as database:
                 rows = database.execute(_statement(database, self._plan.query))
                 names = [column[0] for column in rows.description]
-                while some := rows.fetchmany(_ROWS):
+                while batch := rows.fetchmany(_ROWS):
                     yield b"".join(
-                        as_line(dict(zip(names, r, strict=True)), self._plan) for r in some
+                        as_line(dict(zip(names, r, strict=True)), self._plan) for r in batch
                     )
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, _UnclearError) as e:
             if getattr(e, "sqlite_errorcode", 0) & 0xFF in _OF_MACHINE:
