@@ -122,7 +122,7 @@ def rank(ranked: Sequence[Ranked], seeds: int) -> None:
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
-    """Print the summary of a finished run, or of another selection `again` from its scores."""
+    """Print the summary of a finished run, or of a new selection (`again`) from its scores."""
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")

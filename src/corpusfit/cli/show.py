@@ -71,7 +71,7 @@ def as_json(thing: Any) -> None:
 
 
 def answer(json: bool, facts: Any, show: Callable[..., None], *shown: Any) -> None:
-    """Print the facts as one JSON object, or show them (or `shown`) to people."""
+    """Print the facts as one JSON object, or call `show` with them (or with `shown`)."""
     if json:
         as_json(facts)
     else:

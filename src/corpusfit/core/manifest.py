@@ -365,7 +365,7 @@ def locked(work: Path, command: str, *, shared: bool = False, make: bool = False
 def warn_if_disk_is_small(folder: OutFolder, needed: float, progress: Progress) -> None:
     """Compare the free disk space with an upper estimate of what a run writes.
 
-    The warning is not kept in the manifest, as it is of the machine alone.
+    The manifest does not keep the warning, which is about the machine.
     """
     if not is_local(folder.work):
         return

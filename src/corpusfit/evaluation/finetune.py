@@ -151,7 +151,7 @@ class _FineTuning:
         return {"dev": of_dev, "test": self._answers(self._encoded("test", self.task.test))}
 
     def _report(self, examples: int) -> None:
-        """Report that so many examples went through the model once."""
+        """Report that n examples went through the model once."""
         self.passed += examples
         if self.on_share is not None:
             self.on_share(self.passed / self.passes)
@@ -280,7 +280,7 @@ class FineTune(PlainJob[FineTuning, Path]):
 def require_models(
     task: Task, plans: Iterable[EvaluatePlan], setting: str = "`model.name`"
 ) -> None:
-    """Check that the models of some plans can be opened, one at a time on the CPU."""
+    """Check that the plans' models can be opened, one at a time on the CPU."""
     # Takes seconds per model. Otherwise a broken model would fail only after the models before it
     # have been fine-tuned.
     task_type = load(task.kind)

@@ -197,7 +197,7 @@ class GainPredictors:
 
 
 def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
-    """Describe the predictors of some selections, in sentences.
+    """Describe the predictors of selections, in sentences.
 
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), section 4; TADPOLE, section 3 and Figure 3.

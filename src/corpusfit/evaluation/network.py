@@ -65,7 +65,7 @@ class HeadedModel:
 def _load_with_head(
     task: TaskType, outputs: int, attention: str, folder: Any, **options: Any
 ) -> Any:
-    """A model with a head of some outputs; raises `ModelError` if a head or weights are missing."""
+    """Load a model with a new head; raises `ModelError` if it has no such head or lacks weights."""
     import transformers
 
     options |= {"num_labels": outputs, "output_loading_info": True}
@@ -97,7 +97,7 @@ def _load_with_head(
 def with_attention(
     auto: Any, folder: Any, attention: str, unfit: ModelError, options: dict[str, Any]
 ) -> Any:
-    """A model and what its folder lacks; `unfit` is raised for another architecture."""
+    """Load a model, and list missing weights; raises `unfit` for another architecture."""
     opening = auto.from_pretrained
     try:
         return opening(folder, attn_implementation=attention, **options)

@@ -156,7 +156,7 @@ class SplitOverlap:
 def overlaps(
     folders: Sequence[str], *, read: ReadPlan, near: bool, machine: Machine
 ) -> list[SplitOverlap]:
-    """The overlap table of some folders.
+    """The overlap table of several folders.
 
     A text that contains 0.8 of another's 5-grams counts as its near-duplicate, so a sentence within
     a longer one does. Memory: two hashes per text; with `near` also sketches of dev and test.

@@ -231,9 +231,8 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
-        if (
-            form == "conll"
-        ):  # PubMed RCT has no suffix of its own, but begins with an abstract's number
+        # PubMed RCT has no suffix of its own, but begins with an abstract's number
+        if form == "conll":
             source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
             first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
             if first.startswith(ABSTRACT.encode()):

@@ -89,7 +89,7 @@ class Form:
 
 
 def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
-    """The form to write rows of some sources in."""
+    """Decide the form in which to write the rows of these sources."""
     # Rows of one format with one header unchanged, if a file can hold them; other pairs as two
     # aligned files, anything else as JSON lines: unchanged where it is that, or of text and id.
     formats = {source.format: corpus.load_format(source.format) for source in sources}
@@ -269,7 +269,7 @@ def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int
 
 @dataclass(frozen=True)
 class TextsOfRows(PlainJob[_Piece, _Texts]):
-    """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides."""
+    """Read the texts of rows of a shard (int64 [k], increasing), with all sides."""
 
     read: ReadPlan
 

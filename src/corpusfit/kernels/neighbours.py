@@ -166,9 +166,8 @@ def _lists(
     """Heaps of the best keys of each row, int64 [n, k], and their sizes."""
     least = _likely_threshold(rows, k, pairs) if pairs else 0.0
     heaps, counts, bins = _filled(rows, k, pairs, tiles, least)
-    if (
-        least > 0 and _sure_threshold(bins, pairs) < least
-    ):  # the estimate was too high: fill again with a safe threshold
+    # the estimate was too high: fill again without a threshold
+    if least > 0 and _sure_threshold(bins, pairs) < least:
         heaps, counts, _ = _filled(rows, k, pairs, tiles, 0.0)
     return heaps, counts
 

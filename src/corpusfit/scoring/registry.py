@@ -80,7 +80,7 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
 
 
 def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:
-    """The method with the run's embedder, if it has a setting `embedder` that is not set."""
+    """Fill in the run's embedder for a method with an unset setting `embedder`."""
     if plan.name == "auto" or "embedder" in plan.options:
         return plan
     if "embedder" not in {f.name for f in dataclasses.fields(load(plan.name))}:

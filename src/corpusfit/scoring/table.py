@@ -110,7 +110,7 @@ def read(path: Path) -> pa.Table:
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
-    """Some columns of a part as numpy arrays; parts of older versions mark no `copy`."""
+    """Read columns of a part as numpy arrays; `copy` is all false in parts of older versions."""
     with undamaged(path):
         part = pq.ParquetFile(_opened(path))
         stored = [name for name in names if name in part.schema_arrow.names]
@@ -120,7 +120,7 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
-    """A column of a part in the type that it has there."""
+    """A column of a part as an array of its stored type."""
     column = table.column(name).cast(SCHEMA.field(name).type)
     if column.null_count:
         raise ValueError(f"{name} is empty in a row")

@@ -189,7 +189,7 @@ def rank_by_bits(
 
 
 def _identity(run: Run) -> dict[str, Any]:
-    """What must be the same for a run to be resumed; `strict` can change."""
+    """What must be equal to resume a run; `strict` can change."""
     settings = run.plan.identity() | {
         "read": run.plan.read.identity(),
         "fit": run.plan.fit.identity(),
@@ -209,7 +209,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def _compile_aside(run: Run) -> None:
-    """Compile the method's kernels in a worker, while this process compiles those of reading."""
+    """Compile the method's kernels in a worker, in parallel with those of reading here."""
     names = contenders(alone=True) if run.plan.method.name == AUTO else [run.plan.method.name]
     for name in names:
         run.engine.run_aside(CompileKernels(), MethodPlan(name, run.plan.method.options))

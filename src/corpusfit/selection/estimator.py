@@ -360,7 +360,7 @@ class Fitted:
         return known, request
 
     def _require_tokens(self, about: dict[str, Any], folder: Path) -> None:
-        """Check that a method on words reads texts as it did when it was fitted."""
+        """Check that the tokenisation of a method on words is unchanged since the fit."""
         reads = registry.build(self.method.name, self.method.options).reads
         if reads != "embedding" and about.get("tokens") != TOKENS:
             raise ModelError(

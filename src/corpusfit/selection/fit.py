@@ -74,7 +74,7 @@ class Sample:
         return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
 
     def repeated(self, reads: str) -> Any:
-        """The batch, with each text repeated as often as it counts."""
+        """The batch, with texts repeated by their counts."""
         batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
         if repeats is None:
             return batch

@@ -67,7 +67,7 @@ class Resolved:
 
 
 def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
-    """The plan, checked as far as it can be before an input is read, which may take minutes."""
+    """Check a plan as far as possible before inputs are read, which may take minutes."""
     plan = whole_lines(plan.check(), corpus_inputs)
     spelled_out = _spelled_out(plan)
     used = spelled_out.method
@@ -81,7 +81,7 @@ def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
 
 
 def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> Resolved:
-    """Decide what follows from the plan and the inputs of a run, and check both together.
+    """Resolve what the plan leaves open, given the inputs, and check both together.
 
     `cascade` allows a cascade of embedders; `ranked` are the methods of a ranking.
     """
@@ -106,7 +106,7 @@ def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> R
 
 
 def any_encodes(plan: Plan, methods: Sequence[str]) -> bool:
-    """Whether one of some methods needs embeddings; a single one has the plan's settings."""
+    """Whether any of the methods needs embeddings; a single one has the plan's settings."""
     options = plan.method.options if len(methods) == 1 else {}
     return any(registry.build(name, options).encodes for name in methods)
 
@@ -151,7 +151,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
 
 
 def _spelled_out(plan: Plan) -> Plan:
-    """The plan with its stages and its method's embedder written out."""
+    """Resolve the plan's stages and its method's embedder."""
     plan = resolve_stages(plan)
     used = registry.with_embedder(plan.method, plan.embed.embedder)
     return dataclasses.replace(plan, method=used)
@@ -282,7 +282,7 @@ def shares_of(plan: Plan, *, segments: float, tokens: float) -> list[float]:
 
 
 def _with_embedder(text: StageText, plan: Plan) -> StageText:
-    """An earlier stage with its embedder spelled out."""
+    """Resolve the embedder of an earlier stage."""
     if text.name == "auto":
         raise bad_setting(
             "An earlier stage of `cascade.stages`",
@@ -420,7 +420,7 @@ def by_size(
     workers: int,
     cascade: bool,
 ) -> tuple[Plan, str, str]:
-    """The plan with an embedder in the place of `auto`, and why."""
+    """Resolve embedder `auto` by the size of the corpus; returns the plan, the reason, a note."""
     # `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
     # embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
     # for all where `minilm` is not installed.

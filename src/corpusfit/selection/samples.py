@@ -237,7 +237,7 @@ def _typical_bytes(cut: CutPlan) -> int:
 
 
 def first_bound(size: int, k: int, cut: CutPlan) -> int:
-    """A bound below which a corpus of `size` bytes very likely has k units, and not many more."""
+    """A key bound that very likely gives k units of a corpus of `size` bytes, and few more."""
     return min(ALL, ALL * _PLENTY * k // (size // _typical_bytes(cut) + 1))
 
 
@@ -285,7 +285,7 @@ class _Draw:
 
 
 def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
-    """The items with the k smallest keys of all, by shard; shards without any are left out."""
+    """Reduce drawn items to the k smallest keys over all shards; shards without any are dropped."""
     drawn = sorted((d for d in drawn if len(d.keys)), key=lambda d: d.shard)
     keys = np.concatenate([d.keys for d in drawn]) if drawn else np.empty(0, np.uint64)
     if len(keys) <= k:

@@ -191,7 +191,7 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
 def write_selected(
     run: Run, folder: SelectionFolder, chosen: Chosen, copies: Copies, method: MethodPlan
 ) -> None:
-    """Write the selected text and the examples, after removing those of another selection."""
+    """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     choice = {**run.plan.choose.identity(), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
@@ -326,7 +326,7 @@ class WriteSelected(PlainJob[Shard, int]):
         whole: bool = False,
     ) -> list[bytes]:
         """JSON lines of the segments at some places, with text and provenance."""
-        # With `whole` as they are written: pairs with their first side as the text, and with the
+        # With `whole`, in the form to write: pairs with the first side as the text, and with the
         # fields that the text is made of, if it is of several or of a chat.
         lines = []
         for at in places:

@@ -111,7 +111,7 @@ class Format(ABC):
         return [source.url]
 
     def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
-        """The fingerprint of a source from those of its stored files."""
+        """Combine the fingerprints of a source's files."""
         del source
         return digests[0]
 

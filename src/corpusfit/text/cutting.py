@@ -48,7 +48,7 @@ class Block:
 
 
 def most_in_one(plan: ReadPlan) -> int:
-    """Bytes up to which a source is one block, whatever its rows."""
+    """Size in bytes up to which a source is always a single block."""
     return int(min(plan.shard_mb, plan.max_row_mb) * MIB)
 
 

@@ -29,7 +29,7 @@ Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 
 def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
-    """A row of a format with named fields, whose values are those of JSON (`json_value`)."""
+    """Make a row from named fields with JSON values (see `json_value`)."""
     if not isinstance(record, Mapping):
         return Reject(row, byte, rejects.NOT_AN_OBJECT)
     try:
@@ -45,7 +45,7 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
 
 
 def fields_in(text_field: str) -> list[str]:
-    """The fields that hold a row's text: those of a template such as `{title} {body}`, or one."""
+    """The fields of a row's text: one, or those of a template such as `{title} {body}`."""
     return list(dict.fromkeys(_TEMPLATE_FIELD.findall(text_field))) or [text_field]
 
 

@@ -154,7 +154,7 @@ def warn_english_only(
 
 
 def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
-    """The beginnings of some sources, of pairs with the first side as the text."""
+    """Sample the beginnings of sources; the first side of pairs is the text."""
     parallel = bool(sources) and corpus.is_parallel(sources)
     names = dict.fromkeys(corpus.sides([source]) for source in sources if parallel)
     return Sampled(tuple(names), _sample(sources, read.sides()[0]))

@@ -155,7 +155,7 @@ def current_sources(
 
 
 def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
-    """The sources with size, fingerprint and cells of their stored files, if they have any."""
+    """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
@@ -183,9 +183,9 @@ def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> li
 
 
 def content(source: Source) -> str:
-    """The fingerprint of a source's stored files as they are now.
+    """Recompute the fingerprint of a source's stored files.
 
-    A source without stored files has the fingerprint that it had.
+    Without stored files, the old fingerprint is returned.
     """
     digests = [fingerprint(url)[0] for url in files_of(source)]
     return load(source.format).fingerprint(source, digests) if digests else source.fingerprint

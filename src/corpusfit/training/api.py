@@ -37,7 +37,7 @@ def build_plan(
     preset: str | None = None,
     data: Any = (),
 ) -> AdaptPlan:
-    """An adaptation's plan: a preset, changed as in `Offer.build`, checked.
+    """Build and check an adaptation's plan: a preset with changes, as in `Offer.build`.
 
     Training on the task's own texts has the preset `tapt` (Gururangan et al. 2020, Don't Stop
     Pretraining) unless another is named.

@@ -102,7 +102,7 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
 
 
 def _excerpts(texts: Texts, matches: ContaminationMatches) -> dict[int, str]:
-    """Excerpts of some matches, from the highest containment to the lowest."""
+    """Excerpts of a few matches, spread from the highest containment to the lowest."""
     if not len(matches):
         return {}
     fullest = np.argsort(-matches.containment, kind="stable")
@@ -126,7 +126,7 @@ def find_leaks(
     *,
     origin: str = "",
 ) -> Leaks:
-    """Look for held-out texts in every text of some sources.
+    """Search all texts of the sources for held-out texts.
 
     Reference: Broder (1997), On the resemblance and containment of documents.
     """

@@ -60,7 +60,7 @@ class Multilabel(TaskType):
         return items if usable else None
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
-        """The labels of each example, each once; those of multi-hot lists by their places."""
+        """Deduplicate the labels of each example; multi-hot lists become label names."""
         # Lists of train that are all of one length, two or more, and hold nothing but 0 and 1, or
         # false and true, are multi-hot: as class numbers, every example would have the same
         # classes.

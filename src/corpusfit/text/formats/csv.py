@@ -226,13 +226,13 @@ class Dialect:
 
     @property
     def line(self) -> bytes:
-        """The characters as a line, with which a block can begin."""
+        """The dialect as a line, written before a block's data."""
         marks = (self.separator, self.quote, self.escape, self.end)
         return "".join(mark or "\0" for mark in marks).encode() + b"\n"
 
     @staticmethod
     def before(block: bytes) -> tuple[Dialect, bytes]:
-        """The dialect with which a block begins, and the rest of it."""
+        """Split a block into its dialect and its data."""
         return Dialect(*(mark.replace("\0", "") for mark in block[:4].decode())), block[5:]
 
     def record(self, values: list[str]) -> bytes:

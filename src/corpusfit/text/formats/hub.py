@@ -183,7 +183,7 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
 
 
 def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:
-    """The data files of every split, which a dataset's card could name anywhere."""
+    """The data files of every split; a dataset's card can name files anywhere."""
     files, name = _builder(dataset, url, setting).config.data_files or {}, dataset.name
     home = os.path.abspath(name) + os.sep if Path(name).is_dir() else "hf://"  # noqa: PTH100
     for file in (str(file) for names in files.values() for file in names):

@@ -89,7 +89,7 @@ class Jsonl(JsonLines):
 
 
 def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
-    """A row of another format as a JSON line of its text and id.
+    """Convert a row of another format to a JSON line of its text and id.
 
     A row without a text keeps the names of its fields, for the reject.
     """
