@@ -115,13 +115,14 @@ def table(
         words: columns of text, which may be folded; the first column is one.
         keys: leading columns that name a row and are repeated in a second table.
     """
-    limit, title = _room(), harmless(title)
+    limit, title = _table_width(), harmless(title)
     columns = [harmless(name) for name in columns]
     words = [harmless(name) for name in words]
     rows = [[harmless(cell) for cell in row] for row in rows]
     text = [name in (columns[0], *words) for name in columns]
     widest = [max(map(cell_len, cells), default=0) for _, cells in _cells(columns, rows)]
     full = [max(cell_len(name), wide) for name, wide in zip(columns, widest, strict=True)]
+    # fold columns of text more and more narrowly until the keys and any other column fit
     for folded in _FOLDED:
         least = [
             min(wide, folded) if folds else max(_heading(name), *map(cell_len, cells), 1)
@@ -130,6 +131,7 @@ def table(
         if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= limit:
             break
     STDOUT.print(Text(title), width=limit, style="italic")
+    # one table, or several with the same keys if the columns are too many
     for part in _parts(least, keys, limit):
         widths = _spread(
             [least[i] for i in part], [widest[i] for i in part], [full[i] for i in part], limit
@@ -146,7 +148,7 @@ def table(
         STDOUT.print()
 
 
-def _room() -> int:
+def _table_width() -> int:
     """The width of a table: $COLUMNS, or else the terminal's, or 80 where there is none."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):

@@ -426,6 +426,7 @@ class CascadePlan(Group, group="cascade"):
         if 0 < len(known) < len(shares):
             allowed = "given with a share for every stage but the last, or with no shares"
             raise bad_setting("`cascade.stages`", allowed, self.stages, f"For example {_SHARES}.")
+        # shares are of the whole corpus, so they must not rise
         for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
                 most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"

@@ -34,7 +34,7 @@ class Paired:
 
     def take(self, places: NDArray[np.int64]) -> Paired:
         """The units at some positions, int64 [k]."""
-        return Paired(taken(self.texts, places), self.vectors[places])
+        return Paired(take_texts(self.texts, places), self.vectors[places])
 
 
 Corpus: TypeAlias = Iterable[tuple[int, Any]]
@@ -260,17 +260,17 @@ def texts_between(through: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
     return pa.LargeStringArray.from_buffers(len(through) - 1, *held)
 
 
-def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:
+def take_texts(texts: Texts, places: NDArray[np.int64]) -> Texts:
     """The texts at some positions, int64 [k], as one Arrow array [k]."""
     at = np.ascontiguousarray(places, np.int64)
     return texts.take(pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)]))
 
 
-def taken_of(batch: Any, places: NDArray[np.int64]) -> Any:
+def take_units(batch: Any, places: NDArray[np.int64]) -> Any:
     """The units of a batch at some positions, in the batch's form."""
     if isinstance(batch, Paired):
         return batch.take(places)
-    return batch[places] if isinstance(batch, np.ndarray) else taken(batch, places)
+    return batch[places] if isinstance(batch, np.ndarray) else take_texts(batch, places)
 
 
 def read_as(batch: Any, reads: Reads) -> Any:

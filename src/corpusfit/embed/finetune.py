@@ -85,6 +85,7 @@ def finetune(
                 accumulate(encoder, head, examples, step, budget, bf16=bf16)
                 optimizer.step()
         encoder.model.eval()
+        # a diverged model would score every text NaN
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             allowed, cure = "small enough that weights stay finite", "Use the default rate."
             raise bad_setting("`method.rate`", allowed, tuning.rate, cure)

@@ -118,6 +118,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
                 f"{setting.flag}: the first module in {folder / 'modules.json'} must be a "
                 f"Transformer; got {module.get('type')!r}. Name another model."
             )
+        # a path out of the folder could read any file
         below = PurePath(str(module.get("path", "")))
         if below.is_absolute() or ".." in below.parts:
             raise ModelError(
@@ -127,6 +128,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
         folder = folder / below
     if not (folder / "config.json").is_file():
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
+        # a folder of ours that is no model: say what to do with it
         if kind in ("select", "score"):
             holds, choose = "a selection", ""
             if kind == "score":

@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.core.types import Texts, Vectors, buffers, taken, text_array
+from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.transformer import load_transformer
@@ -85,7 +85,7 @@ class StaticEncoder(Encoder):
         embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
         # the word cache does not handle special tokens, so texts with one bypass it
         if has_mark.any():
-            marked = taken(texts, np.flatnonzero(has_mark)).to_pylist()
+            marked = take_texts(texts, np.flatnonzero(has_mark)).to_pylist()
             embeddings[has_mark] = self._encode_whole(marked)
         return embeddings
 

@@ -320,6 +320,7 @@ class _Evaluation:
         results = []
         for size, role in itertools.product(self.sizes, self.models):
             outcomes, tallies = self._outcomes(role, size)
+            # over seeds and examples, while `sd` is over seeds alone
             low, high = interval(tallies, self._score, seed=self.plan.seed)
             first = outcomes[0]
             spreads: dict[str, Any] = {}

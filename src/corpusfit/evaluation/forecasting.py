@@ -15,7 +15,7 @@ from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.manifest import digest, locked, source_identity
-from corpusfit.core.types import Source, Texts, buffers, taken, text_array
+from corpusfit.core.types import Source, Texts, buffers, take_texts, text_array
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve
 from corpusfit.kernels import characters, grams, hashed
@@ -69,7 +69,7 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
     if weights is None:
         weights = np.ones(len(texts))
     members = [np.flatnonzero(layer_of_text == layer) for layer in range(LAYERS)]
-    return np.stack([count(taken(texts, indices), weights[indices]) for indices in members])
+    return np.stack([count(take_texts(texts, indices), weights[indices]) for indices in members])
 
 
 def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -355,7 +355,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
             general = samples[selection.corpus].batch("text")
             texts, selected, covered = _count_selection(selection, context)
             parts = [
-                layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
+                layers(take_texts(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
             ]
             target = count(selection.target.batch("text"))
             counts.append((target, np.stack(parts), texts, selected, covered))

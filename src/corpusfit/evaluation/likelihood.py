@@ -150,6 +150,7 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
         no_head = unfit("its architecture predicts no next token")
         model, info = with_attention(auto, folder, hardware.attention, no_head, options)
         model.eval()
+        # an encoder with a causal head would see the tokens that it predicts
         if reads_ahead(model):
             raise unfit("its attention is not causal")
         lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]

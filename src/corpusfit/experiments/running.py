@@ -303,6 +303,7 @@ def _write_results(
     }
     cells = all_cells(scored, costs.cells)
     write_tables(folder.path, tables, cells, {**facts, **dataclasses.asdict(scored)})
+    # without a manifest the next run continues with the failed cells
     if not scored.failed:
         steps = {phase: len(steps) for phase, steps in graph.phases.items()}
         folder.finish({**facts, "steps": steps})

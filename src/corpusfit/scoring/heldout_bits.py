@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers, read_as, taken
+from corpusfit.core.types import Texts, buffers, read_as, take_texts
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
@@ -75,7 +75,7 @@ class HeldOut:
         text_bits = np.zeros(len(self.texts))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
         model = self._model(take(scores, self.sizes, budget))
-        evaluated = buffers(taken(self.texts, places))
+        evaluated = buffers(take_texts(self.texts, places))
         text_bits[places] = (
             -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import read_as, taken_of
+from corpusfit.core.types import read_as, take_units
 from corpusfit.scoring.contract import Family, Method
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -199,15 +199,17 @@ def separate(
     """Fit a method on a part of the target, and score held-out target texts and corpus texts."""
     # Reference: TADPOLE, section 3.1.
     started = time.perf_counter()
-    scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
+    scorer = method.fit(
+        take_units(target, split.train), take_units(background, split.fit), seed=seed
+    )
     fitted = time.perf_counter()
     target, background = read_as(target, method.reads), read_as(background, method.reads)
-    votes = scorer.score(taken_of(background, split.vote))
+    votes = scorer.score(take_units(background, split.vote))
     scored = time.perf_counter()
-    inliers, outliers = scorer.score(taken_of(target, split.test)), votes[split.outliers]
+    inliers, outliers = scorer.score(take_units(target, split.test)), votes[split.outliers]
     threshold = best_threshold(
-        scorer.score(taken_of(target, split.train)),
-        scorer.score(taken_of(background, split.threshold)),
+        scorer.score(take_units(target, split.train)),
+        scorer.score(take_units(background, split.threshold)),
     )
     quality = _quality(inliers, outliers, threshold)
     return Separation(inliers, votes, outliers, *quality, fitted - started, scored - fitted)

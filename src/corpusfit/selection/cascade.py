@@ -27,7 +27,7 @@ from corpusfit.core.artifacts import (
 from corpusfit.core.engine import Job, PlainJob, counting
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.plan import ChoosePlan, CutPlan, EmbedPlan, MethodPlan, ReadPlan
-from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, read_as, taken
+from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, read_as, take_texts
 from corpusfit.embed import load, wants_gpu
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry, table
@@ -725,7 +725,7 @@ class ScoreStage(Job[ShardPart, int]):
         tally.units = len(kept_units)
         tally.segments = len(positions)
         kept_segments = Segments(*(getattr(segments, f.name)[positions] for f in fields(Segments)))
-        return kept_segments, taken(texts, kept_units), tally
+        return kept_segments, take_texts(texts, kept_units), tally
 
 
 @dataclass(frozen=True)

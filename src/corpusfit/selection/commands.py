@@ -16,7 +16,7 @@ import numpy as np
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
 from corpusfit.core.engine import PlainJob
-from corpusfit.core.engine.worker import noticed_by
+from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import (
     locked,
@@ -105,7 +105,7 @@ def select(
             size = run.size * (run.plan.choose.share + encodes)
             warn_if_disk_is_small(folder, size, run.progress)
             score_all = score_cascade if run.plan.cascade.stages else score_corpus
-            with noticed_by(functools.cache(lambda: _compile_aside(run))):
+            with on_compile(functools.cache(lambda: _compile_aside(run))):
                 scored = score_all(run, folder)
             require_strict(run, folder)
             run.require_unchanged()

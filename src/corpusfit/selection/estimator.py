@@ -18,7 +18,7 @@ from corpusfit.core.artifacts import folder_path, restore, store, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
 from corpusfit.core.manifest import undamaged, versions
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
-from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, taken
+from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
 from corpusfit.embed import Encoder, load
 from corpusfit.embed.store import rounded
 from corpusfit.kernels.characters import VERSION as TOKENS
@@ -121,7 +121,7 @@ class Scorer:
             allowed = f"as many labels as texts, {len(texts)}, or texts"
             raise bad_setting("background", allowed, f"{len(labels)} labels")
         else:
-            texts, others = (taken(texts, np.flatnonzero(side)) for side in (labels, ~labels))
+            texts, others = (take_texts(texts, np.flatnonzero(side)) for side in (labels, ~labels))
         _require_text("target", texts)
         _require_text("background", others)
         machine = machine_of(self.machine or Machine(engine="inline"), {})

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import restore
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan
-from corpusfit.core.types import Documents, read_as, taken_of, text_array
+from corpusfit.core.types import Documents, read_as, take_units, text_array
 from corpusfit.embed import load, prepare
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry
@@ -239,7 +239,7 @@ class Describe(PlainJob[list[str], Described]):
         if method.scorer is not None:
             scorer = restore(self.scorer, registry.scorer_class)
             known = self.target.batch("both" if method.encodes else "text")
-            target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
+            target_scores = scorer.score(read_as(take_units(known, places), method.reads))
             if method.whole_segments:
                 units = [["".join(texts_of)] for texts_of in units]
             share = [

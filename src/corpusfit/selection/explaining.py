@@ -30,7 +30,7 @@ from corpusfit.core.types import (
     file_of,
     in_file,
     read_as,
-    taken,
+    take_texts,
     text_array,
 )
 from corpusfit.embed import load
@@ -289,7 +289,7 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
         shard = next(itertools.islice(corpus.shards(current, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
-    unit_texts: list[str] = taken(texts, np.flatnonzero(inside)).to_pylist()
+    unit_texts: list[str] = take_texts(texts, np.flatnonzero(inside)).to_pylist()
     return unit_texts
 
 

@@ -14,7 +14,7 @@ from corpusfit.core.artifacts import read_arrays, restore, store, write_bytes
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
-from corpusfit.core.types import Paired, buffers, taken_of, text_array
+from corpusfit.core.types import Paired, buffers, take_units, text_array
 from corpusfit.embed import prepare, reads_whole
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
@@ -78,7 +78,7 @@ class Sample:
         batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
         if repeats is None:
             return batch
-        return taken_of(batch, np.repeat(np.arange(len(repeats)), repeats))
+        return take_units(batch, np.repeat(np.arange(len(repeats)), repeats))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from corpusfit import text as corpus
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import MethodPlan, Plan
-from corpusfit.core.types import taken_of, text_array
+from corpusfit.core.types import take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
 from corpusfit.scoring.heldout_bits import SHARE, Bits, HeldOut, compare, fit_to_sample, held_out
@@ -86,7 +86,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
             method = registry.build(plan.name, plan.options)
             target, sample = (s.batch(method.fits_on) for s in (self.target, self.background))
             started = time.perf_counter()
-            fitted = taken_of(target, held.fitted(fold))
+            fitted = take_units(target, held.fitted(fold))
             score = fit_to_sample(method, fitted, sample, seed=self.seed)
             ready = time.perf_counter()
             scores = score()

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
-from corpusfit.core.types import Documents, Shard, Source, Texts, taken, text_array
+from corpusfit.core.types import Documents, Shard, Source, Texts, take_texts, text_array
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
@@ -72,7 +72,7 @@ def target_texts(run: Run, sample: Sample) -> int:
     if 0 < run.plan.fit.max_target < len(texts):
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         places = np.sort(drawn[: run.plan.fit.max_target])
-        texts, sources = taken(texts, places), sources[places]
+        texts, sources = take_texts(texts, places), sources[places]
         documents = documents[places]
     known = {s.fingerprint for s in run.sources}
     inside = [s.name for s in run.target if s.fingerprint in known]
@@ -221,7 +221,7 @@ def below(
     keys, places = draw.units(documents.row, np.unique(units.row, return_counts=True)[1])
     order = np.argsort(places, kind="stable")
     places = places[order]
-    return keys[order], units.row[places], taken(texts, places), tally
+    return keys[order], units.row[places], take_texts(texts, places), tally
 
 
 def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
@@ -243,7 +243,7 @@ def first_bound(size: int, k: int, cut: CutPlan) -> int:
 
 def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
     """The texts at some positions, int64 [k], as Python strings."""
-    as_list: list[str] = taken(texts, places).to_pylist()
+    as_list: list[str] = take_texts(texts, places).to_pylist()
     return as_list
 
 

@@ -21,7 +21,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
-from corpusfit.core.engine.worker import noticed_by
+from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
@@ -95,7 +95,7 @@ class Machine:
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
-        with self.start() as engine, noticed_by(note_once), contextlib.ExitStack() as stack:
+        with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once
             if work is None:
                 work = stack.enter_context(self.scratch())

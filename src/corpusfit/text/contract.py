@@ -24,7 +24,7 @@ from corpusfit.core.types import (
     Shard,
     Source,
     buffers,
-    taken,
+    take_texts,
     text_array,
 )
 from corpusfit.text.cutting import Block
@@ -140,7 +140,7 @@ def picked(documents: Documents, pick: Pick | None) -> Documents:
     if not pick:
         return documents
     chosen = pick(documents.row, np.diff(buffers(documents.texts)[1]))
-    return Documents(documents.row[chosen], taken(documents.texts, np.flatnonzero(chosen)))
+    return Documents(documents.row[chosen], take_texts(documents.texts, np.flatnonzero(chosen)))
 
 
 def completed(
@@ -166,7 +166,7 @@ def completed(
     if kept.all() and not further:
         return read, rejected
     both = pa.concat_arrays([read.texts, text_array(further)])
-    return Documents(read.row[kept], taken(both, at[kept])), rejected
+    return Documents(read.row[kept], take_texts(both, at[kept])), rejected
 
 
 def is_utf8(data: bytes) -> bool:

@@ -88,9 +88,9 @@ class NoTextError(Exception):
 
 _DEEPEST = 32
 # fields that hold the text of a chat message or a part of it; the first non-null counts
-_SAYS = ("content", "value", "text", "parts")
+_TEXT_KEYS = ("content", "value", "text", "parts")
 # fields that mark an object as a message or a part, even without text
-_SILENT = {"role", "from", "type"}
+_MESSAGE_KEYS = {"role", "from", "type"}
 
 
 def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
@@ -109,10 +109,10 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
         return "\n".join(parts) if parts or not depth else None
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
         non_null = {name: inner for name, inner in value.items() if inner is not None}
-        name = next((name for name in _SAYS if name in non_null), "")
+        name = next((name for name in _TEXT_KEYS if name in non_null), "")
         if name and "key" not in non_null:  # entries of a map have a `value`, too
             return text_of_value(non_null[name], field, depth + 1)
-        if _SILENT & non_null.keys() or not non_null:
+        if _MESSAGE_KEYS & non_null.keys() or not non_null:
             return None
     if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:
         raise NoTextError(f"{rejects.not_a_string(value)} in a list")

@@ -98,13 +98,13 @@ def find(
                     others[source.url] = source
             elif name == "-" or _is_pipe(name):
                 if name not in others:
-                    others[name] = _spooled(name, spool, role)
+                    others[name] = _spool(name, spool, role)
             else:
                 # the real path is the key, so that a file named twice counts once
-                for file in _expanded(name, setting, skipped):
+                for file in _expand(name, setting, skipped):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_surveyed(stored, plan, scan), *others.values()]
+        sources = [*_survey(stored, plan, scan), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
@@ -149,12 +149,12 @@ def current_sources(
         form = named(source.url)
         digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
         current.append(replace(source, fingerprint=digest) if form else source)
-    now = _surveyed(current, plan, scan)
+    now = _survey(current, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
 
 
-def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
+def _survey(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
@@ -205,7 +205,7 @@ def _is_pipe(input_name: str) -> bool:
     path = Path(input_name)
     try:
         return path.is_fifo() or path.is_char_device()
-    except OSError:  # not a path, or not accessible: `_expanded` reports it
+    except OSError:  # not a path, or not accessible: `_expand` reports it
         return False
 
 
@@ -246,7 +246,7 @@ def _unique(sources: list[Source]) -> list[Source]:
 _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
 
 
-def _spooled(input_name: str, spool: Path, role: str) -> Source:
+def _spool(input_name: str, spool: Path, role: str) -> Source:
     """Copy standard input or a pipe to the folder `spool`, to read it more than once."""
     if not is_local(spool):
         raise bad_setting(
@@ -266,7 +266,7 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
                 shutil.copyfileobj(pipe, out, 1 << 20)
             out.flush()
             os.fsync(out.fileno())
-        source = _described(name, incoming)
+        source = _source_of_copy(name, incoming)
         # keep a copy with other content, because an earlier run needs it
         if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
             copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
@@ -295,7 +295,7 @@ def _standard_input(setting: str) -> BinaryIO:
     return cast("BinaryIO", stream.buffer)
 
 
-def _described(name: str, copy: Path) -> Source:
+def _source_of_copy(name: str, copy: Path) -> Source:
     """The source of a copied stream, its format by its first bytes."""
     with copy.open("rb") as file:
         start = file.read(8)
@@ -310,7 +310,7 @@ def _described(name: str, copy: Path) -> Source:
     return replace(source, format=format_of_bytes(begin))
 
 
-def _expanded(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
+def _expand(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
@@ -341,7 +341,7 @@ def _expanded(input_name: str, setting: str, skipped: list[str]) -> list[_Found]
 def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
     if Path(path).is_dir():
-        return _walked(path, (), skipped)
+        return _walk(path, (), skipped)
     if Path(path).is_file():
         folder, known = str(Path(path).parent), _known(path, input_name, setting)
         real = os.path.realpath(path)
@@ -357,7 +357,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     folder = _fixed_part(path)
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
-    files = _walked(folder, pattern, skipped) if Path(folder).is_dir() else []
+    files = _walk(folder, pattern, skipped) if Path(folder).is_dir() else []
     if not files and len(skipped) == before:
         raise _missing(input_name, setting, ", which matches nothing")
     return files
@@ -375,10 +375,10 @@ _States = frozenset[int]
 _ALL: _States = frozenset()
 
 
-def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
+def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
     """The readable files below a folder that match a pattern, sorted by path; all without one."""
     # use the directory entries of one walk, as calling stat on many files dominates the time
-    states = (pattern and _left(pattern, {0})) or _ALL
+    states = (pattern and _with_skipped(pattern, {0})) or _ALL
     top = os.path.realpath(root)
     waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
     entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
@@ -405,7 +405,7 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
             inner: _States | None = _ALL
             matches = True
             if states:
-                inner, matches = _advanced(pattern, states, entry.name)
+                inner, matches = _advance(pattern, states, entry.name)
             elif entry.name.startswith("."):
                 continue
             path = os.path.join(real, entry.name)  # noqa: PTH118 (faster than a Path)
@@ -466,7 +466,7 @@ def _is(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bo
         return False
 
 
-def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
+def _with_skipped(pattern: tuple[str, ...], states: set[int]) -> _States | None:
     """Add the states after a `**`, which may match no folder; None for no states."""
     left = set(states)
     for at, part in enumerate(pattern):
@@ -476,7 +476,7 @@ def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
     return _ALL if len(pattern) in left else frozenset(left) or None
 
 
-def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
+def _advance(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
     """The states after a name, and whether the name completes the pattern."""
     behind = set[int]()
     for at in states:
@@ -487,7 +487,7 @@ def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_St
             behind |= {at, at + 1} if at + 1 == len(pattern) else {at}
         elif fnmatch.fnmatchcase(name, part):
             behind.add(at + 1)
-    return _left(pattern, behind), len(pattern) in behind
+    return _with_skipped(pattern, behind), len(pattern) in behind
 
 
 _NUMBER = re.compile(r"\d+")

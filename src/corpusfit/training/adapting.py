@@ -433,6 +433,7 @@ def _projected(
     counts = manifest["counts"]["data"]
     trained = counts["tokens"] - counts.get("source_tokens", 0)
     sampled = (trained, manifest["rows"], manifest["chunks"])
+    # extrapolate the sample by its share of the stored bytes
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])

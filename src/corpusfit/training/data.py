@@ -293,6 +293,7 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
     if texts.selection.get("cascade"):
         cure = "Select with one method, as scores of different stages are not comparable."
         raise bad_setting("`weights.policy`", "off for the selection of a cascade", policy, cure)
+    # masks are for selections of a part; weights alone for those of everything
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
         cure = "Use `weights.policy=off`, as the selection was drawn by the weights already."

@@ -28,8 +28,8 @@ from corpusfit.core.engine.worker import (
     ENVIRONMENT,
     drawn,
     guarded,
-    heard_by,
-    noticed_by,
+    on_compile,
+    on_report,
     opened,
     packed,
 )
@@ -165,7 +165,7 @@ def _notice_compiling() -> None:
     """In a worker: flag when a kernel is compiled."""
     if _shares is not None:
         compiles = functools.partial(_shares.__setitem__, -1, _COMPILES)
-        _HEARD.enter_context(noticed_by(compiles))
+        _HEARD.enter_context(on_compile(compiles))
 
 
 @functools.cache
@@ -197,7 +197,7 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
         with taken.get_lock():
             slot = taken.value
             taken.value += 1
-        heard_by(functools.partial(_share, shares, slot))
+        on_report(functools.partial(_share, shares, slot))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

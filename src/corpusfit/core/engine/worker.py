@@ -70,7 +70,7 @@ def drawn() -> None:
     _share(0.0)
 
 
-def heard_by(share: Callable[[float], None]) -> None:
+def on_report(share: Callable[[float], None]) -> None:
     """In a worker: register the engine's callback for `report`."""
     global _share  # noqa: PLW0603
     _share = share
@@ -89,7 +89,7 @@ def counting(total: float) -> Callable[[float], None]:
 
 
 @contextmanager
-def noticed_by(call: Callable[[], None]) -> Iterator[None]:
+def on_compile(call: Callable[[], None]) -> Iterator[None]:
     """Call a function whenever numba compiles a kernel in this process, not when it loads one."""
     from numba.core import event  # not before it is used: it takes 100 MB of address space
 

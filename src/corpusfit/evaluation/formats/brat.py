@@ -27,7 +27,7 @@ WORD = re.compile(
 _ANNOTATION = re.compile(r"T\S*\t(\S+)[ \t]+(\d+ +\d+(?: *; *\d+ +\d+)*) *(?:\t(.*))?")
 _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
-_SAID = {
+_NOTES = {
     "gaps": "discontinuous annotations of {} were taken from their first character to their last",
     "shared": "annotations of {} were left out: they share a word with a longer one",
     "wordless": "annotations of {} were left out: they hold no word",
@@ -52,6 +52,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
     for path in sorted(paths):
         other = path.with_suffix(".txt" if path.suffix == ".ann" else ".ann")
         if other not in paths:
+            # half of a pair, which is reported but not read
             events.note("no_text" if path.suffix == ".ann" else "no_marks", path.name)
         elif path.suffix == ".ann":
             text, annotations = _as_counted(whole_text(other), path)
@@ -65,7 +66,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
         )
     notes = (
         f"{events.counts[kind]:,} {message.format(split)} (for instance {events.examples[kind]})."
-        for kind, message in _SAID.items()
+        for kind, message in _NOTES.items()
         if events.counts[kind]
     )
     return Labelled(pieces, tags, tuple(notes))

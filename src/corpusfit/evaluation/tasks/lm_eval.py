@@ -141,6 +141,7 @@ def _evaluated(
         bootstrap_iters=0,
     )["samples"]
     by_example: dict[_Key, Mapping[str, Any]] = {}
+    # a task logs an example once per filter: the first one counts
     for name, samples in logged.items():
         for sample in samples:
             by_example.setdefault((name, sample["doc_id"]), sample)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.types import Reads, Texts, buffers, taken
+from corpusfit.core.types import Reads, Texts, buffers, take_texts
 from corpusfit.kernels import similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
@@ -170,7 +170,7 @@ class Bm25(Method[Texts]):
             shift=0.0 * one,
             scale=one,
         )
-        return _calibrated(plain, background) if self.calibrated else plain
+        return _calibrate(plain, background) if self.calibrated else plain
 
     def _queries(
         self, target: Texts, seed: int
@@ -184,12 +184,12 @@ class Bm25(Method[Texts]):
                 f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]
-        drawn_texts = taken(target, np.sort(drawn))
+        drawn_texts = take_texts(target, np.sort(drawn))
         words, counts, ends = count_each(*grams_of(*buffers(drawn_texts), table(), 1))
         return words, counts, ends
 
 
-def _calibrated(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
+def _calibrate(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
     """Shift and scale every query, so that its scores estimate minus the log of a rank's share.
 
     The tail of a query's scores is taken as exponential, above its k-th highest score in the

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.types import Paired, Reads, Vectors, read_as, taken
+from corpusfit.core.types import Paired, Reads, Vectors, read_as, take_texts
 from corpusfit.kernels.scores import (
     agreed_depth,
     balanced,
@@ -184,7 +184,7 @@ class Consensus(Method[Paired]):
             share,
             tuple(trusted.tolist()),
             len(best),
-            tuple(taken(background.texts, shown).to_pylist()),
+            tuple(take_texts(background.texts, shown).to_pylist()),
             directions[shown],
         )
 

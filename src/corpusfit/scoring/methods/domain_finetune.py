@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.core.types import Reads, Texts, as_texts, taken
+from corpusfit.core.types import Reads, Texts, as_texts, take_texts
 from corpusfit.embed import transformer, transformer_files
 from corpusfit.embed.finetune import Tuned, Tuning, finetune, open_tuned, write_folder
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
@@ -136,7 +136,7 @@ class DomainFinetune(Method[Texts]):
         tuned = finetune(
             folder,
             target.to_pylist(),
-            taken(background, drawn).to_pylist(),
+            take_texts(background, drawn).to_pylist(),
             count / len(drawn),
             Tuning(self.epochs, self.rate, self.batch, seed),
         )
