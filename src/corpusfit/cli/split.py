@@ -54,9 +54,9 @@ def split(
         answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
     if not data or not out:
-        given = [f"--data {path}" for path in data or ()] + ([f"--out {out}"] if out else [])
+        named = [f"--data {path}" for path in data or ()] + ([f"--out {out}"] if out else [])
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
-        raise bad_setting("--data and --out", "given together", " ".join(given) or "neither", cure)
+        raise bad_setting("--data and --out", "given together", " ".join(named) or "neither", cure)
     done = corpusfit.split(data=data, out=out, overwrite=overwrite, **options)
     answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 

@@ -301,17 +301,17 @@ def _suffixes(*others: str) -> str:
     return ", ".join([*(s for s in suffixes() if form_of_name(s, FORMS) == "rows"), *others])
 
 
-def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
+def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     """Read a task; its notes list what was skipped, split or converted."""
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
     # A task that uses no train (translation, plain text) needs only test; its other splits may be
     # empty.
     plan.check()
     # some kinds read their tasks through another library, such as lm-eval
-    elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)
+    elsewhere = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
     if elsewhere is not None:
         return elsewhere
-    files = find_splits(place, plan.kind)
+    files = find_splits(location, plan.kind)
     task_type, splits = _read(files, plan)
     metric_of(plan, task_type.kind)
     left_out = [note for labelled in splits.values() for note in labelled.notes]

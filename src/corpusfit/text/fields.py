@@ -163,8 +163,8 @@ def from_value(
         return Reject(row, byte, rejects.NUL)
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
-    kept = id if isinstance(id, str | int) else None
-    return Document(row, byte, text, kept, value=id, fields=fields)
+    row_id = id if isinstance(id, str | int) else None
+    return Document(row, byte, text, row_id, value=id, fields=fields)
 
 
 _Convert = Callable[[Any], Any]

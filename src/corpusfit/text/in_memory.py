@@ -43,28 +43,30 @@ def listed(inputs: Inputs) -> list[str]:
     return list(map(_name, several))
 
 
-def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> list[str]:
-    """The names of inputs; data in memory is written to the cache and gets one.
+def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "text") -> list[str]:
+    """Resolve inputs to names; data in memory is written to the cache and named.
 
     Args:
-        given: a list of strings names inputs if one of them exists, all look like names, or there
-            are few and none has white space; else it is a list of texts. Strings of a subclass,
-            as the command line has them, are names.
-        role: what the data is; its name, and that of the setting in errors.
-        machine: has the cache.
-        field: the field in which the command reads the text.
+        inputs_or_data: strings are names of inputs if one of them exists, all look like names, or
+            there are few and none has white space; otherwise they are texts. Strings of a
+            subclass, as from the command line, are always names.
+        role: the setting, such as `target`; also the name of the data.
+        machine: its cache holds the data.
+        field: the field from which the command reads the text.
 
     Raises:
         UsageError: a row is neither a text nor a dict; a mapping has columns, not data by name.
         EmptyInputError: no row of the target or the corpus has the field.
         StorageError: the cache cannot be written.
     """
-    names = _named(given)
+    names = _named(inputs_or_data)
     if names is not None:
-        _require_names(given, role)
+        _require_names(inputs_or_data, role)
         return names
-    cache, several = machine.cache_folder(), isinstance(given, Mapping)
-    parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
+    cache, several = machine.cache_folder(), isinstance(inputs_or_data, Mapping)
+    parts: Mapping[Any, Any] = (
+        inputs_or_data if isinstance(inputs_or_data, Mapping) else {role: inputs_or_data}
+    )
     if several and isinstance(parts.get(field), Sequence):
         got = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
