@@ -15,7 +15,7 @@ import numpy as np
 
 import data
 from corpusfit.core.plan import MethodPlan
-from corpusfit.core.types import Paired, read_as, taken_of
+from corpusfit.core.types import Paired, read_as, take_units
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod
 from corpusfit.scoring.heldout_bits import compare, fit_to_sample, held_out
@@ -87,7 +87,7 @@ def _auto_of(target: Paired, background: Paired, embedder: str, seed: int) -> di
         learned, sample = (read_as(part, method.fits_on) for part in (target, background))
         sums[name] = sum(
             held.bits(
-                fit_to_sample(method, taken_of(learned, held.fitted(fold)), sample, seed=seed)(),
+                fit_to_sample(method, take_units(learned, held.fitted(fold)), sample, seed=seed)(),
                 fold,
                 held.budget(),
             )

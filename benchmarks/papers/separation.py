@@ -34,7 +34,7 @@ from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.core.settings import recipe_values
 from corpusfit.core.types import Documents, Paired, Source, read_as, text_array
 from corpusfit.embed import has_network, transformer
-from corpusfit.embed.finetune import Tuning, finetune, opened
+from corpusfit.embed.finetune import Tuning, finetune, open_tuned
 from corpusfit.evaluation.plan import EvaluatePlan, settled
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.significance import spread
@@ -308,7 +308,7 @@ def fine_tuned(
     settings: dict[str, Any] = {name: getattr(plan, name) for name in ("epochs", "rate", "batch")}
     tuning = Tuning(**settings, seed=seed)
     tuned = finetune(transformer(embed.embedder), good, bad, 1.0, tuning)
-    vectors = [opened(tuned).encode(texts) for texts in (target.texts, units)]
+    vectors = [open_tuned(tuned).encode(texts) for texts in (target.texts, units)]
     answers = vectors[0][split.test] @ tuned.head[:-1] + tuned.head[-1] > 0
     accuracy = float(np.mean(answers == (labels[split.test] == 1)))
     if embed.unit_length:

@@ -30,7 +30,7 @@ with _measured:
     from corpusfit import Scorer
     from corpusfit import open as open_run
     from corpusfit import text as corpus
-    from corpusfit.core.artifacts import packed, read_arrays
+    from corpusfit.core.artifacts import read_arrays, serialise
     from corpusfit.core.errors import CorpusfitError
     from corpusfit.core.plan import CutPlan, Plan, ReadPlan
     from corpusfit.core.types import Document, Documents, Reject, text_array
@@ -193,7 +193,7 @@ def _stored() -> list[tuple[str, bytes]]:
         given = (
             (text_array(texts), text_array(others)) if method.reads == "text" else (rows[:5], rows)
         )
-        found.append((name, packed(name, method.fit(*given, seed=0))))
+        found.append((name, serialise(name, method.fit(*given, seed=0))))
     return found
 
 

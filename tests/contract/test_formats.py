@@ -23,7 +23,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.evaluation.overlap import split_input
 from corpusfit.evaluation.splitting import form_of
-from corpusfit.text import contract, find, found_again
+from corpusfit.text import contract, current_sources, find
 from corpusfit.text.contract import Named
 
 FORMATS = contract.formats()
@@ -216,10 +216,10 @@ def test_bad_content_never_raises(form, example):
 
 def test_a_change_is_found(form, example):
     before = example(TEXTS)
-    assert found_again(before, PLAN) == (before, [])
+    assert current_sources(before, PLAN) == (before, [])
     assert corpus.content(before[0]) == before[0].fingerprint
     example([*TEXTS, "one more"])
-    now, changed = found_again(before, PLAN)
+    now, changed = current_sources(before, PLAN)
     assert changed == [before[0].name]
     assert texts_of(read(now))[:3] == TEXTS
 

@@ -12,7 +12,7 @@ import pytest
 
 from corpusfit.core import artifacts
 from corpusfit.core.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
-from corpusfit.core.types import Paired, Reads, read_as, taken_of
+from corpusfit.core.types import Paired, Reads, read_as, take_units
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Family, Method
 from corpusfit.scoring.names import names as method_names
@@ -124,12 +124,12 @@ def test_a_row_scores_the_same_in_any_batch(case):
     name, scorer, batch = case
     whole = scorer.score(batch)
     order = seeded("order").permutation(61)
-    assert same(name, scorer.score(taken_of(batch, order)), whole[order])
+    assert same(name, scorer.score(take_units(batch, order)), whole[order])
     for size in (1, 2, 7, 32):
-        parts = [taken_of(batch, np.arange(61)[i : i + size]) for i in range(0, 61, size)]
+        parts = [take_units(batch, np.arange(61)[i : i + size]) for i in range(0, 61, size)]
         assert same(name, np.concatenate([scorer.score(p) for p in parts]), whole)
     repeated = np.arange(5 * 61) % 61
-    assert same(name, scorer.score(taken_of(batch, repeated)), whole[repeated])
+    assert same(name, scorer.score(take_units(batch, repeated)), whole[repeated])
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if registry.load(n).reads == "text"])
@@ -159,7 +159,7 @@ def test_texts_come_in_any_form(name):
 
 def test_an_empty_batch_has_no_scores(case):
     _, scorer, batch = case
-    assert scorer.score(taken_of(batch, np.arange(0))).shape == (0,)
+    assert scorer.score(take_units(batch, np.arange(0))).shape == (0,)
 
 
 def test_a_scorer_is_arrays_numbers_and_names(case):

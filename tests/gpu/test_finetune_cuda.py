@@ -5,7 +5,7 @@ import pytest
 
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
-from corpusfit.embed.finetune import Tuning, finetune, opened, write_folder
+from corpusfit.embed.finetune import Tuning, finetune, open_tuned, write_folder
 
 torch = pytest.importorskip("torch")
 
@@ -32,7 +32,7 @@ def test_two_topics_are_told_apart_and_the_result_travels(tiny_encoder, tmp_path
     state = torch.cuda.get_rng_state()
     tuned = finetune(tiny_encoder, prose(0, 60), prose(1, 60), 1.0, tuning)
     assert (torch.cuda.get_rng_state() == state).all()
-    encoder = opened(tuned)
+    encoder = open_tuned(tuned)
     assert encoder.model.device.type == "cuda"
     texts = prose(0, 100, seed=1) + prose(1, 100, seed=1)
     logits = encoder.encode(texts) @ tuned.head[:-1] + tuned.head[-1]

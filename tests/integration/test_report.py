@@ -13,7 +13,7 @@ import pytest
 from journeys import digests
 
 import corpusfit
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 
 
 def data_of(page):
@@ -185,7 +185,7 @@ def test_a_run_in_a_store_has_its_report_there(cli, task, pile):
     words = ("--target", task, "--corpus", pile, "--method", "moore_lewis")
     done = cli("select", *words, "--out", "memory://told/out")
     assert done.code == 0, done.err
-    page = place("memory://told/out/report.html", "the page")
+    page = folder_path("memory://told/out/report.html", "the page")
     assert f"Report: {page}" in done.err
     assert page.read_bytes()
 

@@ -14,7 +14,7 @@ from journeys import digests, scores
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.core.artifacts import place, write_bytes
+from corpusfit.core.artifacts import folder_path, write_bytes
 from corpusfit.core.errors import ChangedInputError, OutputFolderError, StorageError, UsageError
 
 
@@ -43,10 +43,10 @@ def test_a_store_gets_the_same_bytes(select, store, tmp_path, inline):
     assert len(digests(here.path)) > 8
     assert list(there) == list(here)
     assert scores(there) == scores(here)
-    names = {p.name for p in place(f"{store}/out", "").iterdir()}
+    names = {p.name for p in folder_path(f"{store}/out", "").iterdir()}
     assert names == {p.name for p in here.path.iterdir()}
     embeddings = "cache/embeddings"
-    assert digests(place(store, ""), embeddings) == digests(tmp_path, embeddings)
+    assert digests(folder_path(store, ""), embeddings) == digests(tmp_path, embeddings)
     chosen = [
         corpusfit.choose(run.path, machine=inline, weights="resample", segments=7)
         for run in (here, there)
@@ -76,7 +76,7 @@ def test_a_run_in_a_store_is_resumed_finished_and_overwritten(select, store, inl
 
 
 def test_a_place_with_something_else_is_refused(select, store, inline):
-    write_bytes(place(f"{store}/thesis/chapter.tex", ""), b"x")
+    write_bytes(folder_path(f"{store}/thesis/chapter.tex", ""), b"x")
     with pytest.raises(OutputFolderError, match=r"memory://.*thesis"):
         select(f"{store}/thesis", inline)
 
@@ -92,7 +92,7 @@ def test_methods_are_ranked_with_a_cache_in_a_store(store, task, pile, tiny_stat
         machine=machine,
     )
     assert {v.method for v in found} == {"centroid_distance", "random"}
-    assert not place(f"{store}/cache", "").exists()
+    assert not folder_path(f"{store}/cache", "").exists()
 
 
 def test_a_url_that_is_a_path_here(cli, task, pile, tmp_path):
@@ -116,7 +116,7 @@ def test_a_store_that_nothing_reads_is_named(cli, task, pile):
 
 
 def test_a_store_that_refuses_is_an_error_with_a_cure(store, monkeypatch):
-    path = place(f"{store}/x", "")
+    path = folder_path(f"{store}/x", "")
 
     def refuse(*_, **__):
         raise PermissionError(13, "Access Denied")
@@ -148,7 +148,7 @@ def s3():
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
             time.sleep(0.1)
-        place("s3://bucket", "").fs.mkdir("bucket")
+        folder_path("s3://bucket", "").fs.mkdir("bucket")
         yield "s3://bucket"
     server.kill()
     server.wait()
@@ -160,7 +160,7 @@ def test_object_storage_gets_the_same_bytes_from_two_workers(
     s3, select, task, pile, tmp_path, inline, tiny_static
 ):
     here = select(tmp_path / "out", type(inline)(cache=tmp_path / "cache"))
-    fs = place(s3, "").fs
+    fs = folder_path(s3, "").fs
     for file in pile.iterdir():
         fs.put_file(str(file), f"bucket/pile/{file.name}")
     there = corpusfit.select(
@@ -179,4 +179,4 @@ def test_object_storage_gets_the_same_bytes_from_two_workers(
         corpusfit.choose(here.path, segments=5, machine=inline).path
     )
     with pytest.raises(StorageError, match="s3://nowhere/"):
-        write_bytes(place("s3://nowhere/x", ""), b"x")
+        write_bytes(folder_path("s3://nowhere/x", ""), b"x")

@@ -64,25 +64,27 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Command(TyperCommand):
-    """A command that warns of a repeated option of one value, of which the last counts."""
+    """A command that warns of a repeated single-value option, where the last wins."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
         single = [p for p in self.params if p.nargs == 1 and not getattr(p, "multiple", False)]
         for option in single:
             names = [*option.opts, *option.secondary_opts]
-            given = [a for a in args if a.partition("=")[0] in names and a.startswith("--")]
-            if len(given) > 1 and not getattr(option, "is_flag", False):
-                say(f"Warning: {option.opts[0]} is given {len(given)} times; the last one counts.")
+            repeats = [a for a in args if a.partition("=")[0] in names and a.startswith("--")]
+            if len(repeats) > 1 and not getattr(option, "is_flag", False):
+                say(
+                    f"Warning: {option.opts[0]} is given {len(repeats)} times; the last one counts."
+                )
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; its messages show its flags."""
         flags = {p.name: p.opts[0] for p in self.params if p.param_type_name == "option"}
-        words = getattr(self.callback, "words", {})
+        flags_of = getattr(self.callback, "words", {})
         show.FLAGS.clear()
         show.FLAGS.update(flags)
-        show.FLAGS.update({path: flags[word] for path, word in words.items() if word in flags})
+        show.FLAGS.update({path: flags[word] for path, word in flags_of.items() if word in flags})
         token = SHOWN_BY.set(Bar)
         try:
             return super().invoke(ctx)
@@ -90,11 +92,13 @@ class _Command(TyperCommand):
             SHOWN_BY.reset(token)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """List the options by what they are about: the command's own first, how it runs last."""
+        """List the options by topic: the command's own first, how it runs last."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            own = "Arguments" if param.param_type_name == "argument" else "Options"
-            title = RUN if param.name == "help" else getattr(param, "rich_help_panel", "") or own
+            title = "Arguments" if param.param_type_name == "argument" else "Options"
+            title = getattr(param, "rich_help_panel", "") or title
+            if param.name == "help":
+                title = RUN
             name, about = param.get_help_record(ctx) or ("", "")
             groups.setdefault(title, []).append((name.partition(" <")[0], about))  # no "<str>"
         for title in sorted(groups, key=RUN.__eq__):
@@ -103,7 +107,7 @@ class _Command(TyperCommand):
 
 
 class _Commands(TyperGroup):
-    """Makes a command of its function when that command is called."""
+    """Builds a command from its function when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -122,10 +126,10 @@ class _Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands by what they are for."""
         for title, names in JOURNEY.items():
-            room = formatter.width - max(map(len, COMMANDS)) - 6
+            width = formatter.width - max(map(len, COMMANDS)) - 6
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(title):
-                formatter.write_dl([(n, c.get_short_help_str(room)) for n, c in commands])
+                formatter.write_dl([(n, c.get_short_help_str(width)) for n, c in commands])
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         """Read the words before the command."""
@@ -148,7 +152,7 @@ class _Commands(TyperGroup):
 
 @contextlib.contextmanager
 def _harmless_usage() -> Iterator[None]:
-    """Make the messages of Typer safe to show, which hold words of the command line."""
+    """Escape Typer's messages, which quote the command line."""
     try:
         yield
     except Exception as e:

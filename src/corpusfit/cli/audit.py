@@ -20,7 +20,7 @@ _LONGEST = 60
 
 
 @command(machine=("cache",))
-def explain(found: Explanation) -> None:
+def explain(explanation: Explanation) -> None:
     """Explain the score of one text.
 
     Example:
@@ -37,42 +37,42 @@ def explain(found: Explanation) -> None:
         --text TEXT: Any text to explain, in place of --row (default: none)
         --top N: Highest number of n-grams per direction, and of target texts (default: 10)
     """
-    say_result(found.headline)
-    say_result(f"\n  {one_line(found.text, _SHOWN)}\n")
-    if found.meaning:
-        say(found.meaning)
-    effects = [abs(e.effect) for e in (*found.raised, *found.lowered) if e.effect]
+    say_result(explanation.headline)
+    say_result(f"\n  {one_line(explanation.text, _SHOWN)}\n")
+    if explanation.meaning:
+        say(explanation.meaning)
+    effects = [abs(e.effect) for e in (*explanation.raised, *explanation.lowered) if e.effect]
     smallest = min(effects, default=1.0)  # it has two significant digits, within 6 decimals
     decimals = min(6, max(0, 1 - math.floor(math.log10(smallest))))
-    raised = ("Words that raised the score", found.raised)
-    for title, parts in (raised, ("Words that lowered the score", found.lowered)):
+    raised = ("Words that raised the score", explanation.raised)
+    for title, parts in (raised, ("Words that lowered the score", explanation.lowered)):
         if parts:
             rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
             table(title, ["words", "effect on the score"], rows)
-    if not found.raised and not found.lowered and found.dropped is None:
-        by_words = found.nearest_by == "words"
+    if not explanation.raised and not explanation.lowered and explanation.dropped is None:
+        by_words = explanation.nearest_by == "words"
         why = "knows none of the words of this text" if by_words else "does not score by words"
-        say(f"{found.method} {why}.")
-    if found.learned_from:
+        say(f"{explanation.method} {why}.")
+    if explanation.learned_from:
         title = "Corpus texts used for training, nearest by embedding"
-        _neighbours(title, found.learned_from)
-    if found.nearest:
-        _neighbours(f"Target texts nearest by {found.similarity}", found.nearest)
+        _neighbours(title, explanation.learned_from)
+    if explanation.nearest:
+        _neighbours(f"Target texts nearest by {explanation.similarity}", explanation.nearest)
     else:
         say("No target text has a word in common with this text.")
 
 
-def _neighbours(title: str, found: list[Neighbour]) -> None:
-    rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found]
+def _neighbours(title: str, neighbours: list[Neighbour]) -> None:
+    rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in neighbours]
     table(title, ["cosine", "text"], rows, words=["text"])
 
 
-def _facts(found: Audit, request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"out": request["out"], **dataclasses.asdict(found)}
+def _facts(result: Audit, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"out": request["out"], **dataclasses.asdict(result)}
 
 
 @command(machine=("engine", "workers"), facts=_facts)
-def audit(found: Audit) -> None:
+def audit(result: Audit) -> None:
     """Compare a run with known domains, by precision and recall.
 
     Example:
@@ -89,41 +89,41 @@ def audit(found: Audit) -> None:
         --domain GLOB: Domain that should be found, as a glob on its name; repeatable (default:
             none)
     """
-    _show_domains(found)
-    if found.finding is not None:
-        _show_finding(found, found.finding)
+    _show_domains(result)
+    if result.finding is not None:
+        _show_finding(result, result.finding)
 
 
-def _show_domains(found: Audit) -> None:
+def _show_domains(result: Audit) -> None:
     columns = ["domain", "segments", "share of corpus", "word pieces"]
-    chosen = any(n.selected is not None for n in found.domains.values())
+    chosen = any(n.selected is not None for n in result.domains.values())
     if chosen:
         columns += ["selected", "share of domain", "share of selected"]
     rows = []
-    for name, n in list(found.domains.items())[:_ROWS]:
+    for name, n in list(result.domains.items())[:_ROWS]:
         row = [
             one_line(name, _LONGEST) + " *" * bool(n.sought),
             f"{n.segments:,}",
-            percent(n.segments, found.segments),
+            percent(n.segments, result.segments),
             f"{n.tokens:,}",
         ]
         if n.selected is not None and n.taken is not None:
             row += [f"{n.selected:,}", percent(n.taken, 1), percent(n.of_selection or 0, 1)]
         rows.append(row)
-    marked = " (*: the domain sought)" if found.finding is not None else ""
-    table(f"Domains by {found.truth}{marked}", columns, rows)
-    if len(found.domains) > _ROWS:
-        say(f"{len(found.domains) - _ROWS} more domains; --json prints all.")
+    marked = " (*: the domain sought)" if result.finding is not None else ""
+    table(f"Domains by {result.truth}{marked}", columns, rows)
+    if len(result.domains) > _ROWS:
+        say(f"{len(result.domains) - _ROWS} more domains; --json prints all.")
     if not chosen:
         say(
             "Nothing was chosen yet, so only the corpus is counted. To select: corpusfit choose DIR"
         )
 
 
-def _show_finding(found: Audit, finding: Finding) -> None:
+def _show_finding(result: Audit, finding: Finding) -> None:
     say_result(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
-        f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."
+        f"{result.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."
     )
     if finding.recall is not None and finding.f1 is not None:
         precision = "–" if finding.precision is None else percent(finding.precision, 1)
@@ -132,7 +132,7 @@ def _show_finding(found: Audit, finding: Finding) -> None:
             f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f} (higher is better)."
         )
     say_result(
-        f"All segments by {found.method} score: average precision "
+        f"All segments by {result.method} score: average precision "
         f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )
     rows = [

@@ -42,21 +42,20 @@ def rate(units: float, seconds: float, unit: str) -> str:
 
 
 class _Column(ProgressColumn):
-    """Whatever a function says."""
+    """A column whose text a function computes."""
 
-    def __init__(self, says: Callable[[], str]) -> None:
+    def __init__(self, text: Callable[[], str]) -> None:
         super().__init__()
-        self._says = says
+        self._text = text
 
     def render(self, task: Task) -> Text:
-        return Text(self._says())
+        return Text(self._text())
 
 
 class Bar(Progress):
     """Progress on standard error: a bar on a terminal, plain lines elsewhere; warnings always.
 
-    Of a stage that takes seconds, a line says that it runs, after every minute how far it is, and
-    at last that it is over.
+    Plain lines announce a stage that takes seconds, its progress every minute, and its end.
 
     Args:
         clock: gives seconds that never go back.

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from corpusfit.domains.clustering import Clustered
 
 
-def _facts(found: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
-    return {"path": str(found.path), **found.manifest}
+def _facts(result: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {"path": str(result.path), **result.manifest}
 
 
 @command(machine=("engine", "workers", "cache"), facts=_facts, report=True)
-def clusters(found: Clustered) -> None:
+def clusters(result: Clustered) -> None:
     """Find the domains of a corpus, without labels.
 
     Draws units of text, encodes them and clusters their embeddings. Prints the words and the size
@@ -35,17 +35,17 @@ def clusters(found: Clustered) -> None:
         --corpus INPUT: Texts of the corpus: {INPUTS}
         --assign: Also write each cluster's share of every segment of the corpus
     """
-    show_clusters(found.manifest)
+    show_clusters(result.manifest)
 
 
-def show_clusters(found: dict[str, Any]) -> None:
+def show_clusters(manifest: dict[str, Any]) -> None:
     """Print the figures for each k, then the clusters of the best k."""
-    rows = [["mixture", *_figures(row)] for row in found["tried"]]
-    rows += [[row["of"], *_figures(row)] for row in found["baselines"]]
+    rows = [["mixture", *_figures(row)] for row in manifest["tried"]]
+    rows += [[row["of"], *_figures(row)] for row in manifest["baselines"]]
     columns = ["model", "k", "purity", "± sd", "log-likelihood (nats per unit)", "BIC"]
-    title = f"Clusterings of {found['units']:,} units; lowest BIC at k = {found['k']}"
+    title = f"Clusterings of {manifest['units']:,} units; lowest BIC at k = {manifest['k']}"
     table(title, columns, rows)
-    bic = {row["k"]: row["bic"] for row in found["tried"] if row["bic"] is not None}
+    bic = {row["k"]: row["bic"] for row in manifest["tried"] if row["bic"] is not None}
     if len(bic) > 2:  # of two the better one has the range to itself
         say_result(near_in_words(bic))
     shown = [
@@ -58,15 +58,15 @@ def show_clusters(found: dict[str, Any]) -> None:
                 for name, n in list(cluster["domains"].items())[:3]
             ),
         ]
-        for cluster in found["clusters"]
+        for cluster in manifest["clusters"]
     ]
     columns = ["cluster", "share of units", "words", "domains (share of cluster)"]
-    table(f"Clusters (k = {found['k']})", columns, shown, words=columns[2:])
-    names = list(found["domains"])
+    table(f"Clusters (k = {manifest['k']})", columns, shown, words=columns[2:])
+    names = list(manifest["domains"])
     if 1 < len(names) <= 8:
         rows = [
             [one_line(name, 30), *(f"{cosine:.2f}" for cosine in cosines)]
-            for name, cosines in zip(names, found["proximity"], strict=True)
+            for name, cosines in zip(names, manifest["proximity"], strict=True)
         ]
         columns = ["domain", *(one_line(n, 12) for n in names)]
         table("Cosine between centroids of the domains (1 is alike)", columns, rows)
@@ -80,8 +80,8 @@ def near_in_words(bic: dict[int, float]) -> str:
     """Which numbers of clusters are nearly as good as the one with the lowest BIC, a sentence."""
     best, allowed = min(bic, key=lambda k: bic[k]), _NEAR * (max(bic.values()) - min(bic.values()))
     near = [str(k) for k in sorted(bic) if k != best and bic[k] <= bic[best] + allowed]
-    found = f"k = {', '.join(near)}" if near else "no other k"
-    return f"By BIC nearly as good as k = {best} (within {_NEAR:.0%} of its range): {found}."
+    near_ks = f"k = {', '.join(near)}" if near else "no other k"
+    return f"By BIC nearly as good as k = {best} (within {_NEAR:.0%} of its range): {near_ks}."
 
 
 def _figures(row: dict[str, Any]) -> list[str]:

@@ -16,18 +16,20 @@ _SOURCES = 4
 _LONGEST = 300
 
 
-def _plain(found: Contamination, _: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(result: Contamination, _: Mapping[str, Any]) -> dict[str, Any]:
     """All fields but the keys, which are too large for JSON numbers."""
-    fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
+    fields = {
+        f.name: getattr(result, f.name) for f in dataclasses.fields(result) if f.name != "keys"
+    }
     return {
         **fields,
-        "splits": {name: dataclasses.asdict(split) for name, split in found.splits.items()},
-        "examples": [dataclasses.asdict(example) for example in found.examples],
+        "splits": {name: dataclasses.asdict(split) for name, split in result.splits.items()},
+        "examples": [dataclasses.asdict(example) for example in result.examples],
     }
 
 
 @command(facts=_plain)
-def contamination(found: Contamination) -> None:
+def contamination(result: Contamination) -> None:
     """Find a task's dev and test texts in training text.
 
     Example:
@@ -43,7 +45,7 @@ def contamination(found: Contamination) -> None:
         --task-field NAME: Text field of the task's files (default: --text-field)
     """
     rows = []
-    for name, split in found.splits.items():
+    for name, split in result.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]
         more = [f"{len(sources) - _SOURCES} more"] if len(sources) > _SOURCES else []
         rows.append(
@@ -58,7 +60,7 @@ def contamination(found: Contamination) -> None:
         )
     columns = ["split", "texts", "found", "share found", "training texts", "sources"]
     table("Held-out texts found in the training texts", columns, rows, words=["sources"])
-    for example in found.examples:
+    for example in result.examples:
         say_result(
             f"{example.split} text, {percent(example.containment, 1)} of its 5-grams in "
             f"{example.source}, row {example.row}:\n"
@@ -66,7 +68,7 @@ def contamination(found: Contamination) -> None:
             f"  data: {one_line(example.excerpt, _LONGEST)}\n"
         )
     say(
-        f"{found.holders:,} of {found.texts:,} texts ({found.size / 1e6:,.1f} MB) contain a "
-        f"held-out text (searched in {found.seconds:,.1f} s)."
-        + (" To train without them: corpusfit adapt --guard …" if found.holders else "")
+        f"{result.holders:,} of {result.texts:,} texts ({result.size / 1e6:,.1f} MB) contain a "
+        f"held-out text (searched in {result.seconds:,.1f} s)."
+        + (" To train without them: corpusfit adapt --guard …" if result.holders else "")
     )

@@ -92,17 +92,17 @@ def demo(
     }
     options |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
     run = corpusfit.select(out=folder / "selection", **options, **again)
-    found = _found(run.manifest)
+    quality = _found(run.manifest)
     if not json:
         show_run(run.path, run.manifest)
         say(
             f"Selection of {TARGET_FAMILY} docstrings: precision "
-            f"{percent(found['precision'], 1)}, recall {percent(found['recall'], 1)} (chance: "
-            f"{percent(found['chance'], 1)}; higher is better).\n"
+            f"{percent(quality['precision'], 1)}, recall {percent(quality['recall'], 1)} (chance: "
+            f"{percent(quality['chance'], 1)}; higher is better).\n"
         )
     if not trains:
         if json:
-            as_json({"out": str(run.path), **found, **run.manifest})
+            as_json({"out": str(run.path), **quality, **run.manifest})
         else:
             say(
                 "The gain is measured, and a report written, with two extras: "
@@ -114,7 +114,7 @@ def demo(
         losses = _losses(run.path, corpus, held, folder, seed, bar, again)
     gain = paired_difference(losses["random"], losses["selection"])
     if json:
-        facts = {**found, "losses": losses, "gain": dict(zip(_GAIN, gain, strict=True))}
+        facts = {**quality, "losses": losses, "gain": dict(zip(_GAIN, gain, strict=True))}
         as_json({"out": str(run.path), **facts, **run.manifest})
     write_report(folder, quiet=json)
     if not json:
@@ -129,11 +129,11 @@ def _losses(
 ) -> dict[str, list[float]]:
     """Losses on the held-out texts: of the base model, then after each training by its seed."""
     training: dict[str, Any] = {"task": held, "guard": held, "objective": "causal", **again}
-    found: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
+    losses: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
 
-    def train(name: str, data: Path, place: Path, seed: int) -> Path:
-        model = corpusfit.adapt(data=data, out=place, seed=seed, **training)
-        found[name].append(model.manifest["losses"]["after"]["task"])
+    def train(name: str, data: Path, out: Path, seed: int) -> Path:
+        model = corpusfit.adapt(data=data, out=out, seed=seed, **training)
+        losses[name].append(model.manifest["losses"]["after"]["task"])
         bar.advance(1)
         return model.path
 
@@ -143,7 +143,7 @@ def _losses(
     for i in range(1, SEEDS + 1):
         for name, data in (("selection", selection), ("random", corpus)):
             train(name, data, out / f"{name}-{i}", SEEDS * seed + i)
-    return found
+    return losses
 
 
 def _found(manifest: Mapping[str, Any]) -> dict[str, float]:
@@ -162,7 +162,7 @@ def _show_gain(
 ) -> None:
     """Print the mean losses, their difference, and what it means."""
     names = {"base": "nothing (base model)", "selection": "selection", "random": "random text"}
-    rows = [[names[name], f"{sum(of) / len(of):.3f}"] for name, of in losses.items()]
+    rows = [[names[name], f"{sum(values) / len(values):.3f}"] for name, values in losses.items()]
     title = f"Loss on {texts} held-out {TARGET_FAMILY} docstrings in nats per token"
     table(f"{title} (lower is better)", ["continued on", "mean loss"], rows)
     mean, low, high = gain

@@ -1,4 +1,4 @@
-"""`corpusfit methods`, `doctor` and `cache`: what there is on this machine."""
+"""`corpusfit methods`, `doctor` and `cache`: the methods, the installation and the cache."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
 
     if name is not None:
         registry.load(name, "NAME")
-    found = [_described(n) for n in ([name] if name else method_names())]
+    described = [_described(n) for n in ([name] if name else method_names())]
     if json:
-        as_json({"methods": found})
+        as_json({"methods": described})
     elif name:
         about = inspect.getmodule(registry.load(name)).__doc__ or ""
         typer.echo(about.strip())
-        doc, settings = inspect.getdoc(registry.load(name)) or "", found[0]["settings"]
+        doc, settings = inspect.getdoc(registry.load(name)) or "", described[0]["settings"]
         entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
         meanings = {key: " ".join(text.split()) for key, text in entries}
         typer.echo(f"\nSettings{' (--set method.SETTING=VALUE):' if settings else ': none'}")
@@ -54,7 +54,7 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
     else:
         rows = [
             [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]
-            for m in found
+            for m in described
         ]
         columns = ["method", "family", "reads", "extra", "speed per core", "description"]
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
@@ -83,15 +83,15 @@ def _described(name: str) -> dict[str, Any]:
     }
 
 
-def _facts(found: Health, _: Mapping[str, Any]) -> dict[str, Any]:
-    facts = dataclasses.asdict(found)
-    for extra, known in zip(facts["extras"], found.extras, strict=True):
+def _facts(health: Health, _: Mapping[str, Any]) -> dict[str, Any]:
+    facts = dataclasses.asdict(health)
+    for extra, known in zip(facts["extras"], health.extras, strict=True):
         extra["cure"] = known.cure
     return facts
 
 
 @command(facts=_facts)
-def doctor(found: Health) -> None:
+def doctor(health: Health) -> None:
     """Show what is installed on this machine.
 
     Example:
@@ -104,19 +104,19 @@ def doctor(found: Health) -> None:
     Options:
         --warm: Compile the kernels of `select` now, once per environment
     """
-    rows = [[name, text] for name, text in found.versions.items()]
+    rows = [[name, text] for name, text in health.versions.items()]
     table("Versions", ["library", "version"], rows, words=["version"])
-    rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in found.extras]
+    rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in health.extras]
     table("Extras", ["extra", "missing", "to install"], rows, words=["missing", "to install"])
-    memory = f", {found.memory / 1e9:.0f} GB of memory" if found.memory else ""
-    say(f"Workers: {found.cores}{memory}.")
-    precision = found.precision or "networks need the extra models"
-    say(f"Device: {found.device} ({precision}).")
-    say(f"Cache: {found.cache}, {found.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
-    if found.compiled is None:
+    memory = f", {health.memory / 1e9:.0f} GB of memory" if health.memory else ""
+    say(f"Workers: {health.cores}{memory}.")
+    precision = health.precision or "networks need the extra models"
+    say(f"Device: {health.device} ({precision}).")
+    say(f"Cache: {health.cache}, {health.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
+    if health.compiled is None:
         say("To compile the kernels now, once per environment: corpusfit doctor --warm")
     else:
-        say(f"The kernels are compiled ({found.compiled:,.0f} s).")
+        say(f"The kernels are compiled ({health.compiled:,.0f} s).")
 
 
 @command(machine=("cache",), plain=True)
@@ -169,9 +169,11 @@ def cache(
 def _show(entries: Sequence[CacheEntry]) -> None:
     rows = []
     for kind in sorted({e.kind for e in entries}):
-        own = [e for e in entries if e.kind == kind]
-        days = [f"{datetime.fromtimestamp(e.used):%Y-%m-%d}" for e in own]
-        rows.append([kind, f"{len(own):,}", _size(sum(e.size for e in own)), min(days), max(days)])
+        of_kind = [e for e in entries if e.kind == kind]
+        days = [f"{datetime.fromtimestamp(e.used):%Y-%m-%d}" for e in of_kind]
+        rows.append(
+            [kind, f"{len(of_kind):,}", _size(sum(e.size for e in of_kind)), min(days), max(days)]
+        )
     if rows:
         columns = ["kind", "entries", "size", "least recent use", "most recent use"]
         table("Cache", columns, rows)

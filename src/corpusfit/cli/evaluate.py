@@ -107,6 +107,7 @@ def _interval(low: float, high: float, *, points: bool) -> str:
 def _in_words(tests: dict[str, dict[str, float]]) -> str:
     """The p-values of paired tests, by metric."""
     return "; ".join(
-        f"{name}: " + ", ".join(f"{test.replace('_', ' (')}) = {p:.4f}" for test, p in own.items())
-        for name, own in tests.items()
+        f"{name}: "
+        + ", ".join(f"{test.replace('_', ' (')}) = {p:.4f}" for test, p in p_values.items())
+        for name, p_values in tests.items()
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @command()
-def forecast(found: Forecast) -> None:
+def forecast(result: Forecast) -> None:
     """Print predictors of the gain from a selection.
 
     Example:
@@ -38,24 +38,24 @@ def forecast(found: Forecast) -> None:
             percent(p.kl.falls, p.kl.raw),
             percent(p.kl.covered, 1),
         ]
-        for p in found.prospects
+        for p in result.prospects
     ]
     table("KL divergence from the task's n-grams, in nats (lower is better)", columns, rows)
     kinds = [
         [p.data, *(f"{p.losses[k]:.3f}" if k in p.losses else "–" for k in ("task", "general"))]
-        for p in found.prospects
+        for p in result.prospects
     ]
     title = (
-        f"Loss before training in nats per token, {found.objective} in sequences of {found.length} "
-        "(lower is better)"
+        f"Loss before training in nats per token, {result.objective} in sequences of "
+        f"{result.length} (lower is better)"
     )
     table(title, ["selection", "task text", "general text"], kinds)
-    for sentence in found.words:
+    for sentence in result.words:
         say_result(sentence)
 
 
 @command(machine=("engine", "workers", "cache"))
-def retrieval(found: Retrieval) -> None:
+def retrieval(result: Retrieval) -> None:
     """Measure bitext retrieval (P@1) of models.
 
     Example:
@@ -72,9 +72,9 @@ def retrieval(found: Retrieval) -> None:
         --pairs INPUT: Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file
             of two columns, or pair:… as for --corpus of `corpusfit select`; repeatable
     """
-    names = short_names(found.models)
-    for name, blank in found.blank.items():
-        own = [r for r in found.results if r.pairs == name]
+    names = short_names(result.models)
+    for name, blank in result.blank.items():
+        of_corpus = [r for r in result.results if r.pairs == name]
         rows = [
             [
                 f"{r.source} → {r.target}",
@@ -83,18 +83,18 @@ def retrieval(found: Retrieval) -> None:
                 f"{100 * r.low:.1f} to {100 * r.high:.1f}",
                 r.verdict or "–",
             ]
-            for r in own
+            for r in of_corpus
         ]
         dropped = f" ({blank:,} with an empty side dropped)" if blank else ""
-        title = f"{name}: {own[0].sentences:,} pairs{dropped}; precision at 1 in per cent"
+        title = f"{name}: {of_corpus[0].sentences:,} pairs{dropped}; precision at 1 in per cent"
         columns = ["direction", "model", "P@1", "95 % interval", "compared with the first"]
         table(f"{title} (higher is better)", columns, rows, words=["model", columns[-1]], keys=2)
-    chance = max(r.chance for r in found.results)
+    chance = max(r.chance for r in result.results)
     say(f"Chance: {100 * chance:.2g} %")
 
 
 @command(machine=("engine", "workers", "cache"))
-def tokenizers(found: Tokenized) -> None:
+def tokenizers(result: Tokenized) -> None:
     """Measure how many tokens tokenizers make of words.
 
     Example:
@@ -112,7 +112,7 @@ def tokenizers(found: Tokenized) -> None:
         --specific INPUT: Texts of a domain: files of CoNLL columns, or {INPUTS}
         --general INPUT: General texts, in any form that --specific takes; repeatable
     """  # noqa: E501
-    names = short_names(found.tokenizers)
+    names = short_names(result.tokenizers)
     rows = [
         [
             names[s.tokenizer],
@@ -124,30 +124,30 @@ def tokenizers(found: Tokenized) -> None:
             f"{s.fertility.value:.3f}",
             percent(s.unknown, 1),
         ]
-        for s in found.splits
+        for s in result.splits
     ]
     columns = ["tokenizer", "text", "texts", "words", "continued words", "95 % interval (%)"]
     columns += ["tokens per word", "unknown words"]
     title = "Words that become several tokens (fewer is better)"
     table(title, columns, rows, words=["text"], keys=2)
-    if found.gaps:
+    if result.gaps:
         gaps = [
             [
                 names[gap.tokenizer],
                 gap.figure,
                 *(_difference(f, gap.figure) for f in (gap.specific, gap.general, gap.wider)),
             ]
-            for gap in found.gaps
+            for gap in result.gaps
         ]
-        first = names[found.tokenizers[0]]
+        first = names[result.tokenizers[0]]
         title = f"Difference from {first}, with 95 % intervals (continued: continued words in "
         title += "percentage points; fertility: tokens per word)"
         columns = ["tokenizer", "figure", "specific", "general", "specific - general"]
         table(title, columns, gaps, words=["figure"], keys=2)
 
 
-def _difference(found: Figure, figure: str) -> str:
+def _difference(result: Figure, figure: str) -> str:
     if figure == "continued":
-        value, low, high = (100 * x for x in (found.value, found.low, found.high))
+        value, low, high = (100 * x for x in (result.value, result.low, result.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
-    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+    return f"{result.value:+.3f} ({result.low:+.3f} to {result.high:+.3f})"

@@ -180,7 +180,7 @@ class Command:
         offer: Offer[Any] | None = self.offer or vars(public).get("offer")
         settings = offer.settings if offer else {}
         signature = inspect.signature(function).parameters
-        own = {
+        declared = {
             name: parameter
             for name, parameter in signature.items()
             if parameter.kind is not parameter.VAR_KEYWORD
@@ -188,28 +188,30 @@ class Command:
         }
         listed = (inspect.getdoc(self.show) or "").partition("\n\nOptions:\n")[2]
         described = {}
-        positional = iter(own)
+        positional = iter(declared)
         for entry in (*_entries(_SHARED), *_entries(listed)):  # those of the command count
             word = entry.word or next(positional)
-            described[f"{word}s" if f"{word}s" in own else word] = entry
+            described[f"{word}s" if f"{word}s" in declared else word] = entry
         run = {
             entry.word: entry for entry in _entries(_RUN_OPTIONS, offer.example if offer else "")
         }
-        words = {name: described[name].flags for name in own if name in described}
-        names = {name: name for name in own}
+        flags_of = {name: described[name].flags for name in declared if name in described}
+        names = {name: name for name in declared}
         # messages name an argument by its flag's word, too: `method` of the parameter `methods`
-        names |= {entry.word: name for name, entry in described.items() if name in own}
+        names |= {entry.word: name for name, entry in described.items() if name in declared}
         if offer:
             names |= {**offer.aliases, **{s.path: word for word, s in settings.items()}}
         flags = {
-            path: next(iter(words.get(name, ())), f"--{name.replace('_', '-')}")
+            path: next(iter(flags_of.get(name, ())), f"--{name.replace('_', '-')}")
             for path, name in names.items()
         }
 
         hints: dict[str, tuple[Any, Any]] = {
-            name: _argument(own[name], described[name]) for name in own if name in described
+            name: _argument(declared[name], described[name])
+            for name in declared
+            if name in described
         }
-        if "dry_run" in described and "dry_run" not in own:  # what it does is its own
+        if "dry_run" in described and "dry_run" not in declared:  # what it does is its own
             text = described["dry_run"].text
             hints["dry_run"] = (Annotated[bool, typer.Option("--dry-run", help=text)], False)
         for word in settings:
@@ -220,7 +222,7 @@ class Command:
         if offer and offer.example:
             kinds = {"plan": str | None, "set": list[str] | None}
         kinds |= {word: (int if word == "workers" else str) | None for word in self.machine}
-        kinds |= {name: bool for name in own if name not in described}  # such as overwrite
+        kinds |= {name: bool for name in declared if name not in described}  # such as overwrite
         if self.dry_run and "dry_run" not in described:
             kinds["dry_run"] = bool
         kinds |= {"no_report": bool} if self.report else {}
@@ -260,11 +262,12 @@ class Command:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
             return
         result = function(**values)
+        # of several processes only the first prints
         if self.together and int(os.environ.get("RANK", "0")):
             return
         if not json:
-            _, *asked = inspect.signature(self.show).parameters
-            self.show(result, **{name: values.get(name) for name in asked})
+            _, *names = inspect.signature(self.show).parameters
+            self.show(result, **{name: values.get(name) for name in names})
         elif self.facts:
             as_json(self.facts(result, values))
         elif hasattr(result, "manifest"):
@@ -294,7 +297,7 @@ def command(**settings: Any) -> Callable[[_F], _F]:
 def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     """The annotation and the default of a function's own parameter, for Typer."""
     kind, default = str(parameter.annotation), parameter.default
-    # what may be given several times says so in its help
+    # repeatable options are marked in their help
     several = ("Inputs" in kind or "Sequence[str]" in kind) and (
         "repeat" in entry.text or not entry.flags
     )

@@ -71,12 +71,12 @@ def push(
     from corpusfit.selection import publishing
 
     run = corpusfit.open(folder)
-    found = [corpusfit.open(each) for each in evaluations or ()]
+    evaluated = [corpusfit.open(each) for each in evaluations or ()]
     compared = None
     if task and run.manifest["command"] != "select":
         raise bad_setting("`task`", "left out with a model: `adapt --guard` compares", task)
     if task:
-        publishing.require_pushable(run, name, found)  # before the selection is read
+        publishing.require_pushable(run, name, evaluated)  # before the selection is read
         compared = corpusfit.contamination(task=task, data=folder, task_field=task_field)
-    url = publishing.push_to_hub(run, name, public=public, evaluations=found, compared=compared)
+    url = publishing.push_to_hub(run, name, public=public, evaluations=evaluated, compared=compared)
     answer(json, {"url": url}, say, url)

@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from corpusfit.experiments.running import Missing, Ran
 
 
-def show_missing(found: Missing) -> None:
+def show_missing(missing: Missing) -> None:
     """Print the dry run."""
-    varied = [n for n in _FACTORS if len({_word(n, cell[n]) for cell in found.cells}) > 1]
+    varied = [n for n in _FACTORS if len({_word(n, cell[n]) for cell in missing.cells}) > 1]
     shown = ["task", "selector", *varied]
     rows = [
-        [_word(name, cell[name]) for name in shown] + [str(cell["missing"])] for cell in found.cells
+        [_word(name, cell[name]) for name in shown] + [str(cell["missing"])]
+        for cell in missing.cells
     ]
     table("Cells of the table", [*shown, "fine-tunings missing"], rows, words=shown, keys=2)
-    for phase, (total, left) in found.steps.items():
+    for phase, (total, left) in missing.steps.items():
         say(f"{phase.capitalize()}: {total}, of which {left} are missing.")
-    if found.seconds is None:
+    if missing.seconds is None:
         say("Time unknown: an estimate needs one finished step of each kind.")
     else:
-        say(f"Expected: {found.seconds / 60:,.0f} min, from the time of finished steps.")
+        say(f"Expected: {missing.seconds / 60:,.0f} min, from the time of finished steps.")
 
 
 _FACTORS = ("size", "model", "fraction", "weights", "adapter", "augment")
@@ -90,12 +91,12 @@ def show_table(shown: Table) -> None:
     """Print a table and its notes."""
     from corpusfit.evaluation.tables import plain
 
-    words = [
+    text_columns = [
         name
         for i, name in enumerate(shown.columns)
         if all(isinstance(row[i], str | None) for row in shown.rows)
     ]
-    table(shown.title, shown.columns, plain(shown), words=words)
+    table(shown.title, shown.columns, plain(shown), words=text_columns)
     for note in shown.notes:
         say_result(note)
     say_result()

@@ -122,7 +122,7 @@ def rank(ranked: Sequence[Ranked], seeds: int) -> None:
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
-    """Print the summary of a finished run, or of another selection `again` from its scores."""
+    """Print the summary of a finished run, or of a new selection (`again`) from its scores."""
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
@@ -227,20 +227,25 @@ def _show_groups(
     counts: Sequence[tuple[str, Mapping[str, int], str]],
     whole: int,
 ) -> None:
-    """Print groups of segments: the name of each, its counts, and its `share` in words.
+    """Print one row per group: its counts and share.
 
-    `whole` is the number of word pieces of the selection.
+    Args:
+        title: of the table.
+        group: heading of the groups' names.
+        share: heading of the groups' shares.
+        counts: name, counts and formatted share of each group.
+        whole: word pieces of the selection.
     """
     rows = [
         [
             name,
             f"{n['segments']:,}",
-            words,
+            formatted_share,
             f"{n['selected']:,}",
             f"{n['tokens']:,}",
             percent(n["tokens"], whole),
         ]
-        for name, n, words in counts
+        for name, n, formatted_share in counts
     ]
     columns = [group, "segments", share, "selected", "word pieces", "share of words"]
     table(title, columns, rows)

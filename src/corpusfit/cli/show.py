@@ -19,7 +19,7 @@ from rich.text import Text
 
 from corpusfit.core.escaping import harmless
 
-# Without a terminal no bar moves, whatever FORCE_COLOR says, as it does in notebooks.
+# Without a terminal no bar moves, even if FORCE_COLOR is set, as in notebooks.
 _TERMINAL = None if sys.stderr.isatty() else False
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=_TERMINAL)
 STDOUT = Console(highlight=False)
@@ -71,7 +71,7 @@ def as_json(thing: Any) -> None:
 
 
 def answer(json: bool, facts: Any, show: Callable[..., None], *shown: Any) -> None:
-    """Print the facts as one JSON object, or show them (or `shown`) to people."""
+    """Print the facts as one JSON object, or call `show` with them (or with `shown`)."""
     if json:
         as_json(facts)
     else:
@@ -115,24 +115,26 @@ def table(
         words: columns of text, which may be folded; the first column is one.
         keys: leading columns that name a row and are repeated in a second table.
     """
-    room, title = _room(), harmless(title)
+    limit, title = _table_width(), harmless(title)
     columns = [harmless(name) for name in columns]
     words = [harmless(name) for name in words]
     rows = [[harmless(cell) for cell in row] for row in rows]
     text = [name in (columns[0], *words) for name in columns]
     widest = [max(map(cell_len, cells), default=0) for _, cells in _cells(columns, rows)]
     full = [max(cell_len(name), wide) for name, wide in zip(columns, widest, strict=True)]
+    # fold columns of text more and more narrowly until the keys and any other column fit
     for folded in _FOLDED:
         least = [
             min(wide, folded) if folds else max(_heading(name), *map(cell_len, cells), 1)
             for wide, folds, (name, cells) in zip(full, text, _cells(columns, rows), strict=True)
         ]
-        if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= room:
+        if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= limit:
             break
-    STDOUT.print(Text(title), width=room, style="italic")
-    for part in _parts(least, keys, room):
+    STDOUT.print(Text(title), width=limit, style="italic")
+    # one table, or several with the same keys if the columns are too many
+    for part in _parts(least, keys, limit):
         widths = _spread(
-            [least[i] for i in part], [widest[i] for i in part], [full[i] for i in part], room
+            [least[i] for i in part], [widest[i] for i in part], [full[i] for i in part], limit
         )
         total = sum(widths) + _GAP * (len(widths) - 1)
         shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), width=total)
@@ -146,11 +148,11 @@ def table(
         STDOUT.print()
 
 
-def _room() -> int:
+def _table_width() -> int:
     """The width of a table: $COLUMNS, or else the terminal's, or 80 where there is none."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdecimal() and int(asked):
-        return int(asked)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     return STDOUT.width if STDOUT.is_terminal else _PIPED_WIDTH
 
 
@@ -164,23 +166,23 @@ def _heading(name: str) -> int:
     return min(_FOLDED[0], max(map(cell_len, name.split()), default=1))
 
 
-def _parts(least: Sequence[int], keys: int, room: int) -> list[list[int]]:
+def _parts(least: Sequence[int], keys: int, limit: int) -> list[list[int]]:
     """The columns of each table, so that every table fits; each begins with the keys."""
     parts = [list(range(keys))]
     for i in range(keys, len(least)):
         width = sum(least[j] for j in parts[-1]) + least[i] + _GAP * len(parts[-1])
-        if width > room and len(parts[-1]) > keys:
+        if width > limit and len(parts[-1]) > keys:
             parts.append(list(range(keys)))
         parts[-1].append(i)
     return parts
 
 
 def _spread(
-    least: Sequence[int], widest: Sequence[int], full: Sequence[int], room: int
+    least: Sequence[int], widest: Sequence[int], full: Sequence[int], limit: int
 ) -> list[int]:
     """Widths of columns: at least `least`; first, cells get the room that leaves them unfolded."""
     widths = list(least)
-    spare = room - sum(widths) - _GAP * (len(widths) - 1)
+    spare = limit - sum(widths) - _GAP * (len(widths) - 1)
     for i, wide in enumerate(widest):
         if widths[i] < wide <= widths[i] + spare:
             spare -= wide - widths[i]

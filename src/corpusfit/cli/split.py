@@ -41,29 +41,29 @@ def split(
             of splitting; repeatable (default: none)
     """
     if check:
-        given = {"data": data, "out": out, **options}
-        own = ("data", "out", "dev", "test", "strict", "seed")
-        flags = " ".join(f"--{name}" for name in own if given.get(name))
+        values = {"data": data, "out": out, **options}
+        split_options = ("data", "out", "dev", "test", "strict", "seed")
+        flags = " ".join(f"--{name}" for name in split_options if values.get(name))
         if flags:
             cure = f"Leave out either --check or {flags}."
             raise bad_setting("--check", "given without options of a split", flags, cure)
         names = ("near", "text_field", "plan", "settings", "workers")
         shared = {name: options[name] for name in names if name in options}
-        found = corpusfit.overlaps(check, **shared)
-        counted = [dataclasses.asdict(one) for one in found]
+        tables = corpusfit.overlaps(check, **shared)
+        counted = [dataclasses.asdict(overlap) for overlap in tables]
         answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
     if not data or not out:
-        came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
+        named = [f"--data {path}" for path in data or ()] + ([f"--out {out}"] if out else [])
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
-        raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
+        raise bad_setting("--data and --out", "given together", " ".join(named) or "neither", cure)
     done = corpusfit.split(data=data, out=out, overwrite=overwrite, **options)
     answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:
     counts, splits = manifest["counts"], manifest["splits"]
-    parts = ", ".join(f"{found['rows']:,} {name}" for name, found in splits.items())
+    parts = ", ".join(f"{split['rows']:,} {name}" for name, split in splits.items())
     say(
         f"{counts['rows']:,} rows read: {parts}, {counts['rejected']:,} rejected, "
         f"{counts['dropped']:,} dropped."
@@ -72,23 +72,25 @@ def _show(out: Path, manifest: Mapping[str, Any]) -> None:
         say(f"  {n:,} rows: {why} (see {out / 'rejects.jsonl'})")
     _show_overlaps(manifest["overlaps"])
     say("No text is in two splits; copies within one may stay there.")
-    files = [str(out / name) for found in splits.values() for name in found["files"]]
+    files = [str(out / name) for split in splits.values() for name in split["files"]]
     say(f"Written: {', '.join(files)}.")
 
 
 def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
     """Print a row per split and the split searched for its texts."""
-    sided = any(one["side"] for one in overlaps)
-    near = any(one["near"] is not None for one in overlaps)
+    has_sides = any(row["side"] for row in overlaps)
+    has_near = any(row["near"] is not None for row in overlaps)
     rows = []
-    for one in overlaps:
-        own = one["split"] == one["within"]
-        found = [one["identical"], one["shared"], *([one["near"]] if near else [])]
-        shown = ["–" if n is None else f"{n:,} ({percent(n, one['texts'])})" for n in found]
-        where = "itself" if own else one["within"]
-        side = [one["side"]] if sided else []
-        rows.append([one["data"], *side, one["split"], where, f"{one['texts']:,}", *shown])
-    keys = ["data", *(["side"] if sided else []), "split", "searched"]
-    counts = ["texts", "exact", "normalised", *(["near-duplicate"] if near else [])]
+    for overlap in overlaps:
+        split, texts = overlap["split"], overlap["texts"]
+        matches = [overlap["identical"], overlap["shared"]]
+        if has_near:
+            matches.append(overlap["near"])
+        shown = ["–" if n is None else f"{n:,} ({percent(n, texts)})" for n in matches]
+        searched = "itself" if split == overlap["within"] else overlap["within"]
+        side = [overlap["side"]] if has_sides else []
+        rows.append([overlap["data"], *side, split, searched, f"{texts:,}", *shown])
+    keys = ["data", *(["side"] if has_sides else []), "split", "searched"]
+    counts = ["texts", "exact", "normalised", *(["near-duplicate"] if has_near else [])]
     title = "Texts found again (normalised includes exact, near-duplicate includes normalised)"
     table(title, [*keys, *counts], rows, words=keys, keys=len(keys))

@@ -1,4 +1,4 @@
-"""Atomic file writes, here or in a store, and dataclasses as safetensors files."""
+"""Atomic file writes, local or remote, and dataclasses as safetensors files."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from corpusfit.core.errors import (
     raise_machine_fault,
 )
 
-if TYPE_CHECKING:  # what parses a command line names folders, too
+if TYPE_CHECKING:  # the command line imports this module, and numpy takes long to import
     from numpy.typing import NDArray
 
 T = TypeVar("T")
 
 _TEMPORARY = re.compile(r"\.\d+\.part$")
-# files of a store that are fetched at a time
+# files fetched concurrently from a store
 _AT_ONCE = 256
 
 
-def place(given: str | os.PathLike[str], setting: str) -> Path:
-    """A folder named by the user: a path of this machine, or a URL of a store."""
-    text = os.fspath(given) if isinstance(given, os.PathLike) else str(given)
-    if isinstance(given, Path) or "://" not in text:
+def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
+    """Parse a folder that the user named: a local path or the URL of a store."""
+    text = os.fspath(location) if isinstance(location, os.PathLike) else str(location)
+    if isinstance(location, Path) or "://" not in text:
         return Path(text)
     if text.startswith("file://"):
         return Path(text.removeprefix("file://"))
@@ -54,12 +54,12 @@ def place(given: str | os.PathLike[str], setting: str) -> Path:
 
 
 def user_path(name: str) -> Path:
-    """A path as people write it, with `~` for a home folder; an unknown `~NAME` stays a name."""
+    """Expand `~` and `~NAME`; an unknown `~NAME` is kept as it is."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 (Path's own raises)
 
 
 def user_cache() -> Path:
-    """The user's local folder for what can be made again."""
+    """The user's local cache folder."""
     from platformdirs import user_cache_path
 
     return user_cache_path("corpusfit", appauthor=False)
@@ -67,13 +67,13 @@ def user_cache() -> Path:
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Pause the search for cycles, which takes half of the time of listing many files."""
-    was = gc.isenabled()
+    """Pause garbage collection, which takes half of the time of listing many files."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 
@@ -82,15 +82,15 @@ def is_local(path: Path) -> bool:
     return isinstance(path, Path)
 
 
-def local_place(given: str | os.PathLike[str], setting: str) -> Path:
-    """As `place`, for a folder that must be on this machine."""
-    folder = place(given, setting)
+def local_folder_path(location: str | os.PathLike[str], setting: str) -> Path:
+    """Like `folder_path`, but the folder must be local."""
+    folder = folder_path(location, setting)
     if not is_local(folder):
-        raise bad_setting(setting, "a folder of this machine", str(given))
+        raise bad_setting(setting, "a folder of this machine", str(location))
     return folder
 
 
-def listed(folder: Path) -> set[str]:
+def names_in(folder: Path) -> set[str]:
     """The names in a folder, by one listing; none if the folder does not exist."""
     try:
         return {entry.name for entry in folder.iterdir()}
@@ -99,19 +99,20 @@ def listed(folder: Path) -> set[str]:
 
 
 def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
-    """The contents of files, in order; those in a store are fetched many at once."""
-    waiting = iter(paths)
-    while some := list(islice(waiting, _AT_ONCE)):
-        if is_local(some[0]):
-            yield from (path.read_bytes() for path in some)
+    """Read files in order; remote ones are fetched in concurrent batches."""
+    remaining = iter(paths)
+    while batch := list(islice(remaining, _AT_ONCE)):
+        if is_local(batch[0]):
+            yield from (path.read_bytes() for path in batch)
         else:
-            fs, keys = _store(some[0])[0], [_store(path)[1] for path in some]
+            fs = _store(batch[0])[0]
+            keys = [_store(path)[1] for path in batch]
             contents = fs.cat(keys)
             yield from (contents[key] for key in keys)
 
 
 def remove(*paths: Path) -> None:
-    """Remove files, and folders with their content, one after another; some may not exist."""
+    """Remove files and folders, in order; missing ones are ignored."""
     for path in paths:
         if not is_local(path):
             fs, key = _store(path)
@@ -140,7 +141,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             try:
                 fs.put_file(f.name, key)
             except Exception as e:  # whatever the store's library raises
-                raise _unwritten(path, e) from e
+                raise _write_error(path, e) from e
         return
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -161,10 +162,10 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             temporary.unlink()
         if not isinstance(e, OSError):
             raise
-        raise _unwritten(path, e) from e
+        raise _write_error(path, e) from e
 
 
-def _unwritten(path: Path, error: Exception) -> StorageError:
+def _write_error(path: Path, error: Exception) -> StorageError:
     what = f"Cannot write {path}"
     return machine_fault(error, what) or StorageError(
         f"{what}: {getattr(error, 'strerror', None) or error}. Allow writing there, then run the "
@@ -191,12 +192,12 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         fs.pipe_file(key, data)
     except Exception as e:  # whatever the store's library raises
-        raise _unwritten(path, e) from e
+        raise _write_error(path, e) from e
 
 
 def copy(file: Path, to: Path) -> None:
-    """Copy a file that is never changed in place: a link, if both are on this machine's disk."""
-    with contextlib.suppress(OSError, AttributeError):  # another disk, a store, no links
+    """Copy an immutable file; a hard link if both are on the same local disk."""
+    with contextlib.suppress(OSError, AttributeError):  # another disk, a store, or no hard links
         to.parent.mkdir(parents=True, exist_ok=True)
         to.unlink(missing_ok=True)
         to.hardlink_to(file)
@@ -206,10 +207,10 @@ def copy(file: Path, to: Path) -> None:
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
     """Write named arrays and a JSON header as one safetensors file."""
-    write_bytes(path, _saved(arrays, header))
+    write_bytes(path, _safetensors_bytes(arrays, header))
 
 
-def _saved(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
+def _safetensors_bytes(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
     import numpy as np
     from safetensors.numpy import save
 
@@ -220,13 +221,13 @@ def _saved(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
 def read_arrays(
     path: Path, names: Sequence[str] | None = None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what `write_arrays` wrote: the named arrays (default: all) and the header."""
+    """Read a file of `write_arrays`: the named arrays (default: all) and the header."""
     from safetensors import safe_open
 
-    with _undamaged(path):
+    with _naming_damage(path):
         if not is_local(path):
-            return _parsed(path.read_bytes(), names)
-        path.open("rb").close()  # as `safe_open` calls any error of it a missing file
+            return _from_safetensors(path.read_bytes(), names)
+        path.open("rb").close()  # `safe_open` reports every I/O error as a missing file
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
             arrays = {name: f.get_tensor(name) for name in wanted}
@@ -234,8 +235,8 @@ def read_arrays(
 
 
 @contextlib.contextmanager
-def _undamaged(path: Path) -> Iterator[None]:
-    """Read a file of ours; any other is a `ModelError`, a disk that fails a `StorageError`."""
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Raise `ModelError` for content that we did not write, `StorageError` for a failing disk."""
     from safetensors import SafetensorError
 
     try:
@@ -250,10 +251,10 @@ def _undamaged(path: Path) -> Iterator[None]:
         ) from e
 
 
-def _parsed(
+def _from_safetensors(
     data: bytes, names: Sequence[str] | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read arrays and header from a file's bytes; its header is JSON after its own length."""
+    """Parse the bytes of a safetensors file, which begins with the length of its JSON header."""
     from safetensors.numpy import load
 
     arrays = load(data)
@@ -263,16 +264,16 @@ def _parsed(
 
 
 def store(path: Path, kind: str, thing: Any) -> None:
-    """Write a dataclass instance with its kind, by which `restore` finds its class.
+    """Write a dataclass instance, and its kind for `restore` to look up the class.
 
     Fields must be numpy arrays, numbers, strings, booleans, None, or tuples and string-keyed dicts
     of those.
     """
-    write_bytes(path, packed(kind, thing))
+    write_bytes(path, serialise(kind, thing))
 
 
-def packed(kind: str, thing: Any) -> bytes:
-    """The bytes that `store` would write, for a dataclass that holds others."""
+def serialise(kind: str, thing: Any) -> bytes:
+    """The content of a `store` file, for nesting in another dataclass."""
     import numpy as np
 
     arrays: dict[str, NDArray[Any]] = {}
@@ -283,25 +284,25 @@ def packed(kind: str, thing: Any) -> bytes:
             arrays[field.name] = value
         else:
             plain[field.name] = value
-    return _saved(arrays, {"kind": kind, "fields": plain})
+    return _safetensors_bytes(arrays, {"kind": kind, "fields": plain})
 
 
 def restore(path: Path, resolve: Callable[[str], type[T]]) -> T:
-    """Restore what `store` wrote; `resolve` turns the kind into the class.
+    """Read a file of `store`; `resolve` maps the kind to the class.
 
-    JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
+    Tuples survive JSON because list fields are not allowed.
     """
     arrays, header = read_arrays(path)
-    with _undamaged(path):
-        return _rebuilt(arrays, header, resolve)
+    with _naming_damage(path):
+        return _rebuild(arrays, header, resolve)
 
 
-def unpacked(data: bytes, resolve: Callable[[str], type[T]]) -> T:
-    """Restore the bytes of `packed`."""
-    return _rebuilt(*_parsed(data, None), resolve)
+def deserialise(data: bytes, resolve: Callable[[str], type[T]]) -> T:
+    """The inverse of `serialise`."""
+    return _rebuild(*_from_safetensors(data, None), resolve)
 
 
-def _rebuilt(
+def _rebuild(
     arrays: dict[str, NDArray[Any]], header: dict[str, Any], resolve: Callable[[str], type[T]]
 ) -> T:
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in header["fields"].items()}
@@ -314,7 +315,7 @@ def _rebuilt(
 
 
 def _is_a(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type; only arrays, numbers and texts are compared."""
+    """Whether a value has a type; only arrays, numbers, strings and tuples are checked."""
     import numpy as np
 
     origin = typing.get_origin(kind)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CorpusfitWarning(UserWarning):
-    """What a call in Python warns of and the command line prints as a warning."""
+    """Warning category of the Python API; the command line prints these."""
 
 
 class CorpusfitError(Exception):
@@ -114,7 +114,7 @@ class ModelError(CorpusfitError):
 
 @contextlib.contextmanager
 def tokenizing(*, alone: bool = True) -> Iterator[None]:
-    """Call the library of tokenizers; raises `ModelError` where it gives up."""
+    """Call the library tokenizers; its panics become `ModelError`."""
     try:
         yield
     except BaseException as e:
@@ -134,7 +134,7 @@ _CURES = {
         (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
     ),
     **dict.fromkeys(
-        (errno.EIO, errno.ESTALE, errno.EBUSY),  # a store that is busy, too
+        (errno.EIO, errno.ESTALE, errno.EBUSY),  # includes a busy store
         "Check the disk, the network drive or the store",
     ),
     **dict.fromkeys((errno.EISDIR, errno.ENOTDIR), "Name another file or folder"),
@@ -182,8 +182,8 @@ def machine_cure(error: BaseException) -> str:
     # a SystemError comes from a library in C, which is mostly out of memory
     if isinstance(error, MemoryError | SystemError) or _NO_MEMORY.search(str(error)):
         number = errno.ENOMEM
-    elif found := _NUMBER.search(str(error)):
-        number = int(found[1])
+    elif match := _NUMBER.search(str(error)):
+        number = int(match[1])
     cure = _CURES.get(number or 0)
     library = type(error).__module__.partition(".")[0]
     if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):
@@ -192,9 +192,9 @@ def machine_cure(error: BaseException) -> str:
 
 
 def raise_torn_file(error: Exception, what: str = "") -> None:
-    """Raise `StorageError`, if an error that nobody caught is of a stored file that is not whole.
+    """Raise `StorageError` if an uncaught parse error comes from a damaged file of ours.
 
-    Errors of the user's own files are caught where these are read.
+    Errors in the user's files are caught where they are read.
     """
     if isinstance(error, CorpusfitError):
         return
@@ -214,7 +214,7 @@ class WorkerError(CorpusfitError):
     """A worker process ended without an answer."""
 
 
-def bad_setting(setting: str, allowed: str, came: object, cure: str = "") -> UsageError:
+def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:
     """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
     tail = f" {cure}" if cure else ""
-    return UsageError(f"{setting} must be {allowed}; got {came!r}.{tail}")
+    return UsageError(f"{setting} must be {allowed}; got {got!r}.{tail}")

@@ -1,4 +1,4 @@
-"""Text of others made safe to show: on a terminal, on a page, in a table, in a spreadsheet."""
+"""Escape untrusted text for terminals, pages, tables and spreadsheets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 _BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _CONTROLS = (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))
-_SURROGATES = range(0xD800, 0xE000)  # halves of a character, which no terminal can be given
+_SURROGATES = range(0xD800, 0xE000)  # lone surrogates, which no terminal can display
 _VISIBLE = {mark: f"⟨U+{mark:04X}⟩" for mark in (*_BIDIRECTIONAL, *_CONTROLS, *_SURROGATES)}
 
 
@@ -25,7 +25,7 @@ _MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def in_markdown(text: str) -> str:
-    """Any text as one line of Markdown that shows it and does nothing else."""
+    """Escape text as one line of Markdown."""
     return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
 
 

@@ -1,4 +1,4 @@
-"""Languages: how a code is read, how a text's words are counted, which BLEU suits it."""
+"""Languages: normalise codes, count words, choose a BLEU tokenizer."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def code_of(tag: str, setting: str = "language") -> str:
     Reference: ISO 639-1, 639-2 and 639-3; RFC 5646 for the shortest code and the parts of a tag;
     CLDR for macrolanguages.
     """
-    found = _TAG.fullmatch(tag.strip())
-    code = found[1].lower() if found else ""
+    match = _TAG.fullmatch(tag.strip())
+    code = match[1].lower() if match else ""
     code = _SHORTEST.get(code, code)
     exists = code in _KNOWN or (len(code) == 3 and code not in _NO_LANGUAGE)
     if exists and code not in _KNOWN and find_spec("langcodes"):
@@ -125,7 +125,7 @@ _RARE = re.compile("[^\0-\u0dff\u1d00-\u2e7f]")
 @cache
 def _letters() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Patterns of the letters of `IDEOGRAPHIC` and of `UNSPACED` scripts; marks are no letters."""
-    from corpusfit.kernels.characters import IDEOGRAPHIC, LAST, UNSPACED  # numpy loads late
+    from corpusfit.kernels.characters import IDEOGRAPHIC, LAST, UNSPACED  # numpy is slow to import
 
     letters = [c for c in map(chr, range(0x80, LAST)) if unicodedata.category(c)[0] == "L"]
     ideographic, unspaced = (

@@ -51,11 +51,11 @@ def versions() -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in ("corpusfit", *_LIBRARIES):
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 @cache
@@ -71,7 +71,7 @@ def commit() -> str:
 
 
 def source_as_dict(source: Source) -> dict[str, Any]:
-    """A source as the manifest has it: without its cells, which can be found again."""
+    """A source for the manifest, without cells, which can be recomputed."""
     return {f.name: getattr(source, f.name) for f in _SOURCE_FIELDS}
 
 
@@ -81,7 +81,7 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object that a run wrote; raises `InputError` if the file holds anything else."""
+    """Read a JSON object that a run wrote; raises `InputError` for anything else."""
     with undamaged(path):
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict):
@@ -97,7 +97,7 @@ _DAMAGE = (
 
 @contextlib.contextmanager
 def undamaged(*paths: Path) -> Iterator[None]:
-    """Read what a run wrote."""
+    """Raise `InputError` if a file that a run wrote is damaged."""
     try:
         yield
     except _DAMAGE as e:
@@ -153,7 +153,7 @@ class OutFolder:
             )
 
     def refuse_links(self) -> None:
-        """Check that nothing in the folder leads out of it."""
+        """Raise an error for links that lead out of the folder."""
         for folder in filter(is_local, (self.path, self.work)):
             for entry in folder.iterdir() if folder.is_dir() else ():
                 if entry.is_symlink():
@@ -220,11 +220,11 @@ class OutFolder:
         self.reopen()
 
     def will_write(self, names: Sequence[str]) -> None:
-        """Note file names that depend on the inputs, before the files are written."""
+        """Record file names that depend on the inputs, before writing the files."""
         write_bytes(self.work / "files.json", json.dumps(list(names)).encode())
 
     def remove_written(self) -> None:
-        """Delete the files that `will_write` noted, and none of the user's."""
+        """Delete the files that `will_write` recorded, and no others."""
         listed = self.work / "files.json"
         names = json.loads(listed.read_text("utf-8")) if listed.exists() else ()
         for name in filter(_is_plain, names):
@@ -237,7 +237,7 @@ class OutFolder:
             stale.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
-        """The manifest, if the run is complete; one that is damaged marks no complete run."""
+        """The manifest of a complete run; None if it is missing or damaged."""
         path = self.path / "manifest.json"
         with contextlib.suppress(InputError):
             return read_object(path) if path.exists() else None
@@ -274,7 +274,7 @@ def _is_plain(name: object) -> bool:
 
 
 def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity as it is stored."""
+    """The identity in its stored form."""
     return {"format": FORMAT, **identity}
 
 
@@ -328,7 +328,8 @@ def locked(work: Path, command: str, *, shared: bool = False, make: bool = False
     """
     OutFolder(work.parent).refuse_links()
     if make and is_local(work):
-        with contextlib.suppress(OSError):  # the command's first file says what is wrong
+        # writing the command's first file will raise a better error
+        with contextlib.suppress(OSError):
             work.mkdir(parents=True, exist_ok=True)
     try:
         # not by the library `filelock`: its locks exclude readers from each other, its lock for
@@ -364,7 +365,7 @@ def locked(work: Path, command: str, *, shared: bool = False, make: bool = False
 def warn_if_disk_is_small(folder: OutFolder, needed: float, progress: Progress) -> None:
     """Compare the free disk space with an upper estimate of what a run writes.
 
-    The warning is not kept in the manifest, as it is of the machine alone.
+    The manifest does not keep the warning, which is about the machine.
     """
     if not is_local(folder.work):
         return

@@ -1,4 +1,4 @@
-"""What a function and its command offer: options of a plan as keywords, and the plan they make."""
+"""Options of a function and its command: plan settings as keywords, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class Offer(Generic[_S]):
     def settings(self) -> dict[str, Setting]:
         """The settings by their words, in the order of `--help`."""
         every = settings_of(self.plan).items()
-        found = {
+        by_word = {
             setting.option.word: setting
             for part in self.parts
             for path, setting in every
             if setting.option.word and f"{path}.".startswith(f"{part}.")
         }
         for word, other in self.differs.items():
-            found[word] = replace(found[word], option=replace(found[word].option, **other))
-        return found
+            by_word[word] = replace(by_word[word], option=replace(by_word[word].option, **other))
+        return by_word
 
     def build(
         self,
@@ -125,11 +125,11 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
 
     def wrap(function: _F) -> _F:
         signature = inspect.signature(function)
-        *given, _ = signature.parameters.values()
+        *parameters, _ = signature.parameters.values()
         about = inspect.getdoc(function) or ""
         shared = "".join(
             f"    {p.name}: {_ARGUMENTS[p.name].format(offer.example if offer else '')}\n"
-            for p in given
+            for p in parameters
             if p.name in _ARGUMENTS and f"    {p.name}: " not in about
         )
         about = re.sub(
@@ -138,7 +138,7 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
         if "Raises:" not in about:
             about = f"{about.rstrip()}\n\nRaises:\n    CorpusfitError: see `corpusfit.core.errors`."
         function.__doc__ = about
-        _list_keywords(function, given, offer)
+        _list_keywords(function, parameters, offer)
         return function
 
     return wrap
@@ -157,19 +157,19 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
         for each in functions:
             vars(each)["dry_run"] = function
         offer = vars(first)["offer"]
-        given = [
+        parameters = [
             parameter
             for name, parameter in inspect.signature(first).parameters.items()
             if name not in (*without, *MACHINE, *(offer.settings if offer else ()))
         ]
-        _list_keywords(function, given, offer)
+        _list_keywords(function, parameters, offer)
         return function
 
     return wrap
 
 
 def _list_keywords(
-    function: Callable[..., Any], given: Sequence[inspect.Parameter], offer: Offer[Any] | None
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], offer: Offer[Any] | None
 ) -> None:
     settings = offer.settings if offer else {}
     types = {word: keyword_type(setting) for word, setting in settings.items()}
@@ -181,7 +181,7 @@ def _list_keywords(
         for word, kind in types.items()
     ]
     returned = inspect.signature(function).return_annotation
-    signature = inspect.Signature([*given, *listed], return_annotation=returned)
+    signature = inspect.Signature([*parameters, *listed], return_annotation=returned)
     described = "".join(f"    {word}: {about}.\n" for word, about in helps.items())
     vars(function).update(__signature__=signature, offer=offer)
     function.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{described}"
@@ -195,8 +195,8 @@ def keyword_type(setting: Setting) -> str:
         several = f"Sequence[{item}]"
         return " | ".join([*dict.fromkeys(("str", item)), several, "None"])
     if option.allowed:
-        words = ", ".join(json.dumps(word) for word in option.allowed)
-        types = [f"Literal[{words}]" if t == "str" else t for t in types]
+        values = ", ".join(json.dumps(word) for word in option.allowed)
+        types = [f"Literal[{values}]" if t == "str" else t for t in types]
     if option.metavar in ("FOLDER", "MODEL"):
         types.append("Path")
     return " | ".join([*types, "None"])

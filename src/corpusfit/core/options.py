@@ -1,4 +1,4 @@
-"""What an option is: its type, default, bounds, help and word stand once, at a field of a plan."""
+"""Options: type, default, bounds, help and flag are defined once, at a field of a plan."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Option:
-    """What `Annotated` says of a field of a plan, besides its type.
+    """Metadata of a plan's field, given by `Annotated`.
 
     Attributes:
         help: what the option is: a noun phrase or an imperative that stands alone; other settings
             are named by their paths in backticks, such as `choose.fraction`.
         word: word on the command line (`--word`) and in Python (`word=`); without one, `--set`, a
             plan and `settings` set the option.
-        default: the default in words, where the value does not tell it.
-        more: what `docs/settings.md` says besides.
+        default: the default in words, if the value alone is unclear.
+        more: further text for `docs/settings.md`.
         metavar: placeholder of the value in `--help` (default: by the type).
         allowed: the words that are allowed; empty for any.
         cure: sentence for the error of a value that is not allowed.
-        above: number that is too low, as all below it.
-        least: lowest number.
-        below: number that is too high, as all above it.
-        most: highest number.
+        above: exclusive lower bound.
+        least: inclusive lower bound.
+        below: exclusive upper bound.
+        most: inclusive upper bound.
         items: type of the items of a text that lists them, separated by commas.
     """
 
@@ -68,7 +68,7 @@ class Option:
 
     @property
     def range(self) -> str:
-        """The numbers that are allowed, in words."""
+        """The allowed numbers, in words."""
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
         if low is None:
@@ -91,7 +91,7 @@ class Setting:
         path: its place in the plan, such as `choose.fraction`.
         types: names of its types, as in `KINDS`.
         default: its default.
-        option: what its annotation says.
+        option: its annotation.
     """
 
     path: str
@@ -108,15 +108,17 @@ class Setting:
         option, plain = self.option, isinstance(value, bool) or value is None
         if plain or value == self.default:
             return
-        words = ", ".join(option.allowed)
+        listed = ", ".join(option.allowed)
         if not isinstance(value, str):
             if not option.holds(value):
-                allowed = f"{option.range}, or {words}" if words else option.range
+                allowed = f"{option.range}, or {listed}" if listed else option.range
                 raise bad_setting(f"`{self.path}`", allowed, value, option.cure)
         elif option.allowed and value not in option.allowed:
             near = difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
-            allowed = f"{option.range}, or {words}" if "float" in self.types else f"one of {words}"
+            allowed = f"one of {listed}"
+            if "float" in self.types:
+                allowed = f"{option.range}, or {listed}"
             raise bad_setting(f"`{self.path}`", allowed, value, cure)
 
     @property
@@ -125,10 +127,10 @@ class Setting:
         if "bool" in self.types:
             return None
         numbers = {"float": "NUMBER", "int": "N"}
-        found = [numbers[kind] for kind in self.types if kind in numbers]
-        own = self.path.rpartition(".")[2].upper()
-        words = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else own
-        return self.option.metavar or (found or [words])[0]
+        placeholders = [numbers[kind] for kind in self.types if kind in numbers]
+        name = self.path.rpartition(".")[2].upper()
+        choices = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else name
+        return self.option.metavar or (placeholders or [choices])[0]
 
     @property
     def shown_default(self) -> str:
@@ -140,20 +142,20 @@ class Setting:
 
 def settings_of(group: type) -> Mapping[str, Setting]:
     """The settings of a group of a plan by their names, or of a plan by their paths."""
-    own: Any = group
-    return _settings_of(own)
+    key: Any = group
+    return _settings_of(key)
 
 
 @cache
 def _settings_of(group: type) -> Mapping[str, Setting]:
     hints = get_type_hints(group, include_extras=True)
     name = getattr(group, "group", "")
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for field in dataclasses.fields(group):
         hint = hints[field.name]
         if dataclasses.is_dataclass(hint):
             inner = settings_of(hint) if isinstance(hint, type) else {}
-            found |= {setting.path: setting for setting in inner.values()}
+            settings |= {setting.path: setting for setting in inner.values()}
             continue
         if get_origin(hint) is not Annotated:
             continue
@@ -161,8 +163,8 @@ def _settings_of(group: type) -> Mapping[str, Setting]:
         several = get_args(kind) if get_origin(kind) is UnionType else (kind,)
         types = tuple("None" if t is NoneType else t.__name__ for t in several)
         path = f"{name}.{field.name}" if name else field.name
-        found[field.name] = Setting(path, types, field.default, option)
-    return found
+        settings[field.name] = Setting(path, types, field.default, option)
+    return settings
 
 
 def typed(setting: str, annotation: str, value: Any) -> Any:

@@ -347,8 +347,8 @@ class MethodPlan(Group, group="method"):
         """Raise `UsageError` for settings without a method; the method checks its own."""
         if self.name == AUTO and self.options:
             allowed = "the name of a method where its settings are given"
-            cure, given = "For example `method.name=knn` `method.k=10`.", ", ".join(self.options)
-            raise bad_setting("`method.name`", allowed, f"auto with {given}", cure)
+            cure, options = "For example `method.name=knn` `method.k=10`.", ", ".join(self.options)
+            raise bad_setting("`method.name`", allowed, f"auto with {options}", cure)
 
 
 @dataclass(frozen=True)
@@ -356,8 +356,8 @@ class StageText:
     """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`."""
 
     name: str  # a method, or an embedder
-    embedder: str = ""  # of a method on embeddings; "" is the run's
-    share: float | None = None  # of all segments of the corpus, which the stage passes on
+    embedder: str = ""  # embedder of a method; "" is the run's
+    share: float | None = None  # share of all segments of the corpus that the stage passes on
 
     @classmethod
     def of(cls, text: str) -> StageText:
@@ -426,6 +426,7 @@ class CascadePlan(Group, group="cascade"):
         if 0 < len(known) < len(shares):
             allowed = "given with a share for every stage but the last, or with no shares"
             raise bad_setting("`cascade.stages`", allowed, self.stages, f"For example {_SHARES}.")
+        # shares are of the whole corpus, so they must not rise
         for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
                 most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
@@ -541,7 +542,7 @@ class ChoosePlan(Group, group="choose"):
     ] = "exact"
 
     def identity(self) -> dict[str, Any]:
-        """All settings, but for counting segments and keeping copies."""
+        """All settings but those of counting segments and keeping copies."""
         values = dataclasses.asdict(self)
         for name, unsaid in (("fraction_of", "segments"), ("dedup", "none")):
             if values[name] == unsaid:
@@ -624,7 +625,7 @@ class Plan(Settings):
         return super().from_dict(stored)
 
     def identity(self) -> dict[str, Any]:
-        """All settings, and those that left with their defaults, so that older runs are found."""
+        """All settings, plus removed ones at their defaults, so that older runs still match."""
         return {
             **self.as_dict(),
             "auto": {"budget": ""},

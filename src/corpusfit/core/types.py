@@ -1,4 +1,4 @@
-"""Records and columnar tables that the stages hand to each other."""
+"""Records and columnar tables that stages exchange."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Paired:
         return len(self.vectors)
 
     def take(self, places: NDArray[np.int64]) -> Paired:
-        """The units at some places, int64 [k]."""
-        return Paired(taken(self.texts, places), self.vectors[places])
+        """The units at some positions, int64 [k]."""
+        return Paired(take_texts(self.texts, places), self.vectors[places])
 
 
 Corpus: TypeAlias = Iterable[tuple[int, Any]]
@@ -94,12 +94,12 @@ FILE_BITS = 40
 
 
 def in_file(rows: T) -> T:
-    """The rows in their own source, of rows of a shard: a number, or int64 [n]."""
+    """Convert row numbers of a shard to row numbers of their sources; a number or int64 [n]."""
     return rows & ((1 << FILE_BITS) - 1)
 
 
 def file_of(rows: T) -> T:
-    """How many sources after its shard's first each row stands: a number, or int64 [n]."""
+    """Index of each row's source within its shard; a number or int64 [n]."""
     return rows >> FILE_BITS
 
 
@@ -113,7 +113,7 @@ class Shard:
     Attributes:
         index: number in the whole corpus, from 0, in reading order.
         source: number of its source.
-        format: the source's format, which says how `data` is parsed.
+        format: the source's format, which parses `data`.
         first_row: number of its first row within the source, from 0.
         first_byte: byte where that row begins in the unpacked source.
         data: the raw rows, in the form of the format's module.
@@ -260,17 +260,17 @@ def texts_between(through: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
     return pa.LargeStringArray.from_buffers(len(through) - 1, *held)
 
 
-def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:
-    """The texts at some places, int64 [k], as one Arrow array [k]."""
+def take_texts(texts: Texts, places: NDArray[np.int64]) -> Texts:
+    """The texts at some positions, int64 [k], as one Arrow array [k]."""
     at = np.ascontiguousarray(places, np.int64)
     return texts.take(pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)]))
 
 
-def taken_of(batch: Any, places: NDArray[np.int64]) -> Any:
-    """The units of a batch at some places, in the batch's form."""
+def take_units(batch: Any, places: NDArray[np.int64]) -> Any:
+    """The units of a batch at some positions, in the batch's form."""
     if isinstance(batch, Paired):
         return batch.take(places)
-    return batch[places] if isinstance(batch, np.ndarray) else taken(batch, places)
+    return batch[places] if isinstance(batch, np.ndarray) else take_texts(batch, places)
 
 
 def read_as(batch: Any, reads: Reads) -> Any:
@@ -287,12 +287,12 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
     if isinstance(texts, pa.Array | pa.ChunkedArray):
         if texts.null_count or not _holds_strings(texts.type):
             raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
-        found = texts.cast(pa.large_string())  # first, because short offsets end at 2 GB
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        array = texts.cast(pa.large_string())  # cast first, as 32-bit offsets end at 2 GB
+        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
     if whole or not hasattr(texts, "__len__"):
-        came = f"got a {type(texts).__name__}"
-        raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {came}")
+        got = f"got a {type(texts).__name__}"
+        raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {got}")
     for at, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"{name} must be strings; number {at} is a {type(text).__name__}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import Inputs, Offer, offers
 from corpusfit.domains.plan import ClustersPlan
 
@@ -53,7 +53,7 @@ def clusters(
     return clustering.clusters(
         built,
         inputs(corpus, "corpus", machine, built.read.text_field),
-        place(out, "`out`"),
+        folder_path(out, "`out`"),
         assign_all=assign,
         machine=machine,
         overwrite=overwrite,

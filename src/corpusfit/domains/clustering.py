@@ -23,7 +23,7 @@ from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.describe import (
     Known,
     confusion,
-    described,
+    describe_clusters,
     outliers,
     proximity,
     purity,
@@ -46,7 +46,7 @@ TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # numbers of clusters for
 # Least units per dimension of a cluster: with fewer, its covariance is singular, its likelihood
 # unbounded, and BIC meaningless.
 _UNITS_PER_DIMENSION = 2
-_NUMBERS = 2**26  # most in the covariances of all clusters: half a GB, and several copies
+_NUMBERS = 2**26  # most numbers in the covariances of all clusters: half a GB, times several copies
 _DOMAINS = 200  # most known domains that clusters are compared with
 _SPARE = 2  # units drawn per unit wanted, so that copies can be left out
 _LABEL = 200  # characters of a domain's name
@@ -133,6 +133,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     units = _draw_units(plan, run, folder, sample)
     if not sample.vectors.exists():
         add_vectors(run, sample)
+    # known domains are for comparison only: clusters never see them
     names = sorted({unit.domain for unit in units})
     if plan.draw.truth != SOURCE and names == [NONE]:
         run.warn(
@@ -161,10 +162,11 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     domains = read_domains(best)
     write_domains(folder.domains, domains)
     shares = domains.shares(vectors)
-    of = shares.argmax(axis=1).astype(np.int64)
-    write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
-    counts = confusion(of, known, domains.k, len(names))
-    empty = domains.k - len(np.unique(of))
+    clusters = shares.argmax(axis=1).astype(np.int64)
+    write_sample(folder.sample, units, clusters, shares, domains.projection.project(vectors)[:, :2])
+    counts = confusion(clusters, known, domains.k, len(names))
+    # empty clusters: too few different embeddings, or just too many clusters
+    empty = domains.k - len(np.unique(clusters))
     if empty:
         different = len(np.unique(vectors, axis=0))
         run.warn(
@@ -187,8 +189,8 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "k": domains.k,
         "tried": tried,
         "baselines": baselines,
-        "clusters": described(units, of, shares, domains, counts, names),
-        "outliers": outliers(units, of, known, counts, names),
+        "clusters": describe_clusters(units, clusters, shares, domains, counts, names),
+        "outliers": outliers(units, clusters, known, counts, names),
         "proximity": np.round(proximity(vectors, known, len(names)), 4).tolist(),
         "ellipses": [np.round(e, 4).tolist() for e in domains.ellipses()],
         "assigned": None,
@@ -216,7 +218,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
         long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
         texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
         keys, row = keys[long], row[long]
-        # of copies the one with the smallest key, so that no shard order matters
+        # keep the copy with the smallest key, so that the order of shards does not matter
         first: dict[str, int] = {}
         for i in np.argsort(keys, kind="stable").tolist():
             first.setdefault(texts[i], i)
@@ -294,26 +296,26 @@ def _fit(
     plan: ClustersPlan, run: Run, job: FitDomains, n: int, width: int
 ) -> tuple[list[dict[str, Any]], Path]:
     """Fit every k; returns the figures of each k, and the path of the best fit."""
-    asked = plan.mixture.numbers()
+    numbers_of_clusters = plan.mixture.numbers()
     dimensions = min(plan.mixture.components or width, width)
-    if asked and asked[-1] * dimensions**2 > _NUMBERS:
+    if numbers_of_clusters and numbers_of_clusters[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
             "`mixture.k`",
             f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, because all "
             "covariances are in memory",
-            asked[-1],
+            numbers_of_clusters[-1],
             "Lower `mixture.k` or `mixture.components`.",
         )
-    if asked and asked[-1] > n:
+    if numbers_of_clusters and numbers_of_clusters[-1] > n:
         raise bad_setting(
             "`mixture.k`",
             f"at most {n:,}, the number of different units in the sample",
-            asked[-1],
+            numbers_of_clusters[-1],
             "Lower `mixture.k`, or raise `draw.sample`.",
         )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    numbers, first = asked, list[Fitted]()
-    if not asked:  # one fit of each k chooses the k that is fitted with all seeds
+    numbers, first = numbers_of_clusters, list[Fitted]()
+    if not numbers_of_clusters:  # one fit per k chooses the k to fit with all seeds
         largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
         pieces = [(k, seeds[0]) for k in TRIED if k <= largest]
         first = list(run.over("choose k", job, pieces))
@@ -364,11 +366,11 @@ def _baselines(
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
     done = list(run.over("baselines", Baseline(job.sample, job.domains, job.t), pieces))
     # word vectors are clustered like embeddings
-    words = Sample(folder.drawn, "words")
-    if not words.vectors.exists():
+    word_sample = Sample(folder.drawn, "words")
+    if not word_sample.vectors.exists():
         with run.stage("word2vec"):
-            run.one(TrainWords(job.sample), (words, plan.seed))
-    of_words = dataclasses.replace(job, sample=words, out=folder.fits / "words")
+            run.one(TrainWords(job.sample), (word_sample, plan.seed))
+    of_words = dataclasses.replace(job, sample=word_sample, out=folder.fits / "words")
     fits = run.over("word2vec", of_words, [(k, seed) for k in numbers for seed in seeds])
     done += [("word2vec", fit) for fit in fits]
     return [

@@ -19,7 +19,7 @@ from corpusfit.domains.mixture import Domains
 from corpusfit.scoring.table import write_parquet
 
 _EXAMPLES = 5  # units shown for a cluster or a pair of domains
-_LONGEST = 2_000  # characters of each
+_LONGEST = 2_000  # characters shown of each unit
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _PRONOUN = re.compile(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"
@@ -62,7 +62,7 @@ def proximity(
 
     Reference: Aharoni and Goldberg (2020), section 3.2 and Figure 4.
     """
-    # The nearer two centroids, the better a model of one domain does on the other.
+    # Near centroids predict that a model of one domain transfers to the other.
     sums = np.zeros((t, vectors.shape[1]))
     np.add.at(sums, domains, vectors)
     means = sums / np.bincount(domains, minlength=t)[:, None]
@@ -95,44 +95,43 @@ def traits(texts: Sequence[str]) -> dict[str, float]:
     }
 
 
-def own_words(
+def characteristic_words(
     texts: Iterable[str], clusters: NDArray[np.int64], k: int, most: int = 8
 ) -> list[list[str]]:
     """The most characteristic words of each of k clusters, in descending order."""
-    # Words are ranked by p log(p / q), their part of the divergence of a cluster from all texts
-    # (Kullback and Leibler, 1951), where p is the word's share of the words in the cluster and q
-    # that in all texts. A word counts once per text.
+    # A word is ranked by its term p log(p / q) of the Kullback-Leibler divergence of the cluster
+    # from all texts, where p and q are its relative frequencies. A word counts once per text.
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
         counts[cluster].update({word.lower() for word in _WORD.findall(text) if len(word) > 1})
     whole = sum(counts, Counter[str]())
     total = whole.total()
     ranked = []
-    for of_cluster in counts:
-        size = of_cluster.total()
+    for cluster_counts in counts:
+        size = cluster_counts.total()
         divergence = {
             word: n / size * math.log(n / size / (whole[word] / total))
-            for word, n in of_cluster.items()
+            for word, n in cluster_counts.items()
             if n > 1
         }
         ranked.append(sorted(divergence, key=lambda word: (-divergence[word], word))[:most])
     return ranked
 
 
-def described(
+def describe_clusters(
     units: Sequence[Known],
-    of: NDArray[np.int64],
+    cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
     domains: Domains,
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Each cluster: its size, domains, words and most typical units."""
-    words = own_words((unit.text for unit in units), of, domains.k)
+    """Describe each cluster: size, domains, characteristic words and typical units."""
+    words = characteristic_words((unit.text for unit in units), cluster_of, domains.k)
     clusters = []
     for number in range(domains.k):
-        inside = np.flatnonzero(of == number)
-        # of the units that surely belong to the cluster, the longest
+        inside = np.flatnonzero(cluster_of == number)
+        # examples: the longest of the units that most certainly belong to the cluster
         surest = inside[np.argsort(-shares[inside, number], kind="stable")]
         typical = sorted(surest[: 40 * _EXAMPLES].tolist(), key=lambda i: -len(units[i].text))
         named = zip(names, counts[number].tolist(), strict=True)
@@ -151,7 +150,7 @@ def described(
 
 def outliers(
     units: Sequence[Known],
-    of: NDArray[np.int64],
+    cluster_of: NDArray[np.int64],
     known: NDArray[np.int64],
     counts: NDArray[np.int64],
     names: Sequence[str],
@@ -159,14 +158,14 @@ def outliers(
     """Units in a cluster of another domain, and their common traits (Table 2)."""
     if len(names) < 2:
         return None
-    # the domain that a unit seems to be of: the most frequent in its cluster
-    taken_for = counts.argmax(axis=1)[of]
-    outside = np.flatnonzero(taken_for != known)
+    # a unit is assigned the majority domain of its cluster
+    predicted = counts.argmax(axis=1)[cluster_of]
+    outside = np.flatnonzero(predicted != known)
     texts = [unit.text for unit in units]
     pairs: dict[tuple[int, int], list[str]] = {}
     attracted: dict[int, list[str]] = {}
     for i in outside.tolist():
-        domain, other = int(known[i]), int(taken_for[i])
+        domain, other = int(known[i]), int(predicted[i])
         pairs.setdefault((domain, other), []).append(texts[i])
         attracted.setdefault(other, []).append(texts[i])
     return {
@@ -190,12 +189,12 @@ def outliers(
 def write_sample(
     path: Path,
     units: Sequence[Known],
-    of: NDArray[np.int64],
+    cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
-    places: NDArray[np.float32],
+    coordinates: NDArray[np.float32],
 ) -> None:
-    """Write the units with their clusters (from 1), shares and places on the map."""
-    places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+    """Write the units with their clusters (from 1), shares and map coordinates."""
+    coordinates = np.pad(coordinates, ((0, 0), (0, 2 - coordinates.shape[1])))
     rows = [
         {
             **dataclasses.asdict(unit),
@@ -204,6 +203,6 @@ def write_sample(
             "x": float(x),
             "y": float(y),
         }
-        for unit, cluster, share, (x, y) in zip(units, of, shares, places, strict=True)
+        for unit, cluster, share, (x, y) in zip(units, cluster_of, shares, coordinates, strict=True)
     ]
     write_parquet(path, pa.Table.from_pylist(rows))

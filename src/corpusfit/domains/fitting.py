@@ -88,10 +88,10 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
         def work(piece: tuple[str, int, int]) -> tuple[str, Fitted]:
             which, k, seed = piece
             if which == "random":
-                of = np.random.default_rng(seed).integers(k, size=len(texts))
+                clusters = np.random.default_rng(seed).integers(k, size=len(texts))
             else:
-                of = by_topic(texts, k, seed)
-            return which, Fitted(k, seed, confusion(of, known, k, self.t))
+                clusters = by_topic(texts, k, seed)
+            return which, Fitted(k, seed, confusion(clusters, known, k, self.t))
 
         return work
 
@@ -103,10 +103,10 @@ class TrainWords(PlainJob[tuple[Sample, int], Path]):
     sample: Sample
 
     def _work(self, piece: tuple[Sample, int]) -> Path:
-        words, seed = piece
+        sample, seed = piece
         vectors = word_vectors(self.sample.read_texts(), seed)
-        write_arrays(words.vectors, {"vectors": vectors}, {})
-        return words.vectors
+        write_arrays(sample.vectors, {"vectors": vectors}, {})
+        return sample.vectors
 
 
 def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Domains of a corpus: Gaussians in principal components, their file, and shares of segments."""
+"""Domains of a corpus: a Gaussian mixture over principal components of embeddings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from corpusfit.kernels.vectors import (
     Gaussians,
     Sums,
     densities,
-    gathered,
-    maximised,
+    gather_sums,
+    maximise,
     responsibilities,
 )
 from corpusfit.scoring.table import column, columns_of, source_column, write_parquet
@@ -31,11 +31,11 @@ from corpusfit.text.reading import Tally, join_units
 
 _BLOCK = 1_024
 SAMPLE = 20_000  # Rows of the sample that the initial parameters come from
-# Runs of k-means, maximum steps of each, and rows that the runs are compared on.
+# Number of k-means runs, maximum steps of each, and sample size to compare the runs on.
 _STARTS, _K_MEANS_STEPS, _START_SAMPLE = 5, 30, 4_000
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
-# Ridge in units of a dimension's variance; near-duplicates would make a degenerate cluster.
+# Ridge, relative to a dimension's variance: without it near-duplicates make a singular covariance.
 _RIDGE = 1e-4
 _PLAIN = ("likelihood", "rows", "steps", "converged")
 
@@ -82,8 +82,8 @@ def fit_mixture(
     Reference: Aharoni and Goldberg (2020), sections 2.2 and 2.3, appendix A.3: full covariances, at
     most 150 steps; Arthur and Vassilvitskii (2007), k-means++.
     """
-    # k-means and the first EM steps use a sample, so that few steps over all rows remain. The
-    # optimum depends on the start: fit several mixtures and keep the one of the highest likelihood.
+    # EM finds a local optimum: fit with several seeds and keep the mixture of the highest
+    # likelihood.
     n = len(x)
     if n < k:
         raise ValueError(f"{n} rows are too few for {k} components")
@@ -95,13 +95,13 @@ def fit_mixture(
     sample = (
         standardised if n <= SAMPLE else standardised[np.sort(rng.choice(n, SAMPLE, replace=False))]
     )
-    # k-means on the rows as they were, whose dimensions differ in variance
+    # k-means runs on the original scale, where leading components count more
     rescaled = sample * np.asarray(scale, np.float32)
     subsample = rescaled[:: max(1, min(len(sample) // k, len(sample) // _START_SAMPLE))]
     runs = [_k_means(subsample, _k_means_plus_plus(subsample, k, rng)) for _ in range(_STARTS)]
     assignments = _k_means(rescaled, min(runs, key=lambda end: end[2])[1])[0]
     current = _from_assignments(sample, assignments, k, ridge)
-    # few steps over all rows remain if the start is good
+    # warm start: EM on the sample leaves few steps over all rows
     if n > SAMPLE:
         current = _expectation_maximisation(sample, current, steps, tolerance, ridge)[0]
     fitted, likelihood, steps_taken, converged = _expectation_maximisation(
@@ -126,31 +126,31 @@ def _standardise(
 def _expectation_maximisation(
     x: F32, current: Gaussians, steps: int, tolerance: float, ridge: float
 ) -> tuple[Gaussians, float, int, bool]:
-    """EM: parameters, their mean log-likelihood, steps, and whether it converged."""
+    """Run EM; returns parameters, mean log-likelihood, steps, and whether it converged."""
     previous, step = -np.inf, 0
     while True:
-        sums = gathered(x[:_BLOCK], current)  # blocks of rows fit in the processor's cache
+        sums = gather_sums(x[:_BLOCK], current)  # a block fits in the processor's cache
         for begin in range(_BLOCK, len(x), _BLOCK):
-            sums.add(gathered(x[begin : begin + _BLOCK], current))
+            sums.add(gather_sums(x[begin : begin + _BLOCK], current))
         mean = sums.likelihood / sums.rows
         if mean - previous < tolerance or step == steps:
             return current, mean, step, mean - previous < tolerance
-        current, previous, step = maximised(sums, ridge), mean, step + 1
+        current, previous, step = maximise(sums, ridge), mean, step + 1
 
 
 def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: float) -> Gaussians:
-    """The Gaussian of each cluster's rows; that of all rows for an empty cluster."""
+    """Fit a Gaussian to each cluster's rows; an empty cluster gets that of all rows."""
     sums = Sums(
         len(x), 0.0, np.zeros(k), np.zeros((k, x.shape[1])), np.zeros((k, *2 * x.shape[1:]))
     )
     for j in range(k):
         rows = (x[assignments == j] if np.any(assignments == j) else x).astype(np.float64)
         sums.weights[j], sums.first[j], sums.second[j] = len(rows), rows.sum(axis=0), rows.T @ rows
-    return maximised(sums, ridge)
+    return maximise(sums, ridge)
 
 
 def _k_means_plus_plus(x: F32, k: int, rng: np.random.Generator) -> F32:
-    """Initial means, rows far from each other (k-means++): float32 [k, d]."""
+    """k-means++ initialisation: k rows far from each other, float32 [k, d]."""
     drawn = [int(rng.integers(len(x)))]
     distances = np.full(len(x), np.inf)
     while len(drawn) < k:
@@ -183,7 +183,7 @@ class Projection:
     mean: F64  # float64 [d], mean of the fitted vectors
     axes: F64  # float64 [c, d], by descending variance; the largest entry of each is positive
 
-    def place(self, vectors: NDArray[np.floating]) -> F32:
+    def project(self, vectors: NDArray[np.floating]) -> F32:
         """Project vectors [n, d] on the components: float32 [n, c]."""
         return np.asarray((vectors - self.mean) @ self.axes.T, np.float32)
 
@@ -194,7 +194,7 @@ def principal(vectors: NDArray[np.floating], components: int) -> Projection:
     centred = vectors - mean
     _, axes = np.linalg.eigh(centred.T @ centred)
     first = axes.T[::-1][:components]
-    # eigenvectors have no sign of their own: the largest entry is made positive
+    # the sign of an eigenvector is arbitrary: make the largest entry positive
     signs = np.sign(first[np.arange(len(first)), np.abs(first).argmax(axis=1)])
     return Projection(mean, first * signs[:, None])
 
@@ -212,14 +212,14 @@ class Domains:
 
     def shares(self, vectors: NDArray[np.floating]) -> F32:
         """Posterior probability of each domain for vectors [n, d]: float32 [n, k]."""
-        return self.mixture.shares(self.projection.place(vectors))
+        return self.mixture.shares(self.projection.project(vectors))
 
     def ellipses(self, points: int = 48) -> list[F64]:
         """The ellipse [points, 2] of each domain, two standard deviations from its mean.
 
         Reference: Aharoni and Goldberg (2020), Figure 3.
         """
-        # The axes are the first two components; with a single one, all points are on a line.
+        # The axes are the first two components; a single component gives points on a line.
         m = self.mixture
         factors = np.linalg.inv(m.gaussians.factors)  # covariance = factor.T^-1 factor^-1
         angles = np.linspace(0.0, 2.0 * np.pi, points)
@@ -238,10 +238,10 @@ class Domains:
 def fit_domains(
     vectors: NDArray[np.floating], k: int, *, components: int, steps: int, seed: int
 ) -> Domains:
-    """Fit k domains to vectors [n, d], in descending order of weight; raises as `fit_mixture`."""
+    """Fit k domains to vectors [n, d], in descending order of weight; see `fit_mixture`."""
     n, d = vectors.shape
     projection = principal(vectors, max(1, min(components or d, d, n - 1)))
-    projected = projection.place(vectors)
+    projected = projection.project(vectors)
     return Domains(projection, fit_mixture(projected, k, seed=seed, steps=steps, ridge=_RIDGE))
 
 
@@ -300,7 +300,7 @@ def assigned_path(folder: Path, shard: int) -> Path:
 
 @dataclass(frozen=True)
 class Assign(Job[int, int]):
-    """Write the share of each cluster in every segment of a stored shard; returns their number."""
+    """Write cluster shares of a stored shard's segments; returns the number of segments."""
 
     domains: Path  # file of the fitted domains
     store: Path  # store of the corpus's vectors
@@ -314,11 +314,11 @@ class Assign(Job[int, int]):
         def work(shard: int) -> int:
             units, vectors, tally = store.read(shard)
             segments = join_units(units, self.gamma)
-            of_units = domains.shares(vectors).astype(np.float64)
+            unit_shares = domains.shares(vectors).astype(np.float64)
             if len(segments):  # the mean of a segment's units
-                sums = np.add.reduceat(of_units, segments.first_unit, axis=0)
-                of_units = sums / segments.units[:, None]
-            shares = of_units.astype(np.float32)
+                sums = np.add.reduceat(unit_shares, segments.first_unit, axis=0)
+                unit_shares = sums / segments.units[:, None]
+            shares = unit_shares.astype(np.float32)
             names = Tally(**tally).sources(self.names)
             table = pa.table(
                 {

@@ -1,4 +1,4 @@
-"""Units become embeddings: an encoder is prepared once and loaded in each worker."""
+"""Encode units: an encoder is prepared once and loaded in each worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
 
 def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
     """Whether a static encoder's tokenizer reads every text whole, some ten times slower."""
-    # so it is where a text's tokens may not be those of its words
+    # needed where a text's tokens may differ from those of its words
     folder, static = _folder(plan.embedder, cache, refresh=False)
     return static and load_static(folder, plan.embedder).words is None
 

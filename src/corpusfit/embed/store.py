@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import listed, read_arrays, write_arrays
+from corpusfit.core.artifacts import names_in, read_arrays, write_arrays
 from corpusfit.core.errors import ModelError
 from corpusfit.core.types import Units, Vectors
 
@@ -20,7 +20,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 def rounded(vectors: Vectors) -> NDArray[np.float16]:
-    """Embeddings as they are stored, float16 [n, d]: a number beyond its range is its largest."""
+    """Round embeddings to float16 [n, d] for storage; large values are clipped."""
     return np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16)
 
 
@@ -40,7 +40,7 @@ class VectorStore:
 
     def finished(self) -> set[int]:
         """The shards with a stored file, by one listing."""
-        parts = filter(None, map(_PART.fullmatch, listed(self.folder)))
+        parts = filter(None, map(_PART.fullmatch, names_in(self.folder)))
         return {int(part[1]) for part in parts}
 
     def write(self, shard: int, units: Units, vectors: Vectors, tally: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class VectorStore:
             "end": units.end,
             "pieces": units.pieces,
             "vectors": rounded(vectors),
-            # not in the header, whose size is limited: a shard can have millions of rejects
+            # not in the header, as its size is limited and a shard can have millions of rejects
             "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
         }
         write_arrays(self._part(shard), arrays, plain)

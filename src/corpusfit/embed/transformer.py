@@ -62,15 +62,15 @@ class TransformerEncoder(Encoder):
 
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         out = np.empty((len(ids), self.dim), dtype=np.float32)
-        done, told, every = 0, 0, int(lengths.sum())
+        done, reported, every = 0, 0, int(lengths.sum())
         for batch in token_batches(lengths, self.batch_tokens):
             with torch.inference_mode():
                 vectors = self.pooled([ids[i] for i in batch], lengths[batch])
                 out[batch] = vectors.float().cpu().numpy()
             if on_progress is not None:
                 done += int(lengths[batch].sum())
-                on_progress(len(ids) * done // every - told)  # the longest texts come first
-                told = len(ids) * done // every
+                on_progress(len(ids) * done // every - reported)  # the longest texts come first
+                reported = len(ids) * done // every
         return out
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
@@ -109,8 +109,8 @@ class TransformerEncoder(Encoder):
             input_ids=tokens, attention_mask=None if full else mask.long()
         ).last_hidden_state
         if self.pooling == "mean":  # summed in float32 for any type of states
-            kept = states.masked_fill(~mask[:, :, None], 0)
-            pooled = kept.sum(1, dtype=torch.float32) / real[:, None]
+            masked = states.masked_fill(~mask[:, :, None], 0)
+            pooled = masked.sum(1, dtype=torch.float32) / real[:, None]
         else:
             # a decoder's first state has read nothing; its last state has read the whole text
             cls = self.tokenizer.cls_token_id
@@ -201,7 +201,7 @@ def load_tokenizer(folder: Path, what: str) -> Any:
 
 def position_limit(model: Any) -> int:
     """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit."""
-    # T5 does not say, XLNet says -1
+    # T5 states no limit, XLNet -1
     positions = int(getattr(model.config, "max_position_embeddings", None) or -1)
     return positions - first_position(model) if positions > 0 else DEFAULT_LENGTH
 

@@ -79,14 +79,14 @@ class WordPiece:
 
     def _words(self, text: str) -> str:
         """The normalised words of a text, separated by spaces."""
-        parts = self._mark.split(text)  # every second one is a mark
+        parts = self._mark.split(text)  # every second part is a mark
         for change in self._changes:
             parts[::2] = map(change, parts[::2])
         return " ".join(parts)
 
 
 class _Each(dict[int, str]):
-    """What becomes of each character after some changes, for `str.translate`."""
+    """A lazy table for `str.translate` that applies changes to a character."""
 
     def __init__(self, *changes: Change) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import local_place
+from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
@@ -122,7 +122,7 @@ def evaluate(
     return evaluating.evaluate(
         built,
         task,
-        local_place(out, "`out`"),
+        local_folder_path(out, "`out`"),
         base=str(base),
         seeds=seeds,
         train_sizes=train_sizes,
@@ -133,14 +133,14 @@ def evaluate(
 
 @dry_run(evaluate, without=("out", "overwrite"))
 def estimate_evaluation(
-    *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **asked: Any
+    *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **options: Any
 ) -> dict[str, Any]:
     """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
-    built, task, machine = _resolve(**asked)
+    built, task, machine = _resolve(**options)
     from corpusfit.evaluation import evaluating
 
     return evaluating.estimate_evaluation(
@@ -290,12 +290,12 @@ def tokenizers(
     )
 
 
-def _require(plan: Plan, allowed: Plan, words: str) -> None:
+def _require(plan: Plan, allowed: Plan, description: str) -> None:
     """Raise `UsageError` for settings that would have no effect."""
     others = ", ".join(o for o in plan.overrides() if o not in allowed.overrides())
     if others:
         cure = "Others change nothing here."
-        raise bad_setting("A setting", f"one of {words}", others, cure)
+        raise bad_setting("A setting", f"one of {description}", others, cure)
 
 
 @offers(SPLIT)
@@ -328,7 +328,7 @@ def split(
     return splitting.split(
         built,
         inputs(data, "data", machine, built.read.text_field),
-        local_place(out, "`out`"),
+        local_folder_path(out, "`out`"),
         machine=machine,
         overwrite=overwrite,
     )

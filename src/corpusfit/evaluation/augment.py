@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import torch
 
 LETTER = re.compile(r"[^\W_]")
-_STREAM = 2**41  # random numbers apart from all others of a seed
+_STREAM = 2**41  # a random stream that nothing else draws from
 _MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
 _PARTS = re.compile(rf"{_MARK}|([^\W_]+(?:['’.\-][^\W_]+)*)")
 # Texts per piece, minutes of work; another number changes the last bits of a draw.
@@ -63,8 +63,8 @@ def write_augmented_examples(
     texts = [text for pieces in examples.pieces for text in pieces]
     job = Backtranslate(plan.mt, plan.mt_back, plan.copies, seed, device)
     folder = out.with_suffix(".parts")
-    # A piece is kept under a digest of the models' names, so that a stopped command resumes; a
-    # model that changes in its folder meanwhile is not noticed.
+    # Pieces are stored under a digest of the models' names, so that a stopped command resumes; a
+    # change of a model's files in between goes unnoticed.
     settings = dataclasses.asdict(job)
     pieces = []
     for first in range(0, len(texts), TEXTS_PER_PIECE):
@@ -124,7 +124,7 @@ def replace_words(
     words = [[word for parts in example for word in parts[1::2]] for example in fragments]
     model = replacement_model(words, plan.share)
     m, through = len(model.probability), np.cumsum(model.drawn)
-    new: list[list[str | None]] = []  # by copy, the replacement of each word
+    new: list[list[str | None]] = []  # by copy, each word's replacement or None
     for copy in range(plan.copies):
         uniforms = uniform(place_keys(seed, _STREAM + copy, 2 * m))
         replacements: list[str | None] = [None] * m
@@ -134,7 +134,7 @@ def replace_words(
             for i, word in zip(replaced.tolist(), draws.tolist(), strict=True):
                 replacements[i] = model.words[word]
         new.append(replacements)
-    # labels and the text between words stay
+    # fill the replacements in; labels and the text between words stay
     pieces, begin = [], 0
     for example in fragments:
         end = begin + sum(len(parts) // 2 for parts in example)
@@ -151,7 +151,7 @@ def replace_words(
 
 
 def split_words(text: str) -> list[str]:
-    """A text as other text, word, other text, word, and so on; joined it is the text again."""
+    """Split a text into separators and words in turn; joining the parts restores the text."""
     parts, at = [], 0
     for match in _PARTS.finditer(text):
         if match[1]:
@@ -185,11 +185,11 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     text = np.repeat(np.arange(len(texts)), lengths)
     size = max(1, len(words))
-    # every word of a text once
-    pairs, place, times = np.unique(text * size + ids, return_inverse=True, return_counts=True)
+    # count each word once per text
+    pairs, inverse, times = np.unique(text * size + ids, return_inverse=True, return_counts=True)
     within = np.bincount(pairs % size, minlength=len(words))
     idf = np.log(len(texts) / np.maximum(1, within))
-    tfidf = times[place] / lengths[text] * idf[ids]
+    tfidf = times[inverse] / lengths[text] * idf[ids]
     probability = np.zeros(len(ids))
     filled = lengths > 0
     starts = (np.cumsum(lengths) - lengths)[filled]
@@ -340,8 +340,8 @@ class _Translator:
         progress.begin("translate", len(ids), "sentences")
         for batch in token_batches(lengths, self.budget):
             rows = [ids[i] for i in batch]
-            of = [places[i] for i in batch]
-            for i, new in zip(of, self._batch(rows, keys[of]), strict=True):
+            indices = [places[i] for i in batch]
+            for i, new in zip(indices, self._batch(rows, keys[indices]), strict=True):
                 # white space around a sentence is kept as it was
                 bare = texts[i].strip()
                 translated[i] = texts[i].replace(bare, new.strip() or bare, 1)

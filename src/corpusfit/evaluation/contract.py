@@ -41,32 +41,34 @@ class FirstToken(Predictor):
         yield getattr(base, "encoder", None)  # BERT's pooler follows in its base model
         yield base
 
-    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _expected_and_hooked(
+        self, inputs: dict[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
         expected = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
         at = torch.tensor([4, 0], device=self.model.device)
         return expected, self.logits(self.model, inputs, at)
 
-    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
+    def _for_head(self, states: torch.Tensor) -> torch.Tensor:
         return states[:, None]  # each state is a row of its own
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
         """Logits of texts, from their first tokens."""
-        logits: torch.Tensor = self._asked(call, inputs, at).logits
+        logits: torch.Tensor = self._call_with_hooks(call, inputs, at).logits
         return logits
 
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # A model that answers n examples: their answers, and the number of truncated examples; it calls the
-# second argument with the number of examples answered since the last call, perhaps a fraction.
+# second argument with the number of examples answered since the last call, possibly fractional.
 Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
 # The examples of `train`, `dev` and `test`, or of those that a task has.
 Splits = dict[str, Labelled]
 
 
 class TaskType(ABC):
-    """Everything that is a kind's own. It has no state; defaults suit one label per text.
+    """A kind of task: labels, head, loss, metrics. Stateless; defaults suit one label per text.
 
     To add a kind, add one file to `evaluation/tasks/`, named like the kind, with one `TaskType`.
     The command line, recipes, reports and contract tests find it there.
@@ -114,7 +116,7 @@ class TaskType(ABC):
 
     @property
     def kind(self) -> str:
-        """Its name: that of its file."""
+        """Name of the kind, the same as its file's."""
         return type(self).__module__.rpartition(".")[2]
 
     @property
@@ -127,8 +129,8 @@ class TaskType(ABC):
         """Whether an example is a text with its translation."""
         return self.forms == ("pairs",)
 
-    def read(self, place: str, plan: TaskPlan) -> Task | None:
-        """The task that a place names where another library reads it; None: it is in files.
+    def read(self, source: str, plan: TaskPlan) -> Task | None:
+        """Load a task through another library; None if the task is in files.
 
         Raises:
             InputError: the library cannot read it.
@@ -136,11 +138,11 @@ class TaskType(ABC):
         return None
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether the values of a label field can only be of this kind; none is missing."""
+        """Whether these values of a label field, none missing, can only be of this kind."""
         return False
 
     def parse(self, value: object) -> list[Any] | None:
-        """The labels of an example from its label field; None if it has no usable one.
+        """Parse an example's label field; None without a usable label.
 
         Args:
             value: as the format has it: a string, a number, a boolean, a list, or None.
@@ -152,10 +154,10 @@ class TaskType(ABC):
 
         Args:
             splits: the splits, with labels as `parse` or a format gives them.
-            names: what the plan calls the numbers of labels, from 0; empty if it does not.
+            names: the plan's names for label numbers, from 0; may be empty.
 
         Raises:
-            InputError: the labels have no one form.
+            InputError: the labels have several forms.
             UsageError: the names do not fit.
         """
         return splits, []
@@ -166,9 +168,9 @@ class TaskType(ABC):
         Raises:
             InputError: nothing can be learned from the labels of train.
         """
-        of = {split: labelled.different() for split, labelled in splits.items()}
-        learned = self.learned(of["train"], len(splits["train"]))
-        others = set.union(*of.values()) - set(learned)
+        by_split = {split: labelled.different() for split, labelled in splits.items()}
+        learned = self.learned(by_split["train"], len(splits["train"]))
+        others = set.union(*by_split.values()) - set(learned)
         return (*learned, *in_order(others)), len(learned)
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
@@ -184,7 +186,7 @@ class TaskType(ABC):
         return in_order(labels)
 
     def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
-        """The labels in the order of their numbers, where the plan decides on it.
+        """Order the labels as the plan asks; a label's position is its number.
 
         Raises:
             UsageError: the plan's metric or positive label does not fit the labels.
@@ -195,17 +197,17 @@ class TaskType(ABC):
         return labels
 
     def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """Its metrics that a task with these labels has."""
+        """The metrics that are defined for these labels."""
         return self.metrics
 
-    def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[float]:
-        """The labels of an example as they are stored: label numbers, or values.
+    def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[float]:
+        """Encode an example's labels for storage: as label numbers, or as values.
 
         Args:
-            own: labels of the example, from `parse` or a format.
+            labels: labels of the example, from `parse` or a format.
             number: the number of every label.
         """
-        return [number[label] for label in own]
+        return [number[label] for label in labels]
 
     def places(
         self,
@@ -236,7 +238,7 @@ class TaskType(ABC):
 
         Args:
             logits: float32 [m, outputs].
-            targets: [m, …], as `targets` made them.
+            targets: [m, …], from `targets`.
             task: the task, with its training examples.
         """
         import torch
@@ -254,7 +256,7 @@ class TaskType(ABC):
     def open_model(
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
-        """Open the model of a plan, to answer as it is; only of a kind with a `group`.
+        """Open a model that answers without fine-tuning; for kinds with a `group` only.
 
         Args:
             task: the task, with its training examples.
@@ -298,19 +300,19 @@ class TaskType(ABC):
         return {name: float(self.score(name, summed)) for name in self.metrics_of(labels)}
 
     def constant(self, task: Task) -> dict[str, float]:
-        """Every metric on test of the same answer to every text; none where that says nothing."""
+        """Test metrics of a constant answer, as a baseline; empty where that is meaningless."""
         return {}
 
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
-        """By metric, the published signature of how it is computed; none for most kinds."""
+        """Signature of each metric, such as sacreBLEU's; empty for most kinds."""
         return {}
 
     def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
-        """By metric, p-values of paired tests that are the kind's own; none for most kinds.
+        """p-values of the kind's own paired tests, by metric; empty for most kinds.
 
         Args:
             ours: [n, 3, k], the tally of a model.
-            base: [n, 3, k], the tally of the model that it is compared with.
+            base: [n, 3, k], the tally of the base model.
         """
         return {}
 

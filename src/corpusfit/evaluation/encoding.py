@@ -118,22 +118,25 @@ def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
 
 
 def to_batch(
-    encoded: Encoded, numbers: NDArray[np.int64], rows: list[list[int]], words: TaskVocabulary
+    encoded: Encoded, numbers: NDArray[np.int64], rows: list[list[int]], vocabulary: TaskVocabulary
 ) -> Batch:
     """Rows of examples as tensors."""
     import torch
 
     sizes = [sum(len(encoded.ids[numbers[i]]) for i in row) for row in rows]
-    ids = np.full((len(rows), max(sizes)), words.pad, np.int64)
+    ids = np.full((len(rows), max(sizes)), vocabulary.pad, np.int64)
     chunk = np.full(ids.shape, -1, np.int64)
     at: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(numbers)
     targets: list[NDArray[Any]] = list(at)
     for r, row in enumerate(rows):
         begin = 0
-        for place, i in enumerate(row):
+        for position, i in enumerate(row):
             number = int(numbers[i])
             end = begin + len(encoded.ids[number])
-            ids[r, begin:end], chunk[r, begin:end] = words.number[encoded.ids[number]], place
+            ids[r, begin:end], chunk[r, begin:end] = (
+                vocabulary.number[encoded.ids[number]],
+                position,
+            )
             has_token = encoded.places[number] != NOWHERE
             at[i] = encoded.places[number][has_token] + (r * ids.shape[1] + begin)
             targets[i] = encoded.targets[number][has_token]
@@ -160,12 +163,12 @@ class TaskVocabulary:
         whole, padding = self._table.weight, self._table.padding_idx
         rows = np.arange(len(whole))
         self._number(rows, pad, whole)
-        some = np.setdiff1d(tokens, [pad])[: min(_TRIED, position_limit(model))]
-        if not whole.requires_grad or not len(some):
+        probe = np.setdiff1d(tokens, [pad])[: min(_TRIED, position_limit(model))]
+        if not whole.requires_grad or not len(probe):
             return
-        before = self._logits(some)
+        before = self._logits(probe)
         self._number(np.union1d(tokens, [pad]), pad, whole)
-        if relative_difference(self._logits(some), before) > TOLERANCE:  # the model uses fixed ids
+        if relative_difference(self._logits(probe), before) > TOLERANCE:  # the model uses fixed ids
             self._number(rows, pad, whole)
             self._table.padding_idx = padding
 
@@ -178,9 +181,11 @@ class TaskVocabulary:
         others = np.setdiff1d(np.arange(len(whole)), seen)
         self.number = np.argsort(np.concatenate([seen, others]))  # the current row of each id
         self.pad = self._model.config.pad_token_id = int(self.number[pad])
-        place = torch.from_numpy(seen).to(whole.device), torch.from_numpy(others).to(whole.device)
-        self._others = whole.detach()[place[1]]
-        reduced = whole if len(seen) == len(whole) else torch.nn.Parameter(whole.detach()[place[0]])
+        indices = torch.from_numpy(seen).to(whole.device), torch.from_numpy(others).to(whole.device)
+        self._others = whole.detach()[indices[1]]
+        reduced = whole
+        if len(seen) < len(whole):
+            reduced = torch.nn.Parameter(whole.detach()[indices[0]])
         self._table.weight = reduced
         if self._table.padding_idx is not None:
             self._table.padding_idx = self.pad

@@ -39,9 +39,9 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
-SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # that name the models
-_STEPS = 8  # of a dry run
-_ANSWERED = 64  # examples, of a dry run without training
+SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
+_STEPS = 8  # training steps that a dry run measures
+_ANSWERED = 64  # examples that a dry run without training measures
 
 
 class EvaluateFolder(OutFolder):
@@ -115,7 +115,7 @@ def evaluate(
         if base:
             models[BASE] = Side.of(plan, labelled.kind, base, seeds)
         folder.begin(_identity(plan, labelled), overwrite=overwrite)
-        # copies of test texts in train raise every score, so they are counted and told
+        # copies of test texts in train raise every score, so warn of them
         common = split_overlaps(labelled)
         for note in (*labelled.notes, *common.notes()):
             machine.progress.warn(note)
@@ -124,7 +124,7 @@ def evaluate(
         results, comparisons = evaluation.results(), evaluation.comparisons()
         for warning in _warnings(results, task_type, frozen=plan.model.frozen):
             machine.progress.warn(warning)
-        given: dict[str, str | int] = {
+        options: dict[str, str | int] = {
             "model": named_model(plan.model.name),
             "base": named_model(base),
             "seeds": seeds,
@@ -134,7 +134,7 @@ def evaluate(
         where = [labelled.place] if labelled.place else absolute([task])
         facts = {
             "command": "evaluate",
-            "repeat": command_words("evaluate", {"task": where}, given, settings),
+            "repeat": command_words("evaluate", {"task": where}, options, settings),
             "versions": versions(),
             "plan": plan.as_dict(),
             "models": {role: model.as_dict() for role, model in models.items()},
@@ -173,7 +173,7 @@ def _prepare(
         raise bad_setting("`seeds`", "1 or more", seeds)
     labelled = read_task(task, plan.task, seed=plan.seed)
     task_type = load(labelled.kind)
-    task_type.signatures(labelled.labels)  # raises if the library of its metrics is missing
+    task_type.signatures(labelled.labels)  # fail early if the metrics' library is missing
     if not task_type.learns:
         for name, value in (
             ("`train_sizes`", ",".join(map(str, train_sizes))),
@@ -194,10 +194,10 @@ def _prepare(
         if not 1 <= size <= n:
             allowed = f"1 to {n:,}, the number of training examples"
             raise bad_setting("`train_sizes`", allowed, size)
-    # one seed where no seed draws anything
-    shown = task_type.learns or plan.likelihood.shots
-    drawn = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and shown
-    if not drawn and not any("{seed}" in name for name in (plan.model.name, base)):
+    # one seed is enough where nothing is random
+    reads_train = task_type.learns or plan.likelihood.shots
+    is_random = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and reads_train
+    if not is_random and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
     if task_type.parallel:
         references = (str(labels[0]) for labels in labelled.test.labels)
@@ -207,7 +207,7 @@ def _prepare(
 
 
 def _differs_by_seed(kind: str, *, frozen: bool) -> bool:
-    """Whether outcomes of one model may differ by seed; not where nothing is drawn from train."""
+    """Whether a model's outcomes depend on the seed: only if it draws from train."""
     return load(kind).uses_train and not frozen
 
 
@@ -231,8 +231,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     )
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
-        named = settings["augment"][name]
-        settings["augment"][name] = head_fingerprint(named, f"`augment.{name}`")
+        model_name = settings["augment"][name]
+        settings["augment"][name] = head_fingerprint(model_name, f"`augment.{name}`")
     known = versions()
     # another minor version of a library may change the last bits, not the meaning
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
@@ -256,19 +256,21 @@ class _Evaluation:
     def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
         plan, folder = self.plan, self.folder
-        pieces: dict[Path, FineTuning] = {}  # by outcome: two names of one model count once
+        pieces: dict[Path, FineTuning] = {}  # by outcome file, as two names can stand for one model
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
-                named = dataclasses.replace(plan, model=side.models[seed].plan)
+                run_plan = dataclasses.replace(plan, model=side.models[seed].plan)
                 out = self._outcome(role, size, seed)
                 if not out.exists():
-                    pieces[out] = FineTuning(folder.task, named, size, plan.seed + seed, extra, out)
+                    pieces[out] = FineTuning(
+                        folder.task, run_plan, size, plan.seed + seed, extra, out
+                    )
         if not pieces:
             return
-        # a model that cannot be opened is told of before the others are fine-tuned
+        # fail on a broken model before hours of fine-tuning the others
         pending = {piece.plan.model for piece in pieces.values()}
-        if len(pending) > 1 or plan.augment.kind:  # else the first piece opens the only one
+        if len(pending) > 1 or plan.augment.kind:  # a single model fails at its first piece anyway
             for role, side in self.models.items():
                 opened = [model.plan for model in side.models if model.plan in pending]
                 plans = (dataclasses.replace(plan, model=model) for model in opened)
@@ -290,8 +292,8 @@ class _Evaluation:
                 machine=machine,
             )
         machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
-        doing = "classify" if plan.model.frozen else load(self.task.kind).doing
-        stage = machine.progress.showing(doing, len(pieces), "models")
+        stage_name = "classify" if plan.model.frozen else load(self.task.kind).doing
+        stage = machine.progress.showing(stage_name, len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(folder.path, "`out`")
             meter = Meter(machine.progress)
@@ -318,6 +320,7 @@ class _Evaluation:
         results = []
         for size, role in itertools.product(self.sizes, self.models):
             outcomes, tallies = self._outcomes(role, size)
+            # over seeds and examples, while `sd` is over seeds alone
             low, high = interval(tallies, self._score, seed=self.plan.seed)
             first = outcomes[0]
             spreads: dict[str, Any] = {}

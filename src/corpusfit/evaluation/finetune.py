@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import torch
 
 _ORDER, _DROPOUT = range(2)  # streams of random numbers
-_EVALUATED_AT_ONCE = 4_096  # tokens
-_TRAINING = 3  # passes through the model, forward and backward, as many as to evaluate
+_EVALUATED_AT_ONCE = 4_096  # tokens in a batch of predictions
+_TRAINING = 3  # cost of a training step in forward passes
 
 
 def finetune(
@@ -118,7 +118,7 @@ class _FineTuning:
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)
         train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
-        # only the tokens of train are trained: the rest of the matrix just decays
+        # train the embeddings of train's tokens only: the others would just decay
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         parameters = trainable_parameters(self.model)
         self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
@@ -144,14 +144,14 @@ class _FineTuning:
                 weights = {name: p.detach().clone() for name, p in parameters.items()}
             elif settings.patience and epoch - self.best >= settings.patience:
                 break
-        # test is answered once, by the weights that were best on dev
+        # answer test once, with the weights that were best on dev
         self.words.decay_factor = decay_factor
         for name, parameter in parameters.items():
             parameter.data.copy_(weights[name])
         return {"dev": of_dev, "test": self._answers(self._encoded("test", self.task.test))}
 
     def _report(self, examples: int) -> None:
-        """Report that so many examples went through the model once."""
+        """Report that n examples went through the model once."""
         self.passed += examples
         if self.on_share is not None:
             self.on_share(self.passed / self.passes)
@@ -160,8 +160,8 @@ class _FineTuning:
         assert self.plan.finetune.length is not None  # noqa: S101
         tokenizer, special = self.headed.tokenizer, self.headed.special
         encoded = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
-        given = len(getattr(self.task, name))  # without augmented examples
-        self.truncated[name] = int(encoded.truncated[:given].sum())
+        unaugmented = len(getattr(self.task, name))  # without augmented examples
+        self.truncated[name] = int(encoded.truncated[:unaugmented].sum())
         return encoded
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
@@ -280,7 +280,7 @@ class FineTune(PlainJob[FineTuning, Path]):
 def require_models(
     task: Task, plans: Iterable[EvaluatePlan], setting: str = "`model.name`"
 ) -> None:
-    """Check that the models of some plans can be opened, one at a time on the CPU."""
+    """Check that the plans' models can be opened, one at a time on the CPU."""
     # Takes seconds per model. Otherwise a broken model would fail only after the models before it
     # have been fine-tuned.
     task_type = load(task.kind)

@@ -15,7 +15,7 @@ from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.manifest import digest, locked, source_identity
-from corpusfit.core.types import Source, Texts, buffers, taken, text_array
+from corpusfit.core.types import Source, Texts, buffers, take_texts, text_array
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve
 from corpusfit.kernels import characters, grams, hashed
@@ -69,7 +69,7 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
     if weights is None:
         weights = np.ones(len(texts))
     members = [np.flatnonzero(layer_of_text == layer) for layer in range(LAYERS)]
-    return np.stack([count(taken(texts, indices), weights[indices]) for indices in members])
+    return np.stack([count(take_texts(texts, indices), weights[indices]) for indices in members])
 
 
 def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -80,7 +80,7 @@ def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     split_layer = int(large_enough[-1]) if len(large_enough) else 0
     whole_layers: NDArray[np.float64] = counts[:, split_layer + 1 :].sum(axis=1)
 
-    # counts are fractional if texts are weighted: round them at random, without bias
+    # weighted texts have fractional counts: round them at random, without bias
     rng = np.random.default_rng(0)
     candidates = counts[:, split_layer]
     rounded = np.floor(candidates + rng.random(candidates.shape)).astype(np.int64)
@@ -197,7 +197,7 @@ class GainPredictors:
 
 
 def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
-    """Describe the predictors of some selections, in sentences.
+    """Describe the predictors of selections, in sentences.
 
     Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
     (arXiv 2302.03169), section 4; TADPOLE, section 3 and Figure 3.
@@ -355,7 +355,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
             general = samples[selection.corpus].batch("text")
             texts, selected, covered = _count_selection(selection, context)
             parts = [
-                layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
+                layers(take_texts(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
             ]
             target = count(selection.target.batch("text"))
             counts.append((target, np.stack(parts), texts, selected, covered))
@@ -439,6 +439,7 @@ def _loss_meter(
     backend = backend_tokenizer(opened.tokenizer, opened.name)
     write_bytes(folder.tokenizer, backend.to_str().encode())
     end = opened.special.end if plan.objective.name == "causal" else None
+    # token ids are memory-mapped, so they must be local
     token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     length = length_of(plan, opened.longest, hardware.device)
     network = Network(Predictor(model), model, None, hardware.precision == "bf16")

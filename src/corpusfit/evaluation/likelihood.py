@@ -34,13 +34,13 @@ from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, 
 
 _AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
 _UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
-# Token ids, of which a number at the end is predicted from all before them.
+# Token ids, and how many at the end are predicted from those before.
 TokenSequence = tuple[list[int], int]
 
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """A causal model that is ready to be asked."""
+    """A causal model that is ready for inference."""
 
     network: Network  # the model; each sequence has its own row
     tokenizer: Any  # backend tokenizer made by `special_tokens.backend_tokenizer`
@@ -150,6 +150,7 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
         no_head = unfit("its architecture predicts no next token")
         model, info = with_attention(auto, folder, hardware.attention, no_head, options)
         model.eval()
+        # an encoder with a causal head would see the tokens that it predicts
         if reads_ahead(model):
             raise unfit("its attention is not causal")
         lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]
@@ -160,10 +161,10 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
             )
         return model
 
-    place = find(name, setting=MODEL_TO_EVALUATE)
-    if not (place / ADAPTER).is_file():
-        place = transformer_folder(place, MODEL_TO_EVALUATE)
-    model = open_adapted(place, SimpleNamespace(from_pretrained=from_pretrained))
+    model_folder = find(name, setting=MODEL_TO_EVALUATE)
+    if not (model_folder / ADAPTER).is_file():
+        model_folder = transformer_folder(model_folder, MODEL_TO_EVALUATE)
+    model = open_adapted(model_folder, SimpleNamespace(from_pretrained=from_pretrained))
     with loading(f"`model.name`: the tokenizer of {name}"):
-        tokenizer = load_tokenizer(model_under(place), f"`model.name`: {name}")
+        tokenizer = load_tokenizer(model_under(model_folder), f"`model.name`: {name}")
     return model.to(hardware.device), tokenizer

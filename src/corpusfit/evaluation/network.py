@@ -65,7 +65,7 @@ class HeadedModel:
 def _load_with_head(
     task: TaskType, outputs: int, attention: str, folder: Any, **options: Any
 ) -> Any:
-    """A model with a head of some outputs; raises `ModelError` if a head or weights are missing."""
+    """Load a model with a new head; raises `ModelError` if it has no such head or lacks weights."""
     import transformers
 
     options |= {"num_labels": outputs, "output_loading_info": True}
@@ -97,7 +97,7 @@ def _load_with_head(
 def with_attention(
     auto: Any, folder: Any, attention: str, unfit: ModelError, options: dict[str, Any]
 ) -> Any:
-    """A model and what its folder lacks; `unfit` is raised for another architecture."""
+    """Load a model, and list missing weights; raises `unfit` for another architecture."""
     opening = auto.from_pretrained
     try:
         return opening(folder, attn_implementation=attention, **options)
@@ -118,20 +118,20 @@ def open_with_head(
     """
     # A pooler is part of the head and starts from random weights even if the folder has one;
     # otherwise a model adapted without a pooler would be at a disadvantage.
-    task, place = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
-    adapted = (place / ADAPTER).is_file()
+    task, folder = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
+    adapted = (folder / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out `model.adapter`."
         raise bad_setting(
             "`model.adapter`", "left out with an adapter's folder", plan.adapter, cure
         )
     if not adapted:
-        place = transformer_folder(place, MODEL_TO_EVALUATE)
+        folder = transformer_folder(folder, MODEL_TO_EVALUATE)
     with seeded(seed):
         loader = partial(_load_with_head, task, outputs, hardware.attention)
-        model = open_adapted(place, SimpleNamespace(from_pretrained=loader))
+        model = open_adapted(folder, SimpleNamespace(from_pretrained=loader))
         with loading(f"`model.name`: the tokenizer of {plan.name}"):
-            tokenizer = load_tokenizer(model_under(place), f"`model.name`: {plan.name}")
+            tokenizer = load_tokenizer(model_under(folder), f"`model.name`: {plan.name}")
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )
@@ -186,8 +186,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     """Raise `ModelError` if a text's logits depend on the padding after it."""
     import torch
 
-    words = np.flatnonzero(special.ordinary)[:6].tolist()
-    ids = torch.tensor([[*special.prefix, *words, *special.suffix]], device=model.device)
+    ordinary = np.flatnonzero(special.ordinary)[:6].tolist()
+    ids = torch.tensor([[*special.prefix, *ordinary, *special.suffix]], device=model.device)
     more = torch.full((1, 5), special.pad, device=model.device)
     seen = torch.cat([torch.ones_like(ids), torch.zeros_like(more)], dim=1)
     with evaluation_mode(model):
@@ -202,7 +202,7 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
 
 
 def trains_adapter(plan: HeadPlan) -> bool:
-    """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
+    """Whether an adapter, new or the folder's own, is trained on a frozen model."""
     return bool(plan.adapter) or (find(plan.name, setting=MODEL_TO_EVALUATE) / ADAPTER).is_file()
 
 
@@ -214,8 +214,8 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     # Against an adapter's folder, a whole base model gets a new adapter of the same kind and size,
     # so that both fine-tunings train the same weights.
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
-    place = find(base, setting=MODEL_TO_EVALUATE._replace(flag="`base`"))
-    if ours is None or (place / ADAPTER).is_file():
+    folder = find(base, setting=MODEL_TO_EVALUATE._replace(flag="`base`"))
+    if ours is None or (folder / ADAPTER).is_file():
         return dataclasses.replace(plan, name=base)
     if ours.alpha != AdapterPlan().alpha:
         raise bad_setting(
@@ -230,10 +230,10 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
 
 def head_fingerprint(name: str, flag: str = "`model.name`") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights."""
-    place = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
-    if not (place / ADAPTER).is_file():
-        return fingerprint(place)
-    return adapter_fingerprint(place)
+    folder = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
+    if not (folder / ADAPTER).is_file():
+        return fingerprint(folder)
+    return adapter_fingerprint(folder)
 
 
 @dataclass(frozen=True)
@@ -248,15 +248,15 @@ class Model:
 class Side:
     """One of the two sides of a comparison: a model, or a model for each seed."""
 
-    name: str  # as it is named, with `{seed}` if it stands for several
+    name: str  # name as given, with `{seed}` if it stands for several models
     models: tuple[Model, ...]  # the model of each seed
 
     @classmethod
     def of(cls, plan: EvaluatePlan, kind: str, base: str, seeds: int) -> Side:
-        """The model of a plan, or its base if that is named."""
-        named, models = base or plan.model.name, dict[str, Model]()
+        """The side of a plan's model, or of `base` if it is not empty."""
+        pattern, models = base or plan.model.name, dict[str, Model]()
         of_seed = [str(plan.seed + k) for k in range(seeds)]
-        names = [named.replace("{seed}", seed) for seed in of_seed]
+        names = [pattern.replace("{seed}", seed) for seed in of_seed]
         for seed, name in zip(of_seed, names, strict=True):
             if name in models:
                 continue
@@ -269,7 +269,7 @@ class Side:
                     adapter = [model.adapter, model.reduction, model.rank]
                     key = digest({"base": key, "adapter": adapter})
             models[name] = Model(key, model)
-        return cls(named, tuple(models[name] for name in names))
+        return cls(pattern, tuple(models[name] for name in names))
 
     def as_dict(self) -> dict[str, Any]:
         """Name, fingerprint and adapter, and the fingerprints by seed if they differ."""
@@ -285,19 +285,19 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
         import transformers
     except ImportError as e:
         raise MissingDependencyError(setting.flag, setting.extra) from e
-    place = transformer_folder(find(name, setting=setting), setting)
+    folder = transformer_folder(find(name, setting=setting), setting)
     options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
     options["dtype"] = torch.bfloat16 if precision == "bf16" else torch.float32
     try:
         with quiet():
-            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
+            config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
             if not config.is_encoder_decoder:
                 raise ModelError(
                     f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = load_tokenizer(place, f"{setting.flag}: {name}")
-            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
+            tokenizer = load_tokenizer(folder, f"{setting.flag}: {name}")
+            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, **options)
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions

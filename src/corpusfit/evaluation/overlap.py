@@ -156,7 +156,7 @@ class SplitOverlap:
 def overlaps(
     folders: Sequence[str], *, read: ReadPlan, near: bool, machine: Machine
 ) -> list[SplitOverlap]:
-    """The overlap table of some folders.
+    """The overlap table of several folders.
 
     A text that contains 0.8 of another's 5-grams counts as its near-duplicate, so a sentence within
     a longer one does. Memory: two hashes per text; with `near` also sketches of dev and test.
@@ -210,8 +210,8 @@ def overlaps_in(
             )
             table.append(SplitOverlap(name, side, split, split, n, exact, same, None))
         for within, splits in _WITHIN.items():
-            asked = [split for split in splits if split in rows and within in rows]
-            texts = {split: _texts(sources[split], read, at) for split in asked if near}
+            compared = [split for split in splits if split in rows and within in rows]
+            texts = {split: _texts(sources[split], read, at) for split in compared if near}
             contained = {split: np.zeros(0, np.bool_) for split in texts}
             if any(texts.values()):  # `within` is read once for all of them
                 watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
@@ -219,7 +219,7 @@ def overlaps_in(
                 for split, of_split in texts.items():
                     numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
-            for split in asked:
+            for split in compared:
                 asking, searched = rows[split], rows[within]
                 identical = np.isin(asking.written[:, at], searched.written[:, at])
                 shared = np.isin(asking.keys[:, at], searched.keys[:, at])
@@ -263,10 +263,12 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
             f"`check` must be a folder with files named train, dev and test; got {str(folder)!r}, "
             "which is not a folder."
         )
+    # a folder of `split` states how to read its files
     manifest = SplitFolder(folder).finished()
     if manifest is not None and manifest.get("command") == "split":
         places = {name: [split_input(folder, e)] for name, e in manifest["splits"].items()}
         return places, dataclasses.replace(read, **manifest["read"])
+    # any other folder: files are assigned to splits by name
     entries: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
         split = split_of(entry)

@@ -326,13 +326,13 @@ class AugmentPlan(Group, group="augment"):
         models = bool(self.mt) + bool(self.mt_back)
         if models != (2 if self.kind == "backtranslate" else 0):
             allowed = "both given with `augment.kind=backtranslate`, and left out without it"
-            named = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
-            came = " ".join(f"`augment.{name}={value}`" for name, value in named if value)
+            settings = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
+            got = " ".join(f"`augment.{name}={value}`" for name, value in settings if value)
             cure = (
                 "For example `augment.kind=backtranslate` `augment.mt=EN_DE` "
                 "`augment.mt_back=DE_EN`."
             )
-            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, came, cure)
+            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, got, cure)
 
 
 @dataclass(frozen=True)
@@ -368,11 +368,11 @@ def metric_of(plan: TaskPlan, kind: str) -> str:
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
-    """The plan with every setting that was left out set by the kind of task."""
+    """The plan with the defaults of the kind of task filled in."""
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
-    given = {name: value for name, value in vars(plan.finetune).items() if value is not None}
-    finetune = dataclasses.replace(start, **given)
+    explicit = {name: value for name, value in vars(plan.finetune).items() if value is not None}
+    finetune = dataclasses.replace(start, **explicit)
     finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, finetune=finetune, task=task)
@@ -437,6 +437,6 @@ class SplitPlan(Settings):
     seed: Annotated[int, SEED] = 0
 
     def _check_together(self) -> None:
-        """Raise `UsageError` for a side of pairs, of which both are split and compared."""
+        """Raise `UsageError` for a `side` of pairs: both sides are split and compared."""
         if self.read.side != AUTO:
             raise bad_setting("`read.side`", "left out: both sides are read", self.read.side)

@@ -66,7 +66,7 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "pairs": read_translations,
     "texts": read_texts,
 }
-_APART = 1  # random numbers apart from those of `nested_places`
+_APART = 1  # a random stream other than that of `nested_places`
 
 
 @dataclass(frozen=True)
@@ -78,33 +78,33 @@ class TaskFiles:
     places: dict[str, list[str]]  # files of each split, or a dataset's split as `hub:NAME@SPLIT`
 
 
-def find_splits(place: str, kind: str, setting: str = "`task`") -> TaskFiles:
+def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
-    pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
+    pairs = find_pairs(source, setting, only=forms == ("pairs",)) if "pairs" in forms else None
     if pairs is not None:
         return pairs
-    place = hub.with_prefix(place)
+    source = hub.with_prefix(source)
     search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
-    if place.startswith(hub.PREFIX):
-        task = search.dataset(place)
-    elif "://" in place:
-        raise bad_setting(setting, "a local folder or file, or hub:NAME", place)
+    if source.startswith(hub.PREFIX):
+        task = search.dataset(source)
+    elif "://" in source:
+        raise bad_setting(setting, "a local folder or file, or hub:NAME", source)
     else:
-        task = search.local(user_path(place))
+        task = search.local(user_path(source))
     if task.form not in forms:
         fitting = " or ".join(name for name in names() if task.form in load(name).forms)
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
-        raise bad_setting("`task.kind`", f"{fitting} for {place}", kind, cure)
+        raise bad_setting("`task.kind`", f"{fitting} for {source}", kind, cure)
     return task
 
 
-def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
-    """The files of a translation task; None if a place is no such task."""
+def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
+    """The files of a translation task; None if the input is no such task."""
     # Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
-    path = user_path(place)
-    if is_pair(place) or (only and path.is_file()):
-        return TaskFiles(_stem(Path(place.partition(",")[0])), "pairs", {"test": [place]})
+    path = user_path(source)
+    if is_pair(source) or (only and path.is_file()):
+        return TaskFiles(_stem(Path(source.partition(",")[0])), "pairs", {"test": [source]})
     if not path.is_dir():
         return None
     files: dict[str, list[Path]] = {}
@@ -114,12 +114,12 @@ def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
     aligned = [not any(form_of_name(f.name) for f in of_split) for of_split in files.values()]
     if not only and not (files and all(aligned) and {*map(len, files.values())} == {2}):
         return None
-    held = ", ".join(f.name for of_split in files.values() for f in of_split)
+    present = ", ".join(f.name for of_split in files.values() for f in of_split)
     if "test" not in files or max(map(len, files.values())) > 2:
         raise InputError(
-            f"{setting} {place} must hold test as two line-aligned files such as test.de and "
+            f"{setting} {source} must hold test as two line-aligned files such as test.de and "
             "test.en, or as one .tsv or file of rows, and may hold dev and train; it holds "
-            f"{held or 'no file of a split'}."
+            f"{present or 'no file of a split'}."
         )
     places = {split: list(map(str, files[split])) for split in SPLITS if split in files}
     return TaskFiles(path.absolute().resolve().name, "pairs", places)
@@ -138,21 +138,21 @@ class _Search:
         """The names of the splits, for messages."""
         return "train, dev and test" if self.needed == "train" else "test, or train and dev too"
 
-    def dataset(self, place: str) -> TaskFiles:
+    def dataset(self, source: str) -> TaskFiles:
         """The splits of a dataset; `hub:NAME@SPLIT` is all of the needed one."""
-        name = place.removeprefix(hub.PREFIX)
+        name = source.removeprefix(hub.PREFIX)
         form = next(form for form in ("rows", "texts", "tokens") if form in self.forms)
         if "@" in name.rpartition("/")[2]:
-            return TaskFiles(name, form, {self.needed: [place]})
-        known = hub.splits(place, self.setting)
+            return TaskFiles(name, form, {self.needed: [source]})
+        known = hub.splits(source, self.setting)
         places: dict[str, list[str]] = {}
         for split in known:
             if split in _NAMES:
-                places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
+                places.setdefault(_NAMES[split], []).append(f"{source}@{split}")
         if any(len(parts) > 1 for parts in places.values()) or self.needed not in places:
             raise InputError(
-                f"{self.setting} must be a dataset with the splits {self.wanted}; {place} "
-                f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
+                f"{self.setting} must be a dataset with the splits {self.wanted}; {source} "
+                f"has {', '.join(known) or 'none'}. Name one of them: {source}@SPLIT."
             )
         return TaskFiles(name, form, places)
 
@@ -231,7 +231,8 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
-        if form == "conll":  # PubMed RCT has no suffix that says so, but begins with an abstract
+        # PubMed RCT has no suffix of its own, but begins with an abstract's number
+        if form == "conll":
             source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
             first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
             if first.startswith(ABSTRACT.encode()):
@@ -282,7 +283,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
 
 def _in_words(form: str) -> str:
     """A format of a task with its suffixes, for messages."""
-    words = {
+    descriptions = {
         "conll": f"CoNLL columns ({', '.join(_CONLL)})",
         "conllu": "CoNLL-U (.conllu)",
         "xlsx": "sheets of words and tags (.xlsx)",
@@ -292,7 +293,7 @@ def _in_words(form: str) -> str:
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
         "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }
-    return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
+    return descriptions.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 
 
 def _suffixes(*others: str) -> str:
@@ -300,17 +301,17 @@ def _suffixes(*others: str) -> str:
     return ", ".join([*(s for s in suffixes() if form_of_name(s, FORMS) == "rows"), *others])
 
 
-def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
-    """Read a task; its notes say what was skipped, split or converted."""
+def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
+    """Read a task; its notes list what was skipped, split or converted."""
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
     # A task that uses no train (translation, plain text) needs only test; its other splits may be
     # empty.
     plan.check()
-    # lm-eval reads its tasks itself
-    elsewhere = None if plan.kind == "auto" else load(plan.kind).read(place, plan)
+    # some kinds read their tasks through another library, such as lm-eval
+    elsewhere = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
     if elsewhere is not None:
         return elsewhere
-    files = find_splits(place, plan.kind)
+    files = find_splits(location, plan.kind)
     task_type, splits = _read(files, plan)
     metric_of(plan, task_type.kind)
     left_out = [note for labelled in splits.values() for note in labelled.notes]
@@ -318,11 +319,11 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     notes = [*left_out, *converted]
     if task_type.uses_train:
         # missing splits are drawn after labels are in one form, so that notes count what is used
-        splits, made = _with_all(splits, plan, seed)
-        notes += made
+        splits, drawn_notes = _with_all(splits, plan, seed)
+        notes += drawn_notes
         try:
             labels, learnable = task_type.labels(splits)
-        except InputError as e:  # perhaps for want of the rows that were left out
+        except InputError as e:  # the rows that were skipped may be the reason
             raise InputError(" ".join([e.args[0], *left_out])) from e
         labels = task_type.ordered(labels, plan)
         if plan.metric in BINARY:
@@ -334,7 +335,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         if task_type.parallel:
             source, target = languages_of(files.places["test"], plan)
             tokenizer = bleu_tokenizer(target, (labels[0] for labels in splits["test"].labels))
-            # In the labels, so that outcomes by another tokenizer are not those of this task.
+            # The tokenizer is part of the identity, as it changes BLEU.
             labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
     number = {label: i for i, label in enumerate(labels)}
     examples = {
@@ -381,11 +382,11 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
     n = len(train)
     missing = [split for split in ("test", "dev") if split not in splits]
     order = np.argsort(place_keys(seed, _APART, n), kind="stable")
-    made, notes, used = dict(splits), [], 0
+    complete, notes, used = dict(splits), [], 0
     for split in missing:
         share = plan.dev_share if split == "dev" else plan.test_share
         size = max(1, round(share * n))
-        made[split] = _take(train, np.sort(order[used : used + size]).tolist())
+        complete[split] = _take(train, np.sort(order[used : used + size]).tolist())
         used += size
         notes.append(
             f"No {split} split: {size:,} of {n:,} training examples were set aside (seed {seed})."
@@ -397,8 +398,8 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
             "`task.test_share`."
         )
     if missing:
-        made["train"] = _take(train, np.sort(order[used:]).tolist())
-    return made, notes
+        complete["train"] = _take(train, np.sort(order[used:]).tolist())
+    return complete, notes
 
 
 def _take(labelled: Labelled, places: list[int]) -> Labelled:
@@ -406,7 +407,7 @@ def _take(labelled: Labelled, places: list[int]) -> Labelled:
 
 
 def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
-    """Notes on labels of dev and test that are not in train."""
+    """Notes on labels of dev and test that train lacks."""
     for split in ("dev", "test"):
         labelled = splits[split]
         unknown = others & labelled.different()
@@ -419,8 +420,8 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
                     f"{few}. Write them alike in all splits."
                 )
             few += ", …" if len(unknown) > 8 else ""
-            words = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"
+            subject = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"
             yield (
-                f"{split} has {words} that train lacks and no model can "
+                f"{split} has {subject} that train lacks and no model can "
                 f"learn: {few} ({n:,} of {len(labelled):,} examples)."
             )

@@ -89,8 +89,8 @@ def _as_corpus(value: str) -> str:
         raise bad_setting("`pairs`", _ALLOWED, value, cure)
     positions = []
     for language in (_bare(p).suffix[1:] for p in files):  # tatoeba.deu-eng: German first
-        named = re.search(rf"(?<![^\W_]){re.escape(language)}(?![^\W_])", path.name)
-        positions.append(named.start() if named else len(path.name))
+        match = re.search(rf"(?<![^\W_]){re.escape(language)}(?![^\W_])", path.name)
+        positions.append(match.start() if match else len(path.name))
     first, second = files if positions[0] <= positions[1] else reversed(files)
     return f"pair:{first},{second}"
 
@@ -132,20 +132,20 @@ def nearest(
         return wide
 
     columns = of_unit_length(others).T
-    place = np.empty(len(queries), np.int64)
+    indices = np.empty(len(queries), np.int64)
     lead = np.empty(len(queries), np.float64)
     rows = max(1, block // len(others))
     for start in range(0, len(queries), rows):
         cosines = of_unit_length(queries[start : start + rows]) @ columns
         at = cosines.argmax(1)
         best = np.take_along_axis(cosines, at[:, None], 1)[:, 0]
-        # a tie with the second best retrieves nothing
+        # a tie for the best is a miss
         np.put_along_axis(cosines, at[:, None], -np.inf, 1)
-        place[start : start + rows] = at
+        indices[start : start + rows] = at
         lead[start : start + rows] = best - cosines.max(1)
         if on_progress is not None:
             on_progress(len(at))
-    return place, lead
+    return indices, lead
 
 
 def retrieved(
@@ -160,8 +160,8 @@ def retrieved(
     Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019), section 4.3.
     """
     # Ties count as not retrieved, so a model with one vector for all sentences retrieves none.
-    place, lead = nearest(queries, others, on_progress=on_progress)
-    is_own: NDArray[np.bool_] = place[source.places] == target.places
+    indices, lead = nearest(queries, others, on_progress=on_progress)
+    is_own: NDArray[np.bool_] = indices[source.places] == target.places
     return is_own & (lead[source.places] > ROUNDING)
 
 
@@ -223,8 +223,8 @@ def retrieval(
     for setting, values in (("`model`", models), ("`pairs`", pairs)):
         twice = [value for i, value in enumerate(values) if value in values[:i]]
         if not values or twice:
-            came = f"{twice[0]} twice" if twice else "nothing"
-            raise bad_setting(setting, "given at least once, each time with another value", came)
+            got = f"{twice[0]} twice" if twice else "nothing"
+            raise bad_setting(setting, "given at least once, each time with another value", got)
     tests: list[tuple[Pairs, tuple[UniqueSentences, UniqueSentences]]] = []
     for value in pairs:
         test = read_pairs(value)
@@ -235,7 +235,7 @@ def retrieval(
                 f"{len(first.texts)} and {len(second.texts)}."
             )
         tests.append((test, (first, second)))
-    # the whole input names a test set whose files are named like another's
+    # test sets with the same file name are named by the whole input
     counts = Counter(test.name for test, _ in tests)
     names = [
         value if counts[test.name] > 1 else test.name
@@ -313,6 +313,6 @@ def _encoded(plan: EmbedPlan, sides: Sequence[list[str]], context: RunContext) -
             parts[number] = vectors
             context.progress.advance(len(vectors), len(vectors))
     return [
-        np.concatenate([parts[number] for number, (of, _) in enumerate(batches) if of == nth])
+        np.concatenate([parts[number] for number, (side, _) in enumerate(batches) if side == nth])
         for nth in range(len(sides))
     ]

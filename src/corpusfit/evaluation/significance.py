@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.evaluation.tables import POINTS, Mark
 
 BLOCK_BYTES = 2**24
-ROUNDING = 1e-12  # Scores that differ by no more are equal; the difference is rounding
+ROUNDING = 1e-12  # Smaller differences of scores are rounding errors
 # A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...].
 Metric = Callable[[NDArray[Any]], NDArray[np.float64]]
 LEVEL = 0.05
@@ -90,7 +90,7 @@ def _blocks(rounds: int, n: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of two models on the same examples; of every score higher is better."""
+    """Comparison of two models on the same examples; higher scores are better."""
 
     difference: float  # difference of the mean scores over seeds; positive if ours is better
     sd: float | None  # standard deviation of the differences over seeds (n - 1); None with one seed
@@ -99,7 +99,7 @@ class Comparison:
     p_seeds: float | None  # two-sided p-value of a paired t-test over seeds; None with one seed
     p_items: float  # two-sided p-value of paired approximate randomisation over examples
     p: float  # the larger p-value
-    seeds: int  # number of seeds that both models have; others are ignored
+    seeds: int  # number of seeds that both models share; others are ignored
     examples: int  # number of examples
 
 
@@ -203,13 +203,13 @@ def compare(
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """p-values after Holm's correction (Holm 1979); None stands for no test and stays None."""
+    """Holm-corrected p-values (Holm 1979); None (no test) stays None."""
     adjusted: list[float | None] = list(ps)
-    tested = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    tested = sorted((p, index) for index, p in enumerate(ps) if p is not None)
     largest = 0.0
-    for rank, (p, place) in enumerate(tested):
+    for rank, (p, index) in enumerate(tested):
         largest = max(largest, min(1.0, (len(tested) - rank) * p))
-        adjusted[place] = largest
+        adjusted[index] = largest
     return adjusted
 
 
@@ -230,22 +230,22 @@ def finding(
     else:
         size = f"{comparison.difference:+.4f}"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.{2 if adjusted >= 0.1 else 3}f}"
-    words = {
+    descriptions = {
         "*": f"better by {size[1:]} {unit} ({p})",
         "†": f"worse by {size[1:]} {unit} ({p})",
         "": f"no difference shown ({size} {unit}, {p})",
     }
-    return words[mark(comparison, adjusted, level=level)]
+    return descriptions[mark(comparison, adjusted, level=level)]
 
 
 def verdict(
     comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
 ) -> str:
     """`finding` for fine-tunings, with a warning if there is only one seed."""
-    words = finding(comparison, adjusted, level=level, unit=unit)
+    text = finding(comparison, adjusted, level=level, unit=unit)
     if comparison.p_seeds is None:
-        words += "; one seed only, variation over seeds unknown"
-    return words
+        text += "; one seed only, variation over seeds unknown"
+    return text
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
@@ -283,8 +283,8 @@ def correlation_within(
     # Values of several tasks correlate as soon as the tasks differ in both, so group means are
     # subtracted and values are permuted within groups. p is at least 0.0001.
     places: dict[Hashable, list[int]] = {}
-    for place, group in enumerate(groups):
-        places.setdefault(group, []).append(place)
+    for index, group in enumerate(groups):
+        places.setdefault(group, []).append(index)
     members = [np.asarray(indices) for indices in places.values() if len(indices) > 1]
     n = sum(map(len, members))
     if n - len(members) < 2:

@@ -48,8 +48,8 @@ from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
-_ROWS = 1 << 40  # more rows than a source has
-_STREAM = 20  # random numbers apart from all others of a seed
+_ROWS = 1 << 40  # above the number of rows of any source
+_STREAM = 20  # a random stream that nothing else draws from
 _SPARE = 100  # Least number of spare groups to draw from: dev must not hold near-duplicates of test
 # What becomes of a row: a number from 1 to 3 is why `one_to_one` drops a pair.
 KEPT, _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 0, 10, 11, 12, 13
@@ -89,7 +89,7 @@ class Form:
 
 
 def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
-    """The form to write rows of some sources in."""
+    """Decide the form in which to write the rows of these sources."""
     # Rows of one format with one header unchanged, if a file can hold them; other pairs as two
     # aligned files, anything else as JSON lines: unchanged where it is that, or of text and id.
     formats = {source.format: corpus.load_format(source.format) for source in sources}
@@ -229,9 +229,9 @@ class Groups:
         order = np.argsort(value_keys(seed, _STREAM, different), kind="stable")
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        of = np.full(len(keys), -1, np.int64)
-        of[kept] = rank[member]
-        return cls(of, sizes[order])
+        group_of = np.full(len(keys), -1, np.int64)
+        group_of[kept] = rank[member]
+        return cls(group_of, sizes[order])
 
 
 class Drawn(NamedTuple):
@@ -269,15 +269,15 @@ def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int
 
 @dataclass(frozen=True)
 class TextsOfRows(PlainJob[_Piece, _Texts]):
-    """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides."""
+    """Read the texts of rows of a shard (int64 [k], increasing), with all sides."""
 
     read: ReadPlan
 
     def _work(self, piece: _Piece) -> _Texts:
         shard, numbers = piece
         wanted = set(numbers.tolist())
-        asked = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
-        return shard.index, [sides_of(row) for row in asked if isinstance(row, Document)]
+        rows = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
+        return shard.index, [sides_of(row) for row in rows if isinstance(row, Document)]
 
 
 def _drawn_rows(
@@ -301,10 +301,12 @@ def _drawn_rows(
     dev, test = plan.split.wanted(int(kept.sum()))
     spare = max(_SPARE, (dev + test) // 4)
     candidates = len(groups.sizes)
-    holders: dict[int, set[int]] = {}  # by group, the rows of others that contain its text
+    holders: dict[int, set[int]] = {}  # by group, rows of other groups that contain its text
     near: dict[int, set[int]] = {}
     while True:
-        if plan.split.near:  # of the groups wanted and some spare ones
+        # near-duplicates are searched for the groups to draw and some spare ones only: a search
+        # over all groups would cost far more, so retry with more spares if too many are near
+        if plan.split.near:
             ends = np.cumsum(groups.sizes)
             candidates = min(len(ends), int(np.searchsorted(ends, dev + test + spare)) + 1)
             holders, near = _near(plan, sources, rows, groups, candidates, context)
@@ -321,7 +323,7 @@ def _drawn_rows(
         spare *= 4
     for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
         codes[np.isin(groups.of, list(chosen))] = code
-    # what contains a text of test is worse in train than what contains one of dev
+    # a row that contains texts of both is counted as a near-duplicate of test, the worse leak
     for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
         holding = sorted({row for group in chosen for row in holders.get(group, ())})
         at = np.array(holding, np.int64)
@@ -396,7 +398,7 @@ def _write_split(
             for file in files[name] if form.header else ():
                 file.write(form.header + b"\n")
         rejects = stack.enter_context(writing(folder.rejects))
-        for shard in context.here(context.shards_of(sources, read)):
+        for shard in context.track(context.shards_of(sources, read)):
             for row, raw in corpus.raw_rows(shard, read):
                 written.rows += 1
                 if isinstance(row, Reject):

@@ -50,7 +50,7 @@ class Table:
 
 def with_best(table: Table, among: Literal["row", "column"]) -> Table:
     """Mark the best score of each row or column, including ties after rounding."""
-    # A score that is alone in its row or column is not marked.
+    # A single score in its row or column is not marked.
     lines = table.rows if among == "row" else tuple(zip(*table.rows, strict=True))
     marked: list[tuple[Cell, ...]] = []
     for line in lines:
@@ -201,7 +201,7 @@ _LATEX = {
     "±": r"$\pm$",
     "†": r"\dag{}",
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-    **{sign: f"{{{sign}}}" for sign in "[]*"},  # could be read as options of a row's end
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # LaTeX would read it as an option of the row's end
 }
 
 

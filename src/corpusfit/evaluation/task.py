@@ -77,7 +77,7 @@ class Task:
     dev: Examples  # examples for choosing the best epoch
     test: Examples  # examples that are predicted once, at the end
     notes: tuple[str, ...] = field(default=())  # notes for the user on how the task was read
-    # what names it to another library that reads it (`TaskType.read`); empty for files
+    # its name in the library that reads it (`TaskType.read`); empty for files
     place: str = ""
 
     def first(self, size: int, seed: int) -> Task:
@@ -100,7 +100,7 @@ def store_task(task: Task, path: Path) -> None:
 
 
 def task_digest(task: Task) -> str:
-    """Hex digest of a task's contents, not of its place."""
+    """Hex digest of a task's contents, wherever it is stored."""
     plain = _stored(dataclasses.replace(task, place=""))
     return hashlib.blake2b(plain, digest_size=16).hexdigest()
 
@@ -167,7 +167,7 @@ class Outcome:
     seconds: float  # wall-clock time
     cpu_seconds: float  # processor time
     examples_per_second: float  # training speed, or that of the answers where nothing is learned
-    # sums of each example of a split, where they take long to count (`TaskType.tally`)
+    # cached `TaskType.tally` of a split, where it is slow to compute
     sums: dict[str, list[Any]] = field(default_factory=dict)
 
     def tallies(self, task: Task) -> NDArray[Any]:
@@ -179,7 +179,7 @@ class Outcome:
 
     @property
     def one_answer(self) -> bool:
-        """Whether every piece of test has the same label: nothing was learned, or understood."""
+        """Whether all answers on test are equal, a sign that the model learned nothing."""
         labels = self.predicted["test"]
         return len({label for label in labels if isinstance(label, int)}) == 1
 

@@ -107,8 +107,8 @@ def fertility_counts(
     # for each. In scripts without spaces a word is a run of letters and nearly all are continued:
     # compare tokenizers there, not languages. An unknown word is one token, so a poor vocabulary
     # splits few words: look at unknown words first.
-    named = (getattr(tokenizer.model, "unk_token", None), "[UNK]", "<unk>")
-    numbers = (tokenizer.token_to_id(token) for token in named if token)
+    unknown_tokens = (getattr(tokenizer.model, "unk_token", None), "[UNK]", "<unk>")
+    numbers = (tokenizer.token_to_id(token) for token in unknown_tokens if token)
     unknown = next((int(n) for n in numbers if n is not None), -1)
     counts = np.zeros((len(texts), 4), np.int64)
     for start in range(0, len(texts), _BATCH):
@@ -204,8 +204,8 @@ def tokenizers(
     """
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
-        came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting("`tokenizer`", "given at least once, each time with another name", came)
+        got = f"{twice[0]} twice" if twice else "nothing"
+        raise bad_setting("`tokenizer`", "given at least once, each time with another name", got)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
     with machine.running() as context:
@@ -265,7 +265,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
         raise bad_setting(f"`{kind}`", allowed, ", ".join(inputs), cure)
     if columns:
         sentences = list(map(" ".join, read_conll(columns, kind).pieces))
-        # in the order of the file, as the windows of other inputs are
+        # in file order, like the windows of other inputs
         order = np.random.default_rng(plan.seed).permutation(len(sentences))
         return [sentences[i] for i in np.sort(order[: plan.fit.background])]
     sources = context.find(inputs, plan.read, kind)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import dry_run, offers
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def run(
     machine = machine_of(machine, options)
     return running.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
-        place(out, "`out`"),
+        folder_path(out, "`out`"),
         file=Path(recipe) if isinstance(recipe, Path | str) else None,
-        cells=None if cells is None else place(cells, "`cells`"),
+        cells=None if cells is None else folder_path(cells, "`cells`"),
         only=only,
         machine=machine,
         overwrite=overwrite,
@@ -82,8 +82,8 @@ def missing(
     machine = machine_of(machine, options)
     return running.missing(
         _recipe(recipe, keep_overlap=keep_overlap),
-        place(out, "`out`"),
-        cells=None if cells is None else place(cells, "`cells`"),
+        folder_path(out, "`out`"),
+        cells=None if cells is None else folder_path(cells, "`cells`"),
         only=only,
         machine=machine,
         overwrite=overwrite,

@@ -17,8 +17,8 @@ from corpusfit.evaluation.plan import AUGMENTS, EvaluatePlan, check_metric
 from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
 
 BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
-INIT = "init:"  # prefix of an untrained model, which every adaptation makes for itself
-WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)  # selectors that select no part of the corpus
+INIT = "init:"  # prefix of an untrained model, initialised anew for every adaptation
+WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)  # selectors without a selection from the corpus
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Search:
         return not self.tasks or task in self.tasks
 
     def settings(self) -> list[dict[str, int]]:
-        """Every combination, in order; of equally good ones the first is used."""
-        tried = {k: v for k, v in (("batch", self.batch), ("epochs", self.epochs)) if v}
-        return [dict(zip(tried, v, strict=True)) for v in itertools.product(*tried.values())]
+        """Every combination, in order; the first wins a tie."""
+        lists = {k: v for k, v in (("batch", self.batch), ("epochs", self.epochs)) if v}
+        return [dict(zip(lists, v, strict=True)) for v in itertools.product(*lists.values())]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Selector:
 
     @property
     def strategy(self) -> str:
-        """What it follows: `base`, `compose`, itself, or for a control the one that it is `of`.
+        """The kind of selector: `base`, `compose`, its name, or for a control that of its `of`.
 
         Named sources are an `oracle` that is the same for every task.
         """
@@ -106,7 +106,7 @@ class Selector:
         return task.models.get(self.of or self.name) or self.model or model
 
     def has_model(self, task: RecipeTask) -> bool:
-        """Whether it has a cell for a task: one that is only a model may have none."""
+        """Whether it has a cell for a task; a selector that only names models may have none."""
         return not self.plain or bool(self.model_for(task, ""))
 
     def composition_for(self, task: RecipeTask) -> str:
@@ -162,8 +162,8 @@ class Selector:
 class Recipe:
     """Settings of a table of results: its rows, columns, models and seeds."""
 
-    # Two cells differ only in what the table's axes name; every selector has the same columns
-    # unless it sets its own. Reference: TADPOLE, sections 4 to 4.2 and Table 3.
+    # Cells differ only in what the table's axes name. All selectors have the same columns, unless
+    # they set their own. Reference: TADPOLE, sections 4 to 4.2 and Table 3.
     name: str
     models: tuple[str, ...]  # folders, hub ids, or untrained ones such as `init:small`
     tasks: tuple[RecipeTask, ...]  # the rows
@@ -175,7 +175,7 @@ class Recipe:
     seed: int = 0  # the first of the fine-tunings, and that of selections and adaptations
     train_sizes: tuple[int, ...] = ()  # each a task of its own (TADPOLE, section 4.2)
     adaptations: int = 1  # models per cell; fine-tuning k starts from number k modulo this
-    compare: str = BASE  # the column that all others are compared with
+    compare: str = BASE  # the column that others are compared with
     pairs: tuple[tuple[str, ...], ...] = ()
     keep_overlap: bool = False  # train on copies of dev and test texts too
     watts: float = 10.0  # of a busy processor core, and of a busy GPU
@@ -184,20 +184,20 @@ class Recipe:
     @property
     def every_model(self) -> dict[str, str]:
         """All models that are adapted or fine-tuned, each with the first key that names it."""
-        found = dict.fromkeys(self.models, "models")
+        models = dict.fromkeys(self.models, "models")
         for selector in self.selectors:
-            found.setdefault(selector.model, f"selector.{selector.name}.model")
+            models.setdefault(selector.model, f"selector.{selector.name}.model")
         for task in self.tasks:
             for column, model in task.models.items():
-                found.setdefault(model, f"tasks.models.{column} of {task.name}")
-        found.pop("", None)
-        return found
+                models.setdefault(model, f"tasks.models.{column} of {task.name}")
+        models.pop("", None)
+        return models
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be equal to resume in a folder; each step has a digest of its own."""
-        own = {"corpusfit": versions()["corpusfit"]}
-        return {"command": "run", "recipe": self.name, "versions": own}
+        """What must be equal to resume in a folder; steps have their own digests."""
+        version = {"corpusfit": versions()["corpusfit"]}
+        return {"command": "run", "recipe": self.name, "versions": version}
 
     def check(self) -> Recipe:
         """The recipe itself, if every value is allowed."""
@@ -282,8 +282,8 @@ class Recipe:
                 if task.other == task.name or task.other not in tasks:
                     cure = f"The selector {control.name} uses the model of that task."
                     allowed = "the name of another task of the recipe"
-                    came = task.other or "nothing"
-                    raise bad_setting(f"tasks.other of {task.name}", allowed, came, cure)
+                    got = task.other or "nothing"
+                    raise bad_setting(f"tasks.other of {task.name}", allowed, got, cure)
 
     def _check_untrained(self) -> None:
         """Raise `UsageError` for a column that would evaluate an untrained model as it is."""
@@ -307,12 +307,12 @@ class Recipe:
             cure = 'For instance oracle = ["bio_*"], globs for names of the corpus\'s sources.'
             allowed = "set for every task with the selector oracle"
             raise bad_setting("tasks.oracle", allowed, f"nothing for {', '.join(missing)}", cure)
-        for setting, named in [
+        for setting, selector_name in [
             ("compare", self.compare),
             *(("pairs", name) for pair in self.pairs for name in pair),
         ]:
-            if named not in names:
-                raise unknown_name(setting, named, names)
+            if selector_name not in names:
+                raise unknown_name(setting, selector_name, names)
         for pair in self.pairs:
             if len(pair) != 2 or pair[0] == pair[1]:
                 raise bad_setting("pairs", 'two selectors, such as ["auto", "random"]', list(pair))
@@ -331,11 +331,11 @@ def _require_distinct(setting: str, values: Sequence[Any]) -> None:
         raise bad_setting(setting, "different from each other", f"{repeated[0]} twice")
 
 
-def unknown_name(setting: str, came: object, allowed: Sequence[str]) -> UsageError:
+def unknown_name(setting: str, got: object, allowed: Sequence[str]) -> UsageError:
     """The error for an unknown name, with the nearest known one."""
-    nearest = difflib.get_close_matches(str(came), allowed, n=1, cutoff=0.0)
+    nearest = difflib.get_close_matches(str(got), allowed, n=1, cutoff=0.0)
     cure = f"Perhaps {nearest[0]}?" if nearest else ""
-    return bad_setting(setting, f"one of {', '.join(allowed)}", came, cure)
+    return bad_setting(setting, f"one of {', '.join(allowed)}", got, cure)
 
 
 @contextlib.contextmanager

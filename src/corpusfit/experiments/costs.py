@@ -16,7 +16,7 @@ ALL = "all steps"
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of some steps, including those that they share with others."""
+    """Cost of some steps, shared ones included."""
 
     # Reference: Strubell et al. (2019), Energy and Policy Considerations for Deep Learning in NLP;
     # Lacoste et al. (2019), Quantifying the Carbon Emissions of Machine Learning.
@@ -39,11 +39,10 @@ class Costs:
 
 def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
     """The cost of each cell, each column, and of all steps."""
-    # Time of an attempt that was stopped is not counted, nor the processor time of selections on
-    # Ray.
+    # Not counted: time of interrupted attempts, and processor time of selections on Ray.
     records = {path.stem: json.loads(path.read_bytes()) for path in folder.costs.glob("*.json")}
     counted: set[str] = set()
-    # amounts that share their scores each carry the whole selection that made the scores
+    # selections that share scores each carry the whole cost of scoring
     scored = sorted(key for key, record in records.items() if record.get("scored"))
 
     def scoring(key: str) -> str:
@@ -61,10 +60,10 @@ def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
         gpu: float = 0
         for keys in (selected, adapted, tuned):
             counted.update(keys)
-            own = [records[key] for key in sorted(keys) if key in records]
-            seconds.append(sum(r["seconds"] for r in own))
-            cores += sum(r["cpu_seconds"] for r in own)
-            gpu += sum(r["seconds"] for r in own if r.get("device") == "cuda")
+            steps = [records[key] for key in sorted(keys) if key in records]
+            seconds.append(sum(r["seconds"] for r in steps))
+            cores += sum(r["cpu_seconds"] for r in steps)
+            gpu += sum(r["seconds"] for r in steps if r.get("device") == "cuda")
         joules = cores * recipe.watts + gpu * recipe.gpu_watts
         select_s, adapt_s, tune_s = seconds
         return Cost(select_s, adapt_s, tune_s, cores, joules / 3600)
@@ -81,5 +80,5 @@ def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
         by_column,
         [cost([cell]) for cell in graph.cells],
         len(counted - records.keys()),
-        {name: sorted(of) for name, of in sorted(versions.items()) if len(of) > 1},
+        {name: sorted(seen) for name, seen in sorted(versions.items()) if len(seen) > 1},
     )

@@ -40,14 +40,14 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
     """
     if machine.engine == "ray":
         return recipe
-    found = _settled(recipe.evaluate.finetune, "evaluate.finetune")
+    finetune = _settled(recipe.evaluate.finetune, "evaluate.finetune")
     selectors = tuple(
         dataclasses.replace(
             s, adapt=s.adapt.with_values({"train": _settled(s.adapt.train, "adapt.train")})
         )
         for s in recipe.selectors
     )
-    evaluate = recipe.evaluate.with_values({"finetune": found})
+    evaluate = recipe.evaluate.with_values({"finetune": finetune})
     return dataclasses.replace(recipe, selectors=selectors, evaluate=evaluate)
 
 
@@ -109,17 +109,22 @@ def scoring(
 def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
     """A method with file fingerprints in place of the paths in its settings."""
     built = None if method.name == "auto" else registry.build(method.name, method.options)
-    named = {} if built is None else {path: files[path] for path in built.files}
-    options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}
-    if named:  # files of the model in `embedder`
-        options["embedder"] = {Path(path).name: found for path, found in sorted(named.items())}
+    remaining = {} if built is None else {path: files[path] for path in built.files}
+    options = {
+        k: remaining.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()
+    }
+    if remaining:  # files of the model in `embedder`
+        options["embedder"] = {
+            Path(path).name: fingerprint for path, fingerprint in sorted(remaining.items())
+        }
     return {"name": method.name, "options": options}
 
 
 def adapting(plan: AdaptPlan) -> dict[str, Any]:
     """What decides an adapted model, except the base model and the texts."""
     settings = plan.decisive()
-    settings["weigh"] = settings.pop("weights")  # the word in the digests of finished steps
+    # the key must not change, as it is part of the digests of finished steps
+    settings["weigh"] = settings.pop("weights")
     if not plan.adapter.kind:
         settings["adapter"] = {}
     return settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpusfit.core.artifacts import listed, remove, write_bytes
+from corpusfit.core.artifacts import names_in, remove, write_bytes
 from corpusfit.core.manifest import OutFolder
 
 
@@ -35,7 +35,7 @@ class RecipeFolder(OutFolder):
         return self.tasks / key / f"{split}.tsv"
 
     def outcome(self, key: str, seed: int) -> Path:
-        """Outcome of a fine-tuning."""
+        """File of a fine-tuning's outcome."""
         return self.scores / f"{key}-{seed}.json"
 
     def augmented(self, key: str) -> Path:
@@ -43,13 +43,16 @@ class RecipeFolder(OutFolder):
         return self.companions / f"{key}.json"
 
     def exchange(self, cells: Path) -> None:
-        """Copy the small files of finished steps from and to a folder, where one has none."""
+        """Exchange small files of finished steps with a folder, in both directions."""
         # scores, predictions, losses, times and how each model was trained, but no selection and
         # no model
         for ours in (self.scores, self.costs):
             theirs = cells / ours.name
-            here, there = listed(ours), listed(theirs)
-            for source, to, names in ((theirs, ours, there - here), (ours, theirs, here - there)):
+            our_names, their_names = names_in(ours), names_in(theirs)
+            for source, to, names in (
+                (theirs, ours, their_names - our_names),
+                (ours, theirs, our_names - their_names),
+            ):
                 for name in sorted(names):
                     write_bytes(to / name, (source / name).read_bytes())
 

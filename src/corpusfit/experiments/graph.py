@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpusfit.core.artifacts import listed
+from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
@@ -42,8 +42,8 @@ class StepGraph:
     @property
     def phases(self) -> dict[str, Mapping[str, Step]]:
         """All steps in the order in which they run; a step needs those of earlier phases."""
-        tried = [tuning for settings in self.searches.values() for _, tuning in settings]
-        tunings = [*tried, *(tuning for own in self.cells.values() for tuning in own)]
+        searched = [tuning for settings in self.searches.values() for _, tuning in settings]
+        tunings = [*searched, *(tuning for steps in self.cells.values() for tuning in steps)]
         return {
             "selections": self.selections,
             "adaptations": self.adaptations,
@@ -55,9 +55,9 @@ class StepGraph:
         """By phase the missing outcomes, and the missing steps that they depend on."""
         # A selection or a model that was deleted is made again only if a pending step needs it.
         # What `cells` has is not pending.
-        scored = listed(folder.scores)
+        scored = names_in(folder.scores)
         if cells is not None:
-            scored |= listed(RecipeFolder(cells).scores)
+            scored |= names_in(RecipeFolder(cells).scores)
         *before, tunings = self.phases.items()
         left: dict[str, list[Step]] = {
             tunings[0]: [t for t in tunings[1].values() if f"{t.name}.json" not in scored]
@@ -70,9 +70,9 @@ class StepGraph:
 
 def build_graph(inputs: RecipeInputs) -> StepGraph:
     """The steps of all cells, each once."""
-    # Each step has a digest of everything that can change its result, so cells share steps, and a
-    # changed recipe reuses those that are finished. Digests go by the content of tasks, pile and
-    # models. Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
+    # A step's digest covers everything that can change its result, so cells share steps, and a
+    # changed recipe reuses finished ones. Tasks, corpus and models count by content.
+    # Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
     sizes: dict[str, list[int]] = {}
     for name, size in inputs.tasks:
         sizes.setdefault(name, []).append(size)
@@ -93,7 +93,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
         plan = tune_plan(inputs.recipe, selector, cell, inputs.recipe.task(cell.task))
         search = inputs.recipe.search
         if search is not None and search.covers(cell.task):
-            # the first to try until the search is finished
+            # until the search is finished, its first setting is a placeholder
             settings = inputs.found.get((cell.task, cell.size), search.settings()[0])
             plan = plan.with_values({"finetune": settings})
         extra = ""
@@ -113,7 +113,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
                 inputs.recipe.evaluate.finetune.device,
             )
         number = inputs.recipe.seeds
-        if not load(stored.kind).uses_train:  # each adapted model answers once
+        if not load(stored.kind).uses_train:  # evaluated without training, once per adapted model
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, f"{column} for {cell.task}", adapted, extra, k)
@@ -124,37 +124,38 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
 
 def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[str, int], Tune]]:
     """The fine-tunings of the search for a task, with their settings; none without a search."""
-    # Each has the recipe's first seed; the table's own fine-tuning with the same settings is one
-    # of them.
+    # They use the recipe's first seed, so the table reuses the one with the best settings.
     recipe, search = inputs.recipe, inputs.recipe.search
     if search is None or not search.covers(task):
         return []
     selector = next(s for s in recipe.selectors if s.name == search.selector)
     cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
     plan = tune_plan(recipe, selector, cell, recipe.task(task))
-    tried = []
+    searched = []
     for settings in search.settings():
-        own = plan.with_values({"finetune": settings})
+        cell_plan = plan.with_values({"finetune": settings})
         label = f"search for {task}, {settings}"
-        tried.append((settings, _fine_tuning(inputs, own, cell, label, [], "", 0)))
-    return tried
+        searched.append((settings, _fine_tuning(inputs, cell_plan, cell, label, [], "", 0)))
+    return searched
 
 
 def with_found(inputs: RecipeInputs) -> RecipeInputs:
     """The inputs with the settings of every search that is finished: the best on dev."""
-    found = {}
-    for place, stored in inputs.tasks.items():
-        tried = _search_steps(inputs, *place)
-        if tried and all(tuning.out.exists() for _, tuning in tried):
-            scores = [Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in tried]
-            found[place] = tried[scores.index(max(scores))][0]
-    return dataclasses.replace(inputs, found=found)
+    best = {}
+    for key, stored in inputs.tasks.items():
+        searched = _search_steps(inputs, *key)
+        if searched and all(tuning.out.exists() for _, tuning in searched):
+            scores = [
+                Outcome.read(tuning.out).scores["dev"][stored.metric] for _, tuning in searched
+            ]
+            best[key] = searched[scores.index(max(scores))][0]
+    return dataclasses.replace(inputs, found=best)
 
 
 def _adaptation(
     inputs: RecipeInputs, selector: Selector, cell: Cell, number: int, graph: StepGraph
 ) -> Adapt:
-    """One adaptation of a cell; its selection is added to the graph."""
+    """One adaptation of a cell; adds its selection to the graph."""
     # `general`, `random` and compositions do not depend on the task, so all tasks share their
     # models, which leave out the dev and test texts of every task. A control trains on another
     # task's selection without the dev and test texts of both tasks.
@@ -163,11 +164,12 @@ def _adaptation(
     dev = [next(t for t in inputs.tasks.values() if t.name == name) for name in selector.dev]
     if without := [task.name for task in dev if not task.splits[0]]:
         raise bad_setting(f"selector.{selector.name}.dev", "tasks with a dev split", without[0])
-    best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
-    # else the task's texts are only measured on, or dev splits in their place
-    own = not dev and (best or selector.trains_on_task)
-    measured = [(task, "dev") for task in dev] or [(training_task, "train")] * own
-    shared = not own and bool(
+    # The task's texts decide on the model if they pick the best weights or are trained on.
+    # Otherwise, or if dev splits take their place, they must not be part of the digest.
+    best = selector.adapt.train.keep == "best"
+    uses_train = not dev and (best or selector.trains_on_task)
+    measured = [(task, "dev") for task in dev] or [(training_task, "train")] * uses_train
+    shared = not uses_train and bool(
         selector.name == GENERAL
         or (selector.name == RANDOM and _ignores_task(selector))
         or selector.strategy == COMPOSE
@@ -193,7 +195,7 @@ def _adaptation(
         "model": inputs.models[selector.model_for(inputs.recipe.task(cell.task), cell.model)],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
-        "texts": [t.judged for t in dev] if dev else training_task.texts if own else "",
+        "texts": [t.judged for t in dev] if dev else training_task.texts if uses_train else "",
         "guard": sorted(held_out),
     }
     return Adapt(

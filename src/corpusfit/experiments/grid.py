@@ -50,13 +50,13 @@ class Cell:
 
 def columns_of(cells: Iterable[Cell]) -> dict[Cell, str]:
     """The column names of cells; with the fraction where a selector has several."""
-    found = list(cells)
+    all_cells = list(cells)
     amounts: dict[str, set[float]] = {}
-    for cell in found:
+    for cell in all_cells:
         if cell.fraction is not None:
             amounts.setdefault(cell.selector, set()).add(cell.fraction)
     names = {}
-    for cell in found:
+    for cell in all_cells:
         several = cell.fraction is not None and len(amounts[cell.selector]) > 1
         weights = "" if cell.weights == "off" else cell.weights
         amount = f"{cell.fraction:g}" if several else ""
@@ -67,7 +67,7 @@ def columns_of(cells: Iterable[Cell]) -> dict[Cell, str]:
 
 def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
     """Every cell, once, in the order of the tables."""
-    found: dict[Cell, None] = {}
+    cells: dict[Cell, None] = {}
     for task in recipe.tasks:
         for size in sizes[task.name]:
             for model in recipe.models:
@@ -75,8 +75,8 @@ def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
                     if not selector.has_model(task):
                         continue
                     for choice in _choices(selector):
-                        found[Cell(task.name, size, model, selector.name, *choice)] = None
-    return list(found)
+                        cells[Cell(task.name, size, model, selector.name, *choice)] = None
+    return list(cells)
 
 
 def _choices(selector: Selector) -> Iterator[tuple[float | None, str, str, str]]:
@@ -115,12 +115,12 @@ def check_plans(recipe: Recipe) -> None:
 def _require_distinct_names(recipe: Recipe, cells: Sequence[Cell]) -> None:
     """Raise `UsageError` for two columns, or two models, of one name."""
     names = columns_of(cells)
-    found: dict[tuple[tuple[str, int, str], str], Cell] = {}
+    first: dict[tuple[tuple[str, int, str], str], Cell] = {}
     for cell, name in names.items():
         if name in RESERVED:
             allowed = f"names other than {', '.join(RESERVED)}"
             raise bad_setting("selectors", allowed, name, "Rename the selector.")
-        other = found.setdefault((cell.row, name), cell)
+        other = first.setdefault((cell.row, name), cell)
         if other != cell:
             allowed = "selectors whose columns have different names"
             raise bad_setting("selectors", allowed, f"{name} twice", "Rename one of the selectors.")

@@ -64,13 +64,13 @@ class StoredTask:
 
 @dataclass(frozen=True)
 class RecipeInputs:
-    """Everything that steps depend on, by content."""
+    """The inputs of all steps, with fingerprints."""
 
     recipe: Recipe
     folder: RecipeFolder
     tasks: Mapping[tuple[str, int], StoredTask]  # by name and size
-    # fingerprints: of the corpus's sources, of models with those that translate, of encoders, and
-    # of files that methods read
+    # fingerprints: sources of the corpus, models (translation models too), encoders, and files
+    # that methods read
     pile: Mapping[str, str]
     models: Mapping[str, str]
     encoders: Mapping[EmbedPlan, str] = field(default_factory=dict)
@@ -102,18 +102,19 @@ def load_inputs(
     }
     models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     if recipe.corpus:
-        found = corpus.find(
+        sources = corpus.find(
             recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
         )
-        pile = source_identity(found)
+        pile = source_identity(sources)
         trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
         translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
-        if translates and not corpus.is_parallel(found):
+        if translates and not corpus.is_parallel(sources):
             allowed = "aligned pairs with adapt.objective.name = translation"
             raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
-        recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
-        if corpus.is_parallel(found):
-            recipe = with_scored_side(recipe, found, machine.progress)
+        # resolve what depends on the corpus, as steps are identified by final settings
+        recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, sources))
+        if corpus.is_parallel(sources):
+            recipe = with_scored_side(recipe, sources, machine.progress)
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
     encoders = {
         embed: prepare(embed, machine.cache_folder())
@@ -127,8 +128,8 @@ def load_inputs(
     for entry in recipe.tasks:
         for stored in _stored(recipe, entry, folder, machine.progress, store=store):
             tasks[stored.name, stored.size] = stored
-    named = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
-    files_of = filter(None, dict.fromkeys(named))
+    composition_files = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
+    files_of = filter(None, dict.fromkeys(composition_files))
     compositions = {file: _composition(file, folder) for file in files_of}
     return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
 
@@ -143,15 +144,15 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
             settings[name] = {}
             if inputs:
                 role = f"source {source.name}: {name}"
-                found = corpus.find(inputs, source.read, spool=folder.work, role=role)
-                settings[name] = source_identity(found)
+                sources = corpus.find(inputs, source.read, spool=folder.work, role=role)
+                settings[name] = source_identity(sources)
         if not any(map(corpus.is_pair, source.path)):
             del settings["side"]  # as in the digests before it
     return plan, digest(decides)
 
 
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
-    """The selectors, each with an embedder in the place of `auto`."""
+    """The selectors, with embedder `auto` resolved."""
     return tuple(
         dataclasses.replace(s, select=by_size(s.select, sources, workers=1, cascade=False)[0])
         if s.selects and s.strategy != ORACLE
@@ -166,8 +167,8 @@ def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progre
     texts = [sampled(sources, read)]
     for entry in (task for task in recipe.tasks if task.path):
         task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
-        own, parallel = _target(task), load(task.kind).parallel
-        sides = [own.texts(), _translations(own)] if parallel else [own.texts()]
+        examples, parallel = _target(task), load(task.kind).parallel
+        sides = [examples.texts(), _translations(examples)] if parallel else [examples.texts()]
         names = ((task.labels[0], task.labels[1]),) if parallel else ()
         texts.append(Sampled(names, zip(*sides, strict=True)))
     encoders = (encoder_of(s.select) for s in recipe.selectors if s.selects)
@@ -199,16 +200,16 @@ def _stored(
         progress.warn(f"{entry.name}: {note}")
     read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
     parallel = load(whole.kind).parallel
-    asked = (sorted(recipe.train_sizes) if learns else []) or [0]
-    beyond = [size for size in asked if size > n]
+    sizes = (sorted(recipe.train_sizes) if learns else []) or [0]
+    beyond = [size for size in sizes if size > n]
     if beyond:
         progress.warn(
             f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}; its largest row "
             "uses all of them."
         )
-    for size in [*(size for size in asked if size <= n), *beyond[:1]]:
+    for size in [*(size for size in sizes if size <= n), *beyond[:1]]:
         task = whole.first(size, recipe.seed) if 0 < size < n else whole
-        found = StoredTask(
+        stored = StoredTask(
             entry.name,
             size,
             len(task.train),
@@ -218,14 +219,16 @@ def _stored(
             texts=digest(_target(task).texts()),
             target=digest(_scored_texts(_target(task), task.kind, read)),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
-            judged=digest([_guarded(own, parallel=parallel) for own in (task.dev, task.test)]),
+            judged=digest(
+                [_guarded(examples, parallel=parallel) for examples in (task.dev, task.test)]
+            ),
             splits=(len(task.dev), len(task.test)),
             copies=(common if task is whole else split_overlaps(task)).between[1].shared,
             notes=task.notes,
         )
         if store:
-            _store(task, folder, found.key, read)
-        yield found
+            _store(task, folder, stored.key, read)
+        yield stored
 
 
 def _target(task: Task) -> Examples:
@@ -237,8 +240,8 @@ def _target(task: Task) -> Examples:
 
 
 def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
-    """The texts that no training text may contain; of a translation task those of both sides."""
-    labels = (str(label) for own in examples.labels for label in own)
+    """Texts that no training text may contain; both sides for a translation task."""
+    labels = (str(label) for names in examples.labels for label in names)
     return [*examples.texts(), *(labels if parallel else ())]
 
 
@@ -249,7 +252,7 @@ def _scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
 
 
 def _translations(examples: Examples) -> list[str]:
-    return [str(own[0]) for own in examples.labels]
+    return [str(label[0]) for label in examples.labels]
 
 
 def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
@@ -258,8 +261,8 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     Of a translation task, texts of the target and of dev are also written with their translations.
     """
     parallel, target = load(task.kind).parallel, _target(task)
-    held = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
-    for split, texts in {"train": _scored_texts(target, task.kind, read), **held}.items():
+    heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
+    for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
         path = folder.texts(key, split)
         data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
         if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read

@@ -118,25 +118,25 @@ def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:
 
 def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
     if ("model" in values) == ("models" in values):
-        came = "both" if "model" in values else "neither"
+        got = "both" if "model" in values else "neither"
         cure = 'For instance model = "bert-base-cased".'
-        raise bad_setting("The recipe", "a table with either model or models", came, cure)
+        raise bad_setting("The recipe", "a table with either model or models", got, cure)
     if "model" in values:
         return (typed("model", "str", values["model"]),)
     return _list("models", values["models"], "str")
 
 
-def _model(named: str, home: Path) -> str:
+def _model(value: str, home: Path) -> str:
     """The path of a model's folder or file, if it exists; else a hub id or an embedder."""
-    if named.startswith("static:"):
-        return f"static:{_model(named.removeprefix('static:'), home)}"
-    return located(named, home) if named and (home / user_path(named)).exists() else named
+    if value.startswith("static:"):
+        return f"static:{_model(value.removeprefix('static:'), home)}"
+    return located(value, home) if value and (home / user_path(value)).exists() else value
 
 
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
-    found = []
+    tasks = []
     for table in tables:
         for key in table.keys() - {*_TASK, *_TASK_TABLES, "oracle"}:
             known = (*_TASK, *_TASK_TABLES, "oracle")
@@ -156,8 +156,8 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
         settings["compose"] = {k: located(v, home) for k, v in compose.items()}
         settings["evaluate"] = _group("evaluate", table.get("evaluate", {}), home)
         _changed(EvaluatePlan(), settings["evaluate"], "evaluate")
-        found.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
-    return tuple(found)
+        tasks.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
+    return tuple(tasks)
 
 
 def _search(table: Any) -> Search:
@@ -166,10 +166,8 @@ def _search(table: Any) -> Search:
     lists = {"tasks": "str", "batch": "int", "epochs": "int"}
     for key in table.keys() - {"selector", *lists}:
         raise unknown(f"search.{key}", [f"search.{k}" for k in ("selector", *lists)])
-    found = {k: _list(f"search.{k}", table[k], kind) for k, kind in lists.items() if k in table}
-    return Search(
-        typed("search.selector", "str", table.get("selector", Search().selector)), **found
-    )
+    grid = {k: _list(f"search.{k}", table[k], kind) for k, kind in lists.items() if k in table}
+    return Search(typed("search.selector", "str", table.get("selector", Search().selector)), **grid)
 
 
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
@@ -181,14 +179,16 @@ def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str,
         first, _, name = setting.partition(".")
         inside = values.get(first)
         if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):
-            came = inside if not name or not isinstance(inside, Mapping) else inside[name]
-            raise bad_setting(f"{table}.{setting}", f"left out, as {where} sets it", came)
-    found: dict[str, Any] = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+            got = inside if not name or not isinstance(inside, Mapping) else inside[name]
+            raise bad_setting(f"{table}.{setting}", f"left out, as {where} sets it", got)
+    settings: dict[str, Any] = {
+        k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()
+    }
     for first, name in (("embed", "embedder"), ("augment", "mt"), ("augment", "mt_back")):
-        inside = found.get(first)
+        inside = settings.get(first)
         if isinstance(inside, dict) and isinstance(inside.get(name), str):
             inside[name] = _model(inside[name], home)
-    return found
+    return settings
 
 
 def _selectors(
@@ -203,46 +203,48 @@ def _selectors(
             raise unknown_name("A table [selector.NAME]", name, names)
         if not isinstance(table, Mapping):
             raise bad_setting(f"selector.{name}", "a table of settings", table)
-    found = {}
+    selectors = {}
     for name in (n for n in names if "of" not in tables.get(n, {})):
         _require_method(name, tables.get(name, {}))
-        found[name] = _selector(name, values, tables.get(name, {}), plans, home)
-    for name in (n for n in names if n not in found):
-        found[name] = _control(name, tables[name], found)
-    return tuple(found[name] for name in names)
+        selectors[name] = _selector(name, values, tables.get(name, {}), plans, home)
+    for name in (n for n in names if n not in selectors):
+        selectors[name] = _control(name, tables[name], selectors)
+    return tuple(selectors[name] for name in names)
 
 
-def _control(name: str, table: Mapping[str, Any], found: Mapping[str, Selector]) -> Selector:
+def _control(name: str, table: Mapping[str, Any], selectors: Mapping[str, Selector]) -> Selector:
     """A control: it uses another selector's model of another task, with all its settings."""
-    of = typed(f"selector.{name}.of", "str", table["of"])
+    original = typed(f"selector.{name}.of", "str", table["of"])
     if name in WITHOUT_SELECTION or _is_method(name):
         cure = "Give the selector a name that is no method, such as other."
-        raise bad_setting(f"selector.{name}.of", f"left out, as {name} is a method", of, cure)
+        raise bad_setting(f"selector.{name}.of", f"left out, as {name} is a method", original, cure)
     for key in table.keys() - {"of"}:
-        raise bad_setting(f"selector.{name}.{key}", f"left out, as {of} sets it", table[key])
-    plain = [n for n, selector in found.items() if not selector.of]
-    if of not in plain:
-        raise unknown_name(f"selector.{name}.of", of, plain)
-    return dataclasses.replace(found[of], name=name, of=of)
+        raise bad_setting(f"selector.{name}.{key}", f"left out, as {original} sets it", table[key])
+    plain = [n for n, selector in selectors.items() if not selector.of]
+    if original not in plain:
+        raise unknown_name(f"selector.{name}.of", original, plain)
+    return dataclasses.replace(selectors[original], name=name, of=original)
 
 
 def _require_method(name: str, table: Mapping[str, Any]) -> None:
     """Raise `UsageError` unless exactly one setting names a selector's method."""
-    own = {group: table.get(group, {}) for group in ("method", "cascade")}
-    named = {
+    groups = {group: table.get(group, {}) for group in ("method", "cascade")}
+    method_settings = {
         g: v[k]
-        for (g, v), k in zip(own.items(), ("name", "stages"), strict=True)
+        for (g, v), k in zip(groups.items(), ("name", "stages"), strict=True)
         if isinstance(v, Mapping) and k in v
     }
     if name in WITHOUT_SELECTION or _is_method(name):
         if "sources" in table:
             cure = "Give the selector a name that is no method, such as law."
-            came = table["sources"]
-            raise bad_setting(f"selector.{name}.sources", "left out with a method", came, cure)
-        if named.get("method", name) != name:
+            got = table["sources"]
+            raise bad_setting(f"selector.{name}.sources", "left out with a method", got, cure)
+        if method_settings.get("method", name) != name:
             cure = "Give the selector another name."
-            raise bad_setting(f"selector.{name}.method.name", "left out", named["method"], cure)
-    elif not named and not {"model", "compose", "sources"} & table.keys():
+            raise bad_setting(
+                f"selector.{name}.method.name", "left out", method_settings["method"], cure
+            )
+    elif not method_settings and not {"model", "compose", "sources"} & table.keys():
         known = [*WITHOUT_SELECTION, "auto", *method_names()]
         raise unknown_name("A selector without method.name in its table", name, known)
 
@@ -259,39 +261,42 @@ def _selector(
     plans: Mapping[str, Mapping[str, Any]],
     home: Path,
 ) -> Selector:
-    own = dict(table)
-    model, compose = (typed(f"selector.{name}.{k}", "str", own.pop(k, "")) for k in _OWN)
+    settings = dict(table)
+    model, compose = (typed(f"selector.{name}.{k}", "str", settings.pop(k, "")) for k in _OWN)
     sources, dev = (
-        _list(f"selector.{name}.{key}", own.pop(key, []), "str") for key in ("sources", "dev")
+        _list(f"selector.{name}.{key}", settings.pop(key, []), "str") for key in ("sources", "dev")
     )
+    # a selector that only names another model: no method, no selection of its own
     plain = not (
         sources
         or name in WITHOUT_SELECTION
         or _is_method(name)
-        or {"method", "cascade"} & own.keys()
+        or {"method", "cascade"} & settings.keys()
     )
+    # a selector's own columns, else the recipe's, else the defaults
     columns: dict[str, Any] = {
-        key: _list(f"selector.{name}.{key}", own.pop(key), kind)
-        if key in own
+        key: _list(f"selector.{name}.{key}", settings.pop(key), kind)
+        if key in settings
         else (_list(key, values[key], kind) if key in values else start)
         for key, (kind, start) in _COLUMNS.items()
     }
-    own_adapt = own.pop("adapt", {})
+    own_adapt = settings.pop("adapt", {})
     adapt = _adapting(name, plans["adapt"], _group("adapt", own_adapt, home, name))
-    if "read" in own:
+    if "read" in settings:
         cure = "Put it in [select.read], as all selectors read the same corpus."
-        raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
-    method = own.pop("method", {})
+        raise bad_setting(f"selector.{name}.read", "left out", settings["read"], cure)
+    method = settings.pop("method", {})
     if isinstance(method, Mapping):
         method = {
             k: _model(v, home) if k in _FILES and isinstance(v, str) else v
             for k, v in method.items()
         }
+    # the recipe's settings first, then the method by name, then the selector's own settings
     plan = _changed(Plan(), plans["select"], "select")
     if _is_method(name):
         plan = plan.with_value("method.name", name)
-    own = {**_group("select", own, home, name), "method": method}
-    plan = _changed(plan, own, _table("select", name))
+    settings = {**_group("select", settings, home, name), "method": method}
+    plan = _changed(plan, settings, _table("select", name))
     return Selector(
         name,
         plan,

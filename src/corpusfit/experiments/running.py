@@ -87,11 +87,11 @@ def run_recipe(
         if any(pending.values()):
             folder.reopen()
         # the searches decide the settings of all other fine-tunings
-        searches = {t.name: t for tried in graph.searches.values() for _, t in tried}
-        own = [step for step in pending["fine-tunings"] if step.name in searches]
-        if own:
-            machine.progress.note(f"Search of settings on dev: {len(own)} fine-tunings.")
-            _run_steps("fine-tunings", own, folder, machine, failed)
+        searches = {t.name: t for searched in graph.searches.values() for _, t in searched}
+        search_steps = [step for step in pending["fine-tunings"] if step.name in searches]
+        if search_steps:
+            machine.progress.note(f"Search of settings on dev: {len(search_steps)} fine-tunings.")
+            _run_steps("fine-tunings", search_steps, folder, machine, failed)
             for name in filter(failed.get, searches):
                 raise TrainingError(f"The search of settings on dev failed: {failed[name]}")
             inputs = with_found(inputs)
@@ -168,9 +168,9 @@ def _faults_of(
     pending: Mapping[str, Sequence[Step]],
     on_warn: Callable[[str], None],
 ) -> Iterator[CorpusfitError]:
-    """What would make pending steps fail, found by opening each base model once for each use."""
-    # That takes seconds for each, before hours of work. An adapted model is of its base's
-    # architecture, so the base stands for it.
+    """Errors that pending steps would meet, found by opening each base model once per use."""
+    # Seconds now can save hours. A model that is not adapted yet will have its base's architecture,
+    # so the base is checked in its place.
 
     def adapts(plan: AdaptPlan) -> None:
         open_base(plan, resolve(plan.train, "train"), on_warn)
@@ -181,7 +181,7 @@ def _faults_of(
         path = inputs.folder.task(stored.key)
         if path.exists():
             task = load_task(path)
-        else:  # a dry run stores none
+        else:  # a dry run stores no tasks
             entry = inputs.recipe.task(name)
             task_settings = task_plan(inputs.recipe, entry).task
             task = read_task(entry.path, task_settings, seed=inputs.recipe.seed)
@@ -205,9 +205,9 @@ def _faults_of(
                 tuned = tuned.with_value(
                     "model.name", graph.adaptations[tuning.adapted].plan.model.name
                 )
-            if tuned.model.name:  # an untrained one is made for each adaptation
-                of = ("evaluate", name, tuned.model, tuned.augment.kind)
-                checks[of] = partial(evaluates, name, stored, tuned)
+            if tuned.model.name:  # untrained models have no name, and nothing to check
+                key = ("evaluate", name, tuned.model, tuned.augment.kind)
+                checks[key] = partial(evaluates, name, stored, tuned)
     for use, check in checks.items():
         try:
             with in_table(str(use[0])):
@@ -244,7 +244,7 @@ def _run_steps(
         else:
             failure.unlink(missing_ok=True)
 
-    if phase not in _STAGES:  # one after another, as each uses all workers
+    if phase not in _STAGES:  # one at a time, as each uses all workers
         for number, step in enumerate(ready, 1):
             if phase == "selections":
                 progress.note(f"Selection {number} of {len(ready)}: {step.label}.")
@@ -303,6 +303,7 @@ def _write_results(
     }
     cells = all_cells(scored, costs.cells)
     write_tables(folder.path, tables, cells, {**facts, **dataclasses.asdict(scored)})
+    # without a manifest the next run continues with the failed cells
     if not scored.failed:
         steps = {phase: len(steps) for phase, steps in graph.phases.items()}
         folder.finish({**facts, "steps": steps})
@@ -311,14 +312,14 @@ def _write_results(
 
 def _adapted(graph: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
     """How each adapted model was trained, its losses, and the texts that were left out."""
-    # They come from the records of the steps, which last where a model was not kept.
+    # Read from the records of the steps, which outlive deleted models.
     for key, step in graph.adaptations.items():
         path = folder.costs / f"{key}.json"
         record = json.loads(path.read_bytes()) if path.exists() else {}
         if "adapted" not in record:
             continue
         losses = record["adapted"]["losses"]
-        if step.shared:  # its loss on the task is that of one task of many
+        if step.shared:  # the loss on a single task of many means nothing
             losses = {when: {k: v for k, v in s.items() if k != TASK} for when, s in losses.items()}
         yield {
             "key": key,

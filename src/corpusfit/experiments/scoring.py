@@ -52,7 +52,7 @@ class Result:
     # number of truncated examples by split, of the first seed
     truncated: dict[str, int] = field(default_factory=dict)
     one_answer: int = 0  # number of fine-tunings that give one answer to every test text
-    # score of the same answer to every test text; None where that says nothing
+    # score of a constant answer; None where that is meaningless
     constant: float | None = None
     error: str = ""  # error of a failed cell; empty otherwise
 
@@ -64,10 +64,10 @@ class Pair:
     row: tuple[str, int, str]  # task, training examples (0: all) and model
     column: str  # the column that is compared
     base: str  # the column that it is compared with
-    # whether the recipe's `pairs` ask for it; otherwise `base` is the `compare` column
+    # whether it is from the recipe's `pairs`; otherwise `base` is the `compare` column
     named: bool
-    # whether both train the same weights (all, or the same adapter's), and `base` has no
-    # augmentation that `column` lacks
+    # whether the comparison is fair: both train the same weights (all, or the same adapter's),
+    # and `base` has no augmentation that `column` lacks
     alike: bool
     comparison: Comparison  # the figures
     adjusted: float  # p after Holm's correction over all comparisons of the same kind
@@ -141,11 +141,15 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
         row = _RowScorer(inputs, key, (graph, failed))
         results += [row.result(cell) for cell in cells]
         signatures |= row.signatures()
-        for ours, base, named in comparison_pairs(recipe, cells):
+        for ours, base, from_pairs in comparison_pairs(recipe, cells):
             if not row.error(ours) and not row.error(base):
-                compared.append((ours, base, named, row.compare(ours, base)))
+                compared.append((ours, base, from_pairs, row.compare(ours, base)))
     columns = columns_of(graph.cells)
-    pairs = [p for named in (False, True) for p in adjusted_pairs(compared, columns, named=named)]
+    pairs = [
+        p
+        for from_pairs in (False, True)
+        for p in adjusted_pairs(compared, columns, named=from_pairs)
+    ]
     means = augmented_means(results)
     return ScoredCells(results, pairs, average_gains(recipe, results), means, signatures)
 
@@ -185,6 +189,7 @@ class _RowScorer:
             return Result(cell, column, self._metric, error=error)
         outcomes = [Outcome.read(tuning.out) for tuning in self._graph.cells[cell]]
         scores = [o.scores["test"][self._metric] for o in outcomes]
+        # one outcome may stand for all seeds, and then has no deviation
         several = len({tuning.name for tuning in self._graph.cells[cell]}) > 1
         mean, sd = spread(scores if several else scores[:1])
         low, high = self._cached(
@@ -215,24 +220,24 @@ class _RowScorer:
         return load(self._stored.kind).constant(self._task).get(self._metric)
 
     def signatures(self) -> dict[str, str]:
-        """By metric of the row's kind, its signature."""
-        found = load(self._stored.kind)
-        return found.signatures(self._task.labels) if found.also_shown else {}
+        """Signatures by metric."""
+        task_type = load(self._stored.kind)
+        return task_type.signatures(self._task.labels) if task_type.also_shown else {}
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
         def compute() -> dict[str, Any]:
             if self._base is None or self._base[0] != base:
                 self._base = base, self._tallies(base)
-            found = compare(self._tallies(ours), self._base[1], self._score, seed=0)
-            return dataclasses.asdict(found)
+            comparison = compare(self._tallies(ours), self._base[1], self._score, seed=0)
+            return dataclasses.asdict(comparison)
 
         return Comparison(
             **self._cached(["compare", self._outcome_ids(ours), self._outcome_ids(base)], compute)
         )
 
-    def _cached(self, of: list[Any], compute: Callable[[], Any]) -> Any:
+    def _cached(self, outcomes: list[Any], compute: Callable[[], Any]) -> Any:
         """The cached result for the same outcomes, or a new one."""
-        key = step("judge", of=of, metric=self._metric)
+        key = step("judge", of=outcomes, metric=self._metric)
         path = self._folder.comparisons / f"{key}.json"
         if not path.exists():
             write_bytes(path, json.dumps(compute()).encode())
@@ -248,8 +253,8 @@ def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, 
     Every column is compared with the column of `compare` without augmentation (T + Data-Aug
     against T), and each pair of the recipe's `pairs`. A pair compares two selectors, so both cells
     have the same augmentation and adapter. Where the other selector has several columns, the one
-    that differs least is used. Each further comparison makes the tests of all others weaker, so
-    nothing else is compared.
+    that differs least is used. Every further comparison would weaken all tests, so nothing else is
+    compared.
 
     Reference: TADPOLE, Table 3.
     """
@@ -285,21 +290,23 @@ def adjusted_pairs(
     compared: list[tuple[Cell, Cell, bool, Comparison]], columns: Mapping[Cell, str], *, named: bool
 ) -> list[Pair]:
     """The comparisons of one kind, with p adjusted over them (Holm, 1979)."""
-    own = [c for c in compared if c[2] == named]
-    found = []
-    for (ours, base, _, figures), p in zip(own, holm([c[3].p for c in own]), strict=True):
+    same_kind = [c for c in compared if c[2] == named]
+    pairs = []
+    for (ours, base, _, figures), p in zip(
+        same_kind, holm([c[3].p for c in same_kind]), strict=True
+    ):
         adjusted = figures.p if p is None else p  # never None: every comparison has a p
         names = columns[ours], columns[base]
         alike = ours.adapter == base.adapter and base.augment in ("", ours.augment)
         text = verdict(figures, adjusted)
-        found.append(Pair(ours.row, *names, named, alike, figures, adjusted, text))
-    return found
+        pairs.append(Pair(ours.row, *names, named, alike, figures, adjusted, text))
+    return pairs
 
 
 def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
     """Average gains of the columns that all rows have, for each training size if several."""
     sizes = list(dict.fromkeys(r.cell.size for r in results))
-    found = []
+    gains = []
     for size in sizes if len(sizes) > 1 else [None]:
         rows = list(dict.fromkeys(r.cell.row for r in results if size in (None, r.cell.size)))
         for column in dict.fromkeys(r.column for r in results):
@@ -307,8 +314,8 @@ def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
             both = [pair for pair in pairs if pair]
             if len(both) == len(rows):
                 ours, base = zip(*both, strict=True)
-                found.append(Gain(column, size, *average_gain(ours, base), len(rows)))
-    return found
+                gains.append(Gain(column, size, *average_gain(ours, base), len(rows)))
+    return gains
 
 
 def augmented_means(results: list[Result]) -> list[AugmentedMean]:
@@ -323,29 +330,29 @@ def augmented_means(results: list[Result]) -> list[AugmentedMean]:
     for result in results:
         plain = dataclasses.replace(result.cell, augment="")
         groups.setdefault(plain, []).append(result)
-    found, names = [], columns_of(groups)
-    for plain, own in groups.items():
-        augmented = [r for r in own if r.cell.augment]
-        if len(augmented) < 2 or any(r.error for r in own):
+    means, names = [], columns_of(groups)
+    for plain, group in groups.items():
+        augmented = [r for r in group if r.cell.augment]
+        if len(augmented) < 2 or any(r.error for r in group):
             continue
         mean = np.mean([r.scores for r in augmented], axis=0).tolist()
-        base = next((r.scores for r in own if not r.cell.augment), None)
+        base = next((r.scores for r in group if not r.cell.augment), None)
         gain = None if base is None else average_gain([mean], [base])
         kinds = tuple(r.cell.augment for r in augmented)
-        found.append(AugmentedMean(plain.row, names[plain], kinds, mean, *spread(mean), gain))
-    return found
+        means.append(AugmentedMean(plain.row, names[plain], kinds, mean, *spread(mean), gain))
+    return means
 
 
 def _scores(
     recipe: Recipe, results: list[Result], row: tuple[str, int, str], column: str
 ) -> tuple[list[float], list[float]] | None:
     """The scores in a row of a column and of the column that it is compared with, or None."""
-    own = {r.cell: r for r in results if r.cell.row == row}
-    ours = next((r for r in own.values() if r.column == column), None)
-    base = [cell for cell in own if cell.selector == recipe.compare]
+    by_cell = {r.cell: r for r in results if r.cell.row == row}
+    ours = next((r for r in by_cell.values() if r.column == column), None)
+    base = [cell for cell in by_cell if cell.selector == recipe.compare]
     if ours is None or not base:
         return None
-    other = own[_nearest(ours.cell, base, augment="")]
+    other = by_cell[_nearest(ours.cell, base, augment="")]
     if other is ours or other.error or ours.error:
         return None
     return ours.scores, other.scores

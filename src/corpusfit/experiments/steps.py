@@ -56,16 +56,16 @@ class Step(ABC):
 
     @property
     def device(self) -> str:
-        """The device that it asks for."""
+        """The requested device."""
         return "cpu"
 
     @abstractmethod
     def finished(self, folder: RecipeFolder) -> bool:
-        """Whether its result is there."""
+        """Whether its result exists."""
 
     @abstractmethod
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
-        """Make its result; returns what the record of its cost has besides."""
+        """Compute the result; returns extra entries for the record of its cost."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,17 @@ class Select(Step):
         out = folder.selections / self.key
         if SelectionFolder(out).scored_so_far() is None:
             siblings = folder.selections.glob(f"{self.scoring}-*[!y]")  # no .copy
-            scored = [of for of in siblings if SelectionFolder(of).scored_so_far() is not None]
+            scored = [
+                folder_of
+                for folder_of in siblings
+                if SelectionFolder(folder_of).scored_so_far() is not None
+            ]
             if not scored:
                 select(
                     self.plan, [str(self.target)], self.corpus, out, machine=machine, overwrite=True
                 )
                 return {"scored": True}
-            copy_scores(scored[0], out)  # another amount has been chosen from the same scores
+            copy_scores(scored[0], out)  # a selection of another amount has the same scores
         choose(out, self.plan.choose, machine=machine)
         return {}
 
@@ -136,13 +140,13 @@ class Adapt(Step):
 
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         out = folder.models / self.key
-        words: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
-        try:  # its name is the digest of everything that decides it, so it may be overwritten
-            manifest = adapt(self.plan, self.data, out, overwrite=True, **words).manifest
-        except ChangedInputError as e:  # it began on another device or with other settings
+        inputs: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
+        try:  # overwriting is safe, as the folder is named by a digest of all inputs
+            manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
+        except ChangedInputError as e:  # an unfinished run had another device or other settings
             machine.progress.warn(f"Started over: {e.args[0]}")
             remove(out)
-            manifest = adapt(self.plan, self.data, out, overwrite=True, **words).manifest
+            manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
         facts = {name: manifest[name] for name in ("training", "tokens", "rows", "losses")}
         return {
             "device": manifest["device"],
@@ -226,7 +230,7 @@ class Report:
 def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
     """Run a step, write the record of its cost, and report."""
     error = trace = ""
-    began, cpu_before = time.perf_counter(), sum(os.times()[:4])  # with finished children
+    began, cpu_before = time.perf_counter(), sum(os.times()[:4])  # includes finished children
     try:
         more = step.run(folder, machine)
         record = {
@@ -252,7 +256,7 @@ def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
 
 
 class _Trainings(WarningCollector):
-    """Keeps warnings, and reports the share of the steps of a number of trainings."""
+    """Collects warnings, and reports progress over several trainings."""
 
     def __init__(self, trainings: int) -> None:
         super().__init__()

@@ -37,15 +37,15 @@ def tables_of(
 ) -> list[Table]:
     """The tables that are printed."""
     recipe = inputs.recipe
-    found = [main_table(recipe, scored)]
+    tables = [main_table(recipe, scored)]
     if scored.augmented:
-        found.append(augmented_table(recipe, scored))
+        tables.append(augmented_table(recipe, scored))
     if scored.pairs:
-        found.append(_comparisons(recipe, scored))
-    found.append(data_table(inputs, scored))
+        tables.append(_comparisons(recipe, scored))
+    tables.append(data_table(inputs, scored))
     if adapted:
-        found.append(adapted_table(adapted))
-    return [*found, _costs(recipe, costs)]
+        tables.append(adapted_table(adapted))
+    return [*tables, _costs(recipe, costs)]
 
 
 def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
@@ -55,14 +55,16 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
     cells = {(r.cell.row, r.column): r for r in scored.results}
     rows: list[tuple[Cell, ...]] = []
     for row in dict.fromkeys(r.cell.row for r in scored.results):
-        own = [(row, column) for column in columns]
-        shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in own]
+        keys = [(row, column) for column in columns]
+        shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in keys]
         metric = next(r.metric for r in scored.results if r.cell.row == row)
         rows.append((row_name(recipe, row), metric, *shown))
-        beside = dict.fromkeys(m for r in scored.results if r.cell.row == row for m in r.beside)
+        other_metrics = dict.fromkeys(
+            m for r in scored.results if r.cell.row == row for m in r.beside
+        )
         rows += [
-            (row_name(recipe, row), other, *(_other(cells.get(key), other) for key in own))
-            for other in beside
+            (row_name(recipe, row), other, *(_other(cells.get(key), other) for key in keys))
+            for other in other_metrics
         ]
     for size in dict.fromkeys(g.size for g in scored.gains):
         gains = {g.column: Score(g.mean, g.sd) for g in scored.gains if g.size == size}
@@ -76,13 +78,13 @@ def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
     """Means over augmentations (TADPOLE, Table 3, Data-Aug)."""
     rows: list[tuple[Cell, ...]] = [
         (
-            row_name(recipe, of.row),
-            of.column,
-            " and ".join(of.kinds),
-            Score(of.mean, of.sd),
-            None if of.gain is None else Score(*of.gain),
+            row_name(recipe, mean.row),
+            mean.column,
+            " and ".join(mean.kinds),
+            Score(mean.mean, mean.sd),
+            None if mean.gain is None else Score(*mean.gain),
         )
-        for of in scored.augmented
+        for mean in scored.augmented
     ]
     columns = ("dataset", "column", "augmentations", "mean", "gain")
     note = (
@@ -94,8 +96,8 @@ def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
 
 def _other(result: Result | None, metric: str) -> Cell:
     """A cell of a metric that is shown beside the one that is compared."""
-    found = None if result is None else result.metrics.get(metric)
-    return None if found is None else Score(found)
+    value = None if result is None else result.metrics.get(metric)
+    return None if value is None else Score(value)
 
 
 def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
@@ -208,7 +210,7 @@ def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
     for row in dict.fromkeys(r.cell.row for r in scored.results):
         task = inputs.tasks[row[:2]]
         counts = [r.truncated for r in scored.results if r.cell.row == row and r.truncated]
-        truncated = max((found.get("test", 0) for found in counts), default=None)
+        truncated = max((counts_of.get("test", 0) for counts_of in counts), default=None)
         name = row_name(inputs.recipe, row)
         rows.append((name, task.examples, *task.splits, task.copies, truncated))
     columns = ("dataset", "train", "dev", "test", "test texts in train", "truncated test texts")
@@ -224,8 +226,8 @@ def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
         )
     if inputs.recipe.search is not None and inputs.found:
         settings = "; ".join(
-            f"{name}: {', '.join(f'{k} {v}' for k, v in found.items())}"
-            for (name, _), found in inputs.found.items()
+            f"{name}: {', '.join(f'{k} {v}' for k, v in best.items())}"
+            for (name, _), best in inputs.found.items()
         )
         notes.append(
             f"Fine-tuning settings found on dev with {inputs.recipe.search.selector}: {settings}."
@@ -236,19 +238,20 @@ def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
 def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
     """How each adapted model was trained, and how many contaminated texts were left out."""
     rows: list[tuple[Cell, ...]] = []
-    for found in adapted:
-        guard, training = found["guard"], found["training"]
-        own = [guard[role] for role in ("data", "replay") if role in guard] if guard else []
-        left_out = sum(counts["holders"] for counts in own) if guard else None
-        steps = training["steps"], training["batch"], training["length"], found["tokens"]
-        rows.append((found["label"], *steps, left_out, found["device"], found["precision"]))
+    for model in adapted:
+        guard, training = model["guard"], model["training"]
+        left_out = None
+        if guard:
+            left_out = sum(guard[r]["holders"] for r in ("data", "replay") if r in guard)
+        steps = training["steps"], training["batch"], training["length"], model["tokens"]
+        rows.append((model["label"], *steps, left_out, model["device"], model["precision"]))
     columns = ("adapted", "steps", "batch", "length", "tokens", "left out", "device", "precision")
     notes = [
         "Tokens: of the text to train on. Left out: texts that contain a dev or test text of the "
         "task; for a model of all tasks, of any task."
     ]
     amounts = dict.fromkeys(
-        tuple(found["training"][name] for name in ("steps", "batch", "length")) for found in adapted
+        tuple(model["training"][name] for name in ("steps", "batch", "length")) for model in adapted
     )
     if len(amounts) > 1:
         notes.append("The models differ in their training: steps, batch or length.")
@@ -274,8 +277,8 @@ def _costs(recipe: Recipe, costs: Costs) -> Table:
     ]
     if costs.unrecorded:
         notes.append(f"{costs.unrecorded} finished steps have no record and count as zero.")
-    for name, found in costs.differing.items():
-        notes.append(f"Steps ran with different versions of {name}: {', '.join(found)}.")
+    for name, versions in costs.differing.items():
+        notes.append(f"Steps ran with different versions of {name}: {', '.join(versions)}.")
     return Table("Cost", ("column", *times, "energy, Wh"), rows, tuple(notes))
 
 

@@ -92,8 +92,8 @@ def put(
     values = table.view(np.float32)
     twice = -1
     for i in range(len(keys)):
-        at, found = find(table, keys[i])
-        if found:
+        at, exists = find(table, keys[i])
+        if exists:
             twice = i if twice < 0 else twice
             continue
         table[at, 0] = keys[i]
@@ -103,31 +103,31 @@ def put(
 
 
 @njit(cache=True, nogil=True)
-def keys_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """uint64 [m]: the identities of m n-grams, words uint64 [m, k] by their tokens' identities."""
-    keys = words[:, 0].copy()
-    for j in range(1, words.shape[1]):
+def keys_of(tokens: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """uint64 [m]: the identities of m n-grams from those of their tokens, uint64 [m, k]."""
+    keys = tokens[:, 0].copy()
+    for j in range(1, tokens.shape[1]):
         for i in range(len(keys)):
-            keys[i] = follow(keys[i], words[i, j])
+            keys[i] = follow(keys[i], tokens[i, j])
     return keys
 
 
 @njit(cache=True, nogil=True)
-def incomplete(table: NDArray[np.uint64], words: NDArray[np.uint64]) -> int:
+def incomplete(table: NDArray[np.uint64], tokens: NDArray[np.uint64]) -> int:
     """The first n-gram whose prefix or suffix is not in the table, or -1.
 
     Args:
         table: the n-grams that are shorter.
-        words: uint64 [m, k], n-grams by their tokens' identities.
+        tokens: uint64 [m, k], n-grams by their tokens' identities.
     """
-    k = words.shape[1]
+    k = tokens.shape[1]
     if k == 1:
         return -1
-    for i in range(len(words)):
+    for i in range(len(tokens)):
         for first in range(2):
-            key = words[i, first]
+            key = tokens[i, first]
             for j in range(first + 1, first + k - 1):
-                key = follow(key, words[i, j])
+                key = follow(key, tokens[i, j])
             if not find(table, key)[1]:
                 return i
     return -1
@@ -163,24 +163,24 @@ def read_on(
 class _State(NamedTuple):
     """The tokens of a stretch of text, and what was looked up for them; token i is at i + 1."""
 
-    grams: NDArray[np.uint64]  # [order, room], the n-gram of each length that ends at a token
+    grams: NDArray[np.uint64]  # [order, capacity], the n-gram of each length that ends at a token
     logs: NDArray[np.float64]  # log10 probabilities
-    backs: NDArray[np.float32]  # [order, room], back-offs
+    backs: NDArray[np.float32]  # [order, capacity], back-offs
     matched: NDArray[np.int8]  # length of the longest n-gram that the model knows
     held: NDArray[np.uint64]  # scratch: the identities in first slots
     places: NDArray[np.int64]  # scratch: positions
 
 
 @njit(cache=True, nogil=True)
-def _begin(table: NDArray[np.uint64], order: int, room: int) -> _State:
+def _begin(table: NDArray[np.uint64], order: int, capacity: int) -> _State:
     """The state of a text at its begin: position 0 is that of the token before the first."""
     state = _State(
-        np.empty((order, room), np.uint64),
-        np.empty(room, np.float64),
-        np.empty((order, room), np.float32),
-        np.empty(room, np.int8),
-        np.empty(room, np.uint64),
-        np.empty(room, np.int64),
+        np.empty((order, capacity), np.uint64),
+        np.empty(capacity, np.float64),
+        np.empty((order, capacity), np.float32),
+        np.empty(capacity, np.int8),
+        np.empty(capacity, np.uint64),
+        np.empty(capacity, np.int64),
     )
     _restart(table, state)
     return state
@@ -188,10 +188,10 @@ def _begin(table: NDArray[np.uint64], order: int, room: int) -> _State:
 
 @njit(cache=True, nogil=True)
 def _restart(table: NDArray[np.uint64], state: _State) -> None:
-    at, found = find(table, BEGIN)
+    at, exists = find(table, BEGIN)
     state.grams[0, 0] = BEGIN
-    state.matched[0] = 1 if found else 0
-    state.backs[0, 0] = table.view(np.float32)[at, 3] if found else np.float32(0)
+    state.matched[0] = 1 if exists else 0
+    state.backs[0, 0] = table.view(np.float32)[at, 3] if exists else np.float32(0)
 
 
 @njit(cache=True, nogil=True)
@@ -214,8 +214,8 @@ def _match_longer(table: NDArray[np.uint64], k: int, n: int, state: _State) -> N
         held[j] = table[_home(table, gram), 0]
     for j in range(count):
         i = places[j]
-        at, found = _find(table, grams[k, i], held[j])
-        if found:
+        at, exists = _find(table, grams[k, i], held[j])
+        if exists:
             logs[i] = values[at, 2]
             backs[k, i] = values[at, 3]
             matched[i] = k + 1
@@ -236,13 +236,13 @@ def _walk(table: NDArray[np.uint64], n: int, state: _State) -> None:
     for i in range(1, n + 1):
         held[i] = table[_home(table, grams[0, i]), 0]
     for i in range(1, n + 1):
-        at, found = _find(table, grams[0, i], held[i])
-        if not found:
+        at, exists = _find(table, grams[0, i], held[i])
+        if not exists:
             grams[0, i] = UNKNOWN
             at = unknown
         logs[i] = values[at, 2]
         backs[0, i] = values[at, 3]
-        matched[i] = 1 if found or known else 0
+        matched[i] = 1 if exists or known else 0
     for k in range(1, order):
         _match_longer(table, k, n, state)
     for i in range(1, n + 1):
@@ -271,7 +271,7 @@ def log_probabilities(
         data, offsets, characters, signs: see `tokens`.
 
     Returns:
-        float64 [n], log10 probabilities; int64 [n], tokens, of which one is the end.
+        float64 [n], log10 probabilities; int64 [n], number of tokens, the end included.
     """
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)

@@ -31,21 +31,21 @@ MASKED, REPLACED = 0.8, 0.1
 
 
 def fill_rows(
-    order: NDArray[np.int64], lengths: NDArray[np.int32], room: int
+    order: NDArray[np.int64], lengths: NDArray[np.int32], width: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Put chunks into rows.
 
     Args:
         order: int64 [m], chunk numbers in their order; a number can occur more than once.
-        lengths: int32 [n], by chunk number; in [1, room].
-        room: length of a row.
+        lengths: int32 [n], by chunk number; in [1, width].
+        width: length of a row.
 
     Returns:
         order: int64 [m], the same numbers row by row, rows in the order of their opening, each
             row's in the order they came.
         begins: int64 [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`.
     """
-    row_of, rows = _rows_of(order, lengths, room)
+    row_of, rows = _rows_of(order, lengths, width)
     begins = np.concatenate([[0], np.cumsum(np.bincount(row_of, minlength=rows))])
     return order[np.argsort(row_of, kind="stable")], begins
 
@@ -75,7 +75,7 @@ def cut_batches(lengths: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 @njit(cache=True, nogil=True)
 def _rows_of(
-    order: NDArray[np.int64], lengths: NDArray[np.int32], room: int
+    order: NDArray[np.int64], lengths: NDArray[np.int32], width: int
 ) -> tuple[NDArray[np.int64], int]:
     """The row of each number, int64 [m], and the number of rows."""
     row_of = np.empty(len(order), np.int64)
@@ -84,8 +84,8 @@ def _rows_of(
     rows, opened = 0, 0
     for i in range(len(order)):
         length = np.int64(lengths[order[i]])
-        best, least = -1, room + 1  # the fullest with room
-        for j in range(opened if length < room else 0):
+        best, least = -1, width + 1  # the fullest with room
+        for j in range(opened if length < width else 0):
             if length <= left[j] < least:
                 best, least = j, left[j]
         if best >= 0:
@@ -96,10 +96,10 @@ def _rows_of(
                 left[best], row[best] = left[opened], row[opened]
             continue
         row_of[i] = rows
-        if length < room:
+        if length < width:
             best = opened if opened < OPEN else int(np.argmin(left))  # closes the fullest
             opened = min(opened + 1, OPEN)
-            left[best], row[best] = room - length, rows
+            left[best], row[best] = width - length, rows
         rows += 1
     return row_of, rows
 

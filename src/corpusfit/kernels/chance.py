@@ -88,6 +88,6 @@ def bottom_k(
         shards = np.append(shards, np.full(n, shard, np.int64))
         places = np.append(places, np.arange(n))
         if len(keys) > k:
-            kept = np.sort(np.argsort(keys, kind="stable")[:k])
-            keys, shards, places = keys[kept], shards[kept], places[kept]
+            lowest = np.sort(np.argsort(keys, kind="stable")[:k])
+            keys, shards, places = keys[lowest], shards[lowest], places[lowest]
     return [(int(s), places[shards == s]) for s in np.unique(shards)]

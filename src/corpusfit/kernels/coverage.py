@@ -58,10 +58,10 @@ def coverage(
         count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
         total = 0.0
         for j in range(count - order + 1):
-            place = find(keys, places, gram_at(ids, j, order))
-            if place >= 0 and met[place] != i:
-                met[place] = i
-                total += weight[place]
+            index = find(keys, places, gram_at(ids, j, order))
+            if index >= 0 and met[index] != i:
+                met[index] = i
+                total += weight[index]
         if count >= order:
             out[i] = total / (count - order + 1) if per_token else total
     return out
@@ -87,7 +87,7 @@ def listed_in(
     """
     n = len(offsets) - 1
     ids = np.empty(longest(offsets), np.uint64)
-    found = np.empty(offsets[n] - offsets[0], np.int32)
+    grams = np.empty(offsets[n] - offsets[0], np.int32)
     met = np.full(listed, -1, np.int32)
     counts, lengths = np.zeros(n, np.int64), np.zeros(n, np.int32)
     e = 0
@@ -95,30 +95,30 @@ def listed_in(
         count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
         lengths[i] = max(0, count - order + 1)
         for j in range(lengths[i]):
-            place = find(keys, places, gram_at(ids, j, order))
-            if place >= 0 and met[place] != i:
-                met[place] = i
-                found[e] = place
+            index = find(keys, places, gram_at(ids, j, order))
+            if index >= 0 and met[index] != i:
+                met[index] = i
+                grams[e] = index
                 counts[i] += 1
                 e += 1
-    return found[:e].copy(), counts, lengths
+    return grams[:e].copy(), counts, lengths
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _loss(
-    found: NDArray[np.int32], weight: NDArray[np.int64], seen: NDArray[np.bool_], length: int
+    grams: NDArray[np.int32], weight: NDArray[np.int64], seen: NDArray[np.bool_], length: int
 ) -> float:
     """Negated weight of one text's new n-grams, over its length; a sum of whole numbers."""
     new = np.int64(0)
-    for place in found:
-        if not seen[place]:
-            new += weight[place]
+    for gram in grams:
+        if not seen[gram]:
+            new += weight[gram]
     return -(new / max(length, 1))
 
 
 @njit(cache=True, nogil=True)
 def greedy_order(
-    found: NDArray[np.int32],
+    grams: NDArray[np.int32],
     ends: NDArray[np.int64],
     lengths: NDArray[np.int32],
     weight: NDArray[np.int64],
@@ -128,8 +128,8 @@ def greedy_order(
     Texts without new n-grams follow, ordered by the weight of all their n-grams.
 
     Args:
-        found: int32 [e], the different listed n-grams of every text, text by text.
-        ends: int64 [n + 1], text i has `found[ends[i] : ends[i + 1]]`.
+        grams: int32 [e], the different listed n-grams of every text, text by text.
+        ends: int64 [n + 1], text i has `grams[ends[i] : ends[i + 1]]`.
         lengths: int32 [n], by which a text's new weight is divided.
         weight: int64 [v], above 0.
 
@@ -140,7 +140,7 @@ def greedy_order(
     seen = np.zeros(len(weight), np.bool_)
     full = np.empty(n, np.float64)
     for i in range(n):
-        full[i] = _loss(found[ends[i] : ends[i + 1]], weight, seen, lengths[i])
+        full[i] = _loss(grams[ends[i] : ends[i + 1]], weight, seen, lengths[i])
     heap = [(full[i], i) for i in range(n)]
     heapify(heap)
     order = np.empty(n, np.int64)
@@ -148,13 +148,13 @@ def greedy_order(
     taken = 0
     while heap:
         bound, i = heap[0]
-        mine = found[ends[i] : ends[i + 1]]
+        mine = grams[ends[i] : ends[i + 1]]
         loss = _loss(mine, weight, seen, lengths[i])
         if loss == 0.0:
             heappop(heap)
-        elif loss > bound:
+        elif loss > bound:  # the old gain was too high: try again with the exact one
             heapreplace(heap, (loss, i))
-        else:
+        else:  # an exact gain that beats all bounds is the highest
             heappop(heap)
             seen[mine] = True
             left[i] = False

@@ -317,21 +317,21 @@ def cut_points(
         pieces: int32 [k], estimated word pieces of each.
     """
     n, k = len(offsets) - 1, 0
-    room = 64 + n + len(data) // 512
+    capacity = 64 + n + len(data) // 512
     counts = np.empty(n, np.int64)
     ends, lengths, pieces = (
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int32),
     )
     for d in range(n):
-        found = -1
-        while found < 0:
+        cuts = -1
+        while cuts < 0:
             begin, end = offsets[d], offsets[d + 1]
             rest = (ends[k:], lengths[k:], pieces[k:])
-            found = _cut_document(data, begin, end, table, mode, limit, *rest)
-            if found < 0:
+            cuts = _cut_document(data, begin, end, table, mode, limit, *rest)
+            if cuts < 0:
                 ends, lengths, pieces = twice(ends), twice(lengths), twice(pieces)
-        counts[d] = found
-        k += found
+        counts[d] = cuts
+        k += cuts
     return counts, ends[:k], lengths[:k], pieces[:k]

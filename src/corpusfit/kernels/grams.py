@@ -67,10 +67,10 @@ def grams_of(
     for i in range(n):
         ids = grams[m:]
         count = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
-        kept = max(0, count - order + 1)
-        for j in range(kept):
+        complete = max(0, count - order + 1)
+        for j in range(complete):
             ids[j] = gram_at(ids, j, order)
-        m += kept
+        m += complete
         bounds[i + 1] = m
     return grams[:m].copy(), bounds
 
@@ -89,7 +89,7 @@ def count_each(
         uint64 [d] identities, increasing within a text, int32 [d] counts, and int64 [n + 1] bounds.
     """
     n = len(bounds) - 1
-    found = np.empty(len(grams), np.uint64)
+    different = np.empty(len(grams), np.uint64)
     counts = np.empty(len(grams), np.int32)
     ends = np.zeros(n + 1, np.int64)
     d = 0
@@ -99,10 +99,10 @@ def count_each(
             if j > 0 and ordered[j] == ordered[j - 1]:
                 counts[d - 1] += 1
             else:
-                found[d], counts[d] = ordered[j], 1
+                different[d], counts[d] = ordered[j], 1
                 d += 1
         ends[i + 1] = d
-    return found[:d].copy(), counts[:d].copy(), ends
+    return different[:d].copy(), counts[:d].copy(), ends
 
 
 def within(values: NDArray[Any], least: int, end: int) -> bool:
@@ -147,11 +147,11 @@ def table_of(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
         size *= 2
     keys, places = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
-    for place in range(len(grams)):
-        slot = (grams[place] >> _HIGH) & mask
+    for index in range(len(grams)):
+        slot = (grams[index] >> _HIGH) & mask
         while keys[slot] != _EMPTY:
             slot = (slot + _ONE) & mask
-        keys[slot], places[slot] = grams[place], place
+        keys[slot], places[slot] = grams[index], index
     return keys, places
 
 
@@ -160,10 +160,10 @@ def find_each(
     keys: NDArray[np.uint64], places: NDArray[np.int32], grams: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
     """int64 [n]: the index of each of n identities, -1 for an identity that is not there."""
-    found = np.empty(len(grams), np.int64)
+    indices = np.empty(len(grams), np.int64)
     for i in range(len(grams)):
-        found[i] = find(keys, places, grams[i])
-    return found
+        indices[i] = find(keys, places, grams[i])
+    return indices
 
 
 @njit(cache=True, nogil=True)

@@ -56,18 +56,18 @@ def count(
     Returns:
         float64 [buckets].
     """
-    found = np.zeros(buckets, np.float64)
+    counts = np.zeros(buckets, np.float64)
     size = np.uint64(buckets)
     ids = np.empty(longest(offsets), np.uint64)
     for i in range(len(offsets) - 1):
         n = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
         for j in range(n):
             gram = ids[j]
-            found[_bucket(gram, size)] += weights[i]
+            counts[_bucket(gram, size)] += weights[i]
             for k in range(j + 1, min(n, j + order)):
                 gram = follow(gram, ids[k])
-                found[_bucket(gram, size)] += weights[i]
-    return found
+                counts[_bucket(gram, size)] += weights[i]
+    return counts
 
 
 @njit(cache=True, nogil=True)
@@ -166,7 +166,7 @@ def shares(
     columns = np.empty(1024, np.int32)
     values = np.empty(1024, np.float32)
     ids = np.empty(longest(offsets), np.uint64)
-    found = np.empty(order * len(ids), np.int32)
+    buckets_of = np.empty(order * len(ids), np.int32)
     e = 0
     for i in range(texts):
         n = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
@@ -176,11 +176,12 @@ def shares(
             for k in range(j, min(n, j + order)):
                 if k > j:
                     gram = follow(gram, ids[k])
-                found[m] = np.int32(_bucket(gram, size))
+                buckets_of[m] = np.int32(_bucket(gram, size))
                 m += 1
         while e + m > len(columns):
             columns, values = twice(columns), twice(values)
-        ordered, first = np.sort(found[:m]), e
+        # equal buckets are adjacent after sorting: merge them into one entry
+        ordered, first = np.sort(buckets_of[:m]), e
         for j in range(m):
             if e > first and columns[e - 1] == ordered[j]:
                 values[e - 1] += np.float32(1 / m)

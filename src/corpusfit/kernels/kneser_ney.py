@@ -132,7 +132,7 @@ def _number_words(
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
-    known: Any = np.int64(0)  # a literal would be a type of its own
+    known: Any = np.int64(0)  # a literal would have a type of its own, and compile again
     p = 0
     ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
     known = _number_all(slots, keys, ids[:3], known, words[:3])
@@ -185,18 +185,18 @@ def _count(
     known = 0
     before = _NONE
     for i in range(len(words)):
-        here = numbers[i]
+        current = numbers[i]
         numbers[i] = _NONE
         if before != _NONE and words[i] != _BOS:
             key = np.uint64(before) << _HALF | np.uint64(words[i])
             number = _number(slots, keys, key, known)
             if number == known:
-                suffix[number] = here
+                suffix[number] = current
                 counts[number] = 0
                 known += 1
             counts[number] += np.uint32(1)
             numbers[i] = number
-        before = here
+        before = current
     return known
 
 
@@ -268,8 +268,8 @@ def _weigh(
     probability = np.empty(len(keys), np.float32)
     for i in range(len(keys)):
         prefix = np.int64(keys[i] >> _HALF)
-        kept = (counts[i] - off[min(counts[i], 3)]) / total[prefix]
-        probability[i] = max(kept + backoff[prefix] * shorter[suffix[i]], _LEAST)
+        discounted = (counts[i] - off[min(counts[i], 3)]) / total[prefix]
+        probability[i] = max(discounted + backoff[prefix] * shorter[suffix[i]], _LEAST)
     return probability, backoff
 
 

@@ -45,20 +45,20 @@ _EACH, _RETURNS = np.uint64(0x0101010101010101), np.uint64(0x0D0D0D0D0D0D0D0D)
 
 
 @njit(cache=True, nogil=True)
-def _ends_from(data: _Bytes, i: int, found: _Offsets) -> tuple[int, int]:
+def _ends_from(data: _Bytes, i: int, ends: _Offsets) -> tuple[int, int]:
     """Line ends from byte i on while there is room; returns their number and where to continue."""
     n, last = 0, len(data) - 8
-    while i <= last and n < len(found):
+    while i <= last and n < len(ends):
         seen = newline_bytes(load(data, i))
         if not seen:
             i += 8
             continue
         i += bytes_before(seen) + 1
-        found[n] = i - 1
+        ends[n] = i - 1
         n += 1
-    while last < i < len(data) and n < len(found):
+    while last < i < len(data) and n < len(ends):
         if data[i] == _NEWLINE:
-            found[n] = i
+            ends[n] = i
             n += 1
         i += 1
     return n, i
@@ -68,9 +68,9 @@ def line_ends(data: _Bytes) -> _Offsets:
     """int64 [m]: offsets of the line ends in uint8 [b]."""
     parts, at = [np.empty(0, np.int64)], 0
     while at < len(data):
-        found = np.empty(64 + (len(data) - at) // 128, np.int64)
-        n, at = _ends_from(data, at, found)
-        parts.append(found[:n])
+        ends = np.empty(64 + (len(data) - at) // 128, np.int64)
+        n, at = _ends_from(data, at, ends)
+        parts.append(ends[:n])
     return np.concatenate(parts)
 
 
@@ -142,6 +142,7 @@ def _read_string(data: _Bytes, i: int, end: int, out: _Bytes | None, j: int) -> 
     last = len(data) - 8
     while i < end:
         if i <= last:
+            # copy eight bytes at once, and go on after the plain ones among them
             x = load(data, i)
             stop = first_stop(x)
             if out is not None:
@@ -313,7 +314,7 @@ def has_text(out: _Bytes, begin: int, end: int) -> bool:
 @njit(cache=True, nogil=True)
 def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: int) -> int:
     """Copy the field's text of one line to out[j:]; returns its end, or `_UNDECIDED`."""
-    found = _UNDECIDED
+    text_end = _UNDECIDED
     i = _space(data, i, end)
     if i >= end or data[i] != _OPEN:
         return _UNDECIDED
@@ -323,10 +324,10 @@ def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: in
         if value < 0:
             return _UNDECIDED
         wanted = _is(data, name, end, field) and data[name + len(field)] == _QUOTE
-        if wanted and (found >= 0 or value >= end or data[value] != _QUOTE):
+        if wanted and (text_end >= 0 or value >= end or data[value] != _QUOTE):
             return _UNDECIDED
         if wanted:
-            i, found = _read_string(data, value + 1, end, out, j)
+            i, text_end = _read_string(data, value + 1, end, out, j)
         else:
             if data[name] == _BACKSLASH or _escaped(data, name, value):
                 return _UNDECIDED
@@ -337,15 +338,15 @@ def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: in
         if i >= end or (data[i] != _COMMA and data[i] != _CLOSE):
             return _UNDECIDED
         if data[i] == _CLOSE:
-            return found if _space(data, i + 1, end) >= end else _UNDECIDED
+            return text_end if _space(data, i + 1, end) >= end else _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
 def _escaped(data: _Bytes, begin: int, end: int) -> bool:
-    found = False
+    escaped = False
     for i in range(begin, end):
-        found |= data[i] == _BACKSLASH
-    return found
+        escaped |= data[i] == _BACKSLASH
+    return escaped
 
 
 @njit(cache=True, nogil=True)
@@ -365,12 +366,12 @@ def field_texts(
         through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.
         plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
-    n, j = len(begins), np.int64(0)  # a literal would be a type of its own
+    n, j = len(begins), np.int64(0)  # a literal would have a type of its own, and compile again
     through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
-        found = _line_text(data, begins[line], ends[line], field, out, j)
-        if found > j and has_text(out, j, found):
-            j, plain[line] = found, True
+        text_end = _line_text(data, begins[line], ends[line], field, out, j)
+        if text_end > j and has_text(out, j, text_end):
+            j, plain[line] = text_end, True
         through[line + 1] = j
     return through, plain
 
@@ -384,7 +385,7 @@ def _unusual(x: Word) -> Word:
 
 @njit(cache=True, nogil=True, inline="always")
 def _stripped(data: _Bytes, begin: int, end: int) -> int:
-    """The end of data[begin:end] without the white space and line ends there."""
+    """The end of data[begin:end] without trailing white space and line ends."""
     while end > begin and (data[end - 1] == _SPACE or _TAB <= data[end - 1] <= _RETURN):
         end -= 1
     return end

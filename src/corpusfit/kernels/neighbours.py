@@ -39,7 +39,7 @@ Tile: TypeAlias = tuple[int, int, int, int]
 
 _TILE = 1024  # rows and columns of a block of products
 _SAMPLE = 8192
-_BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
+_BINS, _BIN = 1 << 16, 46  # right shift of a key that gives its bin, 2^-16 wide
 _FAR = np.int64(0x7FFFFFFF)
 ROWS_PER_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
 NEAR_CELLS, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
@@ -166,7 +166,8 @@ def _lists(
     """Heaps of the best keys of each row, int64 [n, k], and their sizes."""
     least = _likely_threshold(rows, k, pairs) if pairs else 0.0
     heaps, counts, bins = _filled(rows, k, pairs, tiles, least)
-    if least > 0 and _sure_threshold(bins, pairs) < least:  # the estimate was too high
+    # the estimate was too high: fill again without a threshold
+    if least > 0 and _sure_threshold(bins, pairs) < least:
         heaps, counts, _ = _filled(rows, k, pairs, tiles, 0.0)
     return heaps, counts
 
@@ -201,9 +202,9 @@ def _likely_threshold(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     some = rows[:: -(-len(rows) // _ASKED)].astype(np.float32) / ONE**2
     best = np.empty((len(some), 0), np.float32)
     for begin in range(0, len(rows), _SAMPLE):
-        found = some @ rows[begin : begin + _SAMPLE].T.astype(np.float32)
-        best = np.sort(np.concatenate([best, found], axis=1), axis=1)[:, -k - 1 :]
-    others = np.sort(best[:, :-1], axis=None)  # the highest is the row itself
+        cosines = some @ rows[begin : begin + _SAMPLE].T.astype(np.float32)
+        best = np.sort(np.concatenate([best, cosines], axis=1), axis=1)[:, -k - 1 :]
+    others = np.sort(best[:, :-1], axis=None)  # skip the highest, which is the row itself
     entries = int(_CAUTION * pairs * len(some) / len(rows))
     if entries >= len(others):
         return 0.0
@@ -242,9 +243,9 @@ def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> ND
 def near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Tile]:
     """Each cell with itself, then with its nearest cells in turn; no two cells twice."""
     met: set[tuple[int, int]] = set()
-    own = np.arange(len(near))
-    for column in (own, *near.T):
-        low, high = np.minimum(own, column).tolist(), np.maximum(own, column).tolist()
+    cells = np.arange(len(near))
+    for column in (cells, *near.T):
+        low, high = np.minimum(cells, column).tolist(), np.maximum(cells, column).tolist()
         for one, other in zip(low, high, strict=True):
             if (one, other) not in met:
                 met.add((one, other))
@@ -257,13 +258,13 @@ def _read(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Convert heaps of rows in some order to the result of `nearest`."""
     n, k = heaps.shape
-    places, found = np.full((n, k), -1, np.int32), np.zeros((n, k), np.int32)
+    places, products = np.full((n, k), -1, np.int32), np.zeros((n, k), np.int32)
     for i in range(n):
         ordered = np.sort(heaps[i, : counts[i]])[::-1]
         for at in range(len(ordered)):
             places[order[i], at] = order[_row_of(ordered[at], i)]
-            found[order[i], at] = ordered[at] >> 32
-    return places, found
+            products[order[i], at] = ordered[at] >> 32
+    return places, products
 
 
 def nearest(
@@ -290,30 +291,30 @@ def nearest(
     else:
         order, tiles = _cells(rows)
         rows = rows[order]
-    places, found = _read(*_lists(rows, min(k, n - 1), pairs, tiles), order)
-    return places, found
+    places, products = _read(*_lists(rows, min(k, n - 1), pairs, tiles), order)
+    return places, products
 
 
 def strongest_pairs(
-    places: NDArray[np.int32], found: NDArray[np.int32], most: int = 0
+    places: NDArray[np.int32], products: NDArray[np.int32], most: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """The pairs of rows of which one is a neighbour of the other.
+    """The pairs of rows where one is a neighbour of the other.
 
     Args:
         places: int32 [n, m], of `nearest`, called with the same number of pairs.
-        found: int32 [n, m], the same.
+        products: int32 [n, m], the same.
         most: largest number of pairs, those with the highest products; 0 for all.
 
     Returns:
         int32 [p] and int32 [p] rows, int32 [p] their products; in the order of the first rows.
     """
     first, at = np.nonzero(places >= 0)
-    second, product = places[first, at], found[first, at]
+    second, product = places[first, at], products[first, at]
     pair = np.minimum(first, second) * len(places) + np.maximum(first, second)
-    kept = np.sort(np.unique(pair, return_index=True)[1])  # two rows may list each other
-    if most and len(kept) > most:
-        kept = kept[np.sort(np.argsort(-product[kept], kind="stable")[:most])]
-    return first[kept].astype(np.int32), second[kept], product[kept]
+    unique = np.sort(np.unique(pair, return_index=True)[1])  # two rows may list each other
+    if most and len(unique) > most:
+        unique = unique[np.sort(np.argsort(-product[unique], kind="stable")[:most])]
+    return first[unique].astype(np.int32), second[unique], product[unique]
 
 
 @njit(cache=True, nogil=True)

@@ -56,10 +56,10 @@ def sketches(
         uint64 [m] identities, increasing within a text, and int64 [n + 1]: text i has those in
         `[bounds[i] : bounds[i + 1]]`; all of its n-grams if it has at most `most`.
     """
-    found, _, ends = count_each(*grams_of(data, offsets, characters, order, True))
+    grams, _, ends = count_each(*grams_of(data, offsets, characters, order, True))
     counts = np.diff(ends)
-    kept = np.arange(len(found)) - np.repeat(ends[:-1], counts) < most
-    return found[kept], np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+    in_sketch = np.arange(len(grams)) - np.repeat(ends[:-1], counts) < most
+    return grams[in_sketch], np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
 
 
 def inverted(
@@ -84,11 +84,11 @@ def inverted(
 @njit(cache=True, nogil=True)
 def bitmap(grams: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """uint64 [a power of two]: a bitmap that excludes most other n-grams."""
-    words = 1
-    while words * 64 < _SPARSE * len(grams):
-        words *= 2
-    bits = np.zeros(words, np.uint64)
-    mask = np.uint64(words - 1)
+    size = 1
+    while size * 64 < _SPARSE * len(grams):
+        size *= 2
+    bits = np.zeros(size, np.uint64)
+    mask = np.uint64(size - 1)
     for gram in grams:
         bits[(gram >> _SIX) & mask] |= _ONE << (gram & _LOW)
     return bits
@@ -121,30 +121,30 @@ def _hit(
 
 @njit(cache=True, nogil=True)
 def _take_enough(
-    found: list[Any],
+    matches: list[Any],
     text: int,
     touched: NDArray[np.int32],
     hits: NDArray[np.int32],
     need: NDArray[np.int32],
     first: NDArray[np.int64],
 ) -> None:
-    """Record the listed texts of which a text has enough n-grams; reset all its counts."""
+    """Record the listed texts that share enough n-grams with a text; reset its counts."""
     for owner in touched:
         if 0 < need[owner] <= hits[owner]:
-            found.append((np.int64(text), owner, hits[owner], first[owner]))
+            matches.append((np.int64(text), owner, hits[owner], first[owner]))
         hits[owner] = 0
 
 
 @njit(cache=True, nogil=True)
 def _columns(
-    found: list[Any],
+    matches: list[Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """The results as arrays: text, listed text, n-grams, first byte."""
-    pairs = len(found)
+    pairs = len(matches)
     texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
     listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
     for p in range(pairs):
-        texts[p], listed[p], counts[p], firsts[p] = found[p]
+        texts[p], listed[p], counts[p], firsts[p] = matches[p]
     return texts, listed, counts, firsts
 
 
@@ -184,7 +184,7 @@ def overlaps(
     hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
     run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
     touched = np.empty(len(need), np.int32)
-    found = [(np.int64(0), np.int32(0), np.int32(0), np.int64(0)) for _ in range(0)]
+    matches = [(np.int64(0), np.int32(0), np.int32(0), np.int64(0)) for _ in range(0)]
     for i in range(len(offsets) - 1):
         n = tokenise(data, offsets[i], offsets[i + 1], characters, True, ids, starts, None)
         m = 0
@@ -192,18 +192,18 @@ def overlaps(
             gram = gram_at(ids, j, order)
             if not _maybe(bits, gram):
                 continue
-            place = find(keys, places, gram)
-            if place < 0 or counted[place] == i + 1:
+            index = find(keys, places, gram)
+            if index < 0 or counted[index] == i + 1:
                 continue
-            counted[place] = i + 1
-            for k in range(begins[place], begins[place + 1]):
+            counted[index] = i + 1
+            for k in range(begins[index], begins[index + 1]):
                 owner = owners[k]
                 if hits[owner] == 0:
                     touched[m] = owner
                     m += 1
                 _hit(owner, starts[j] - offsets[i], hits, first, run, last, need)
-        _take_enough(found, i, touched[:m], hits, need, first)
-    texts, listed, counts, firsts = _columns(found)
+        _take_enough(matches, i, touched[:m], hits, need, first)
+    texts, listed, counts, firsts = _columns(matches)
     return texts, listed, counts, firsts
 
 

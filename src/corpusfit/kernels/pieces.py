@@ -235,10 +235,10 @@ def cut_words(
         [n + 1]; which texts hold a mark, bool [n]; number, begin and end in `data` of new words
         that have no tokens yet, int64 [k, 3]; the new `known` and `used`.
     """
-    found = np.empty(offsets[-1] - offsets[0], np.int32)
+    word_numbers = np.empty(offsets[-1] - offsets[0], np.int32)
     firsts = np.zeros(len(offsets), np.int64)
     marked = np.zeros(len(offsets) - 1, np.bool_)
-    fresh = np.empty((len(found), 3), np.int64)
+    fresh = np.empty((len(word_numbers), 3), np.int64)
     first_of_mark = np.zeros(256, np.bool_)
     for mark in marks:
         first_of_mark[mark[0]] = True
@@ -255,10 +255,12 @@ def cut_words(
                 continue
             if first_of_mark[data[begin]] and _begins_mark(data, begin, end, marks):
                 marked[text] = True
+            # most words are frequent: try a small cache before the large table
             key = _identity(data, begin, i)
             slot = np.int64(key) & (len(near) - 1)
             if numbers[slot] == _FREE or near[slot] != key:
                 at = _place(keys, entries, key)
+                # a new word: plain ASCII is cut here, anything else is left to the caller
                 if entries[at] == _FREE:
                     keys[at], entries[at] = key, known
                     word = _plain(data, begin, i, pieces[-1])
@@ -270,10 +272,10 @@ def cut_words(
                         new += 1
                     known += 1
                 near[slot], numbers[slot] = key, entries[at]
-            found[n] = numbers[slot]
+            word_numbers[n] = numbers[slot]
             n += 1
         firsts[text + 1] = n
-    return found[:n], firsts, marked, fresh[:new], known, used
+    return word_numbers[:n], firsts, marked, fresh[:new], known, used
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -308,7 +310,7 @@ def _scale(total: NDArray[np.float32], count: int, normalise: bool) -> None:
 @njit(cache=True, nogil=True)
 def means(
     table: NDArray[np.float32],
-    found: NDArray[np.int32],
+    word_numbers: NDArray[np.int32],
     firsts: NDArray[np.int64],
     ids: NDArray[np.int32],
     spans: NDArray[np.int64],
@@ -320,8 +322,8 @@ def means(
 
     Args:
         table: float32 [tokens, d].
-        found: int32 [w], the number of each word, text by text.
-        firsts: int64 [n + 1], the place of each text's first word in `found`.
+        word_numbers: int32 [w], the number of each word, text by text.
+        firsts: int64 [n + 1], the position of each text's first word in `word_numbers`.
         ids: int32, the token ids of all words.
         spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
         limit: tokens of a text that are read.
@@ -336,9 +338,9 @@ def means(
     for text in range(len(out)):
         total = out[text]
         left, count, waiting = limit, 0, 0
-        for place in range(firsts[text], firsts[text + 1]):
-            begin = spans[found[place], 0]
-            end = min(spans[found[place], 1], begin + left)
+        for position in range(firsts[text], firsts[text + 1]):
+            begin = spans[word_numbers[position], 0]
+            end = min(spans[word_numbers[position], 1], begin + left)
             left -= end - begin
             for k in range(begin, end):
                 if ids[k] == skip:

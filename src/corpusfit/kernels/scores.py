@@ -91,21 +91,21 @@ def logistic(
     """
     at = np.zeros(x.shape[1] + 1) if start is None else start.copy()
     ridge = np.append(np.full(x.shape[1], penalty), 0.0)
-    still = _TOLERANCE * np.abs(_gradient(np.zeros_like(at), x, share, weight, ridge)[0]).max()
-    here = loss(at, x, share, weight, penalty)
+    tolerance = _TOLERANCE * np.abs(_gradient(np.zeros_like(at), x, share, weight, ridge)[0]).max()
+    current = loss(at, x, share, weight, penalty)
     for _ in range(_STEPS):
         gradient, curve = _gradient(at, x, share, weight, ridge)
-        if np.abs(gradient).max() <= still:
+        if np.abs(gradient).max() <= tolerance:
             break
         step = _newton_step(x, curve, ridge, gradient)
         slope, length = float(gradient @ step), 1.0
-        while (there := loss(at + length * step, x, share, weight, penalty)) > (
-            here + 1e-4 * length * slope
+        while (candidate := loss(at + length * step, x, share, weight, penalty)) > (
+            current + 1e-4 * length * slope
         ):
             length /= 2.0
             if length < 1e-10:  # only rounding is left
                 return at
-        at, here = at + length * step, there
+        at, current = at + length * step, candidate
     return at
 
 
@@ -182,8 +182,8 @@ def platt(
 
 def mid_ranks(scores: NDArray[np.float32]) -> Array:
     """The rank of each of n scores, float64 [n] in (0, 1); equal scores share a rank."""
-    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    return np.asarray(((np.cumsum(count) - count / 2.0) / len(scores))[place])
+    _, inverse, count = np.unique(scores, return_inverse=True, return_counts=True)
+    return np.asarray(((np.cumsum(count) - count / 2.0) / len(scores))[inverse])
 
 
 def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
@@ -215,13 +215,13 @@ def _tops(ranks: Array, depths: list[int]) -> list[Array]:
     Ties at the edge share the remaining places, so that the order of the texts does not matter.
     """
     best = -np.sort(-ranks, axis=1)
-    found = []
+    memberships = []
     for k in depths:
         edge = best[:, k - 1 : k]
         above, equal = ranks > edge, ranks == edge
         left = k - above.sum(axis=1, keepdims=True)
-        found.append(above + equal * (left / equal.sum(axis=1, keepdims=True)))
-    return found
+        memberships.append(above + equal * (left / equal.sum(axis=1, keepdims=True)))
+    return memberships
 
 
 def kappas(ranks: Array, weights: Array, depths: list[int]) -> Array:
@@ -233,12 +233,12 @@ def kappas(ranks: Array, weights: Array, depths: list[int]) -> Array:
     pairs = np.outer(weights, weights)
     np.fill_diagonal(pairs, 0.0)
     pairs /= pairs.sum() or 1.0
-    found = []
+    values = []
     for k, inside in zip(depths, _tops(ranks, depths), strict=True):
         chance = k / ranks.shape[1]
         overlap = (inside @ inside.T / k * pairs).sum()
-        found.append((overlap - chance) / max(1.0 - chance, 1e-9))
-    return np.array(found)
+        values.append((overlap - chance) / max(1.0 - chance, 1e-9))
+    return np.array(values)
 
 
 def agreed_depth(ranks: Array, weights: Array, depths: list[int]) -> int:

@@ -198,6 +198,7 @@ def nearest_cosines(
                     words[different] = word
                     different += 1
                 query[word] += weight[word]
+        # add up products with all vectors, word by word: common words by column, rare ones by list
         square = 0.0
         sums[:] = 0
         for word in words[:different]:
@@ -211,6 +212,7 @@ def nearest_cosines(
             length = np.sqrt(square)
             mean = _best_mean(sums, _SLACK * length, query, ends, terms, values, best)
             out[i] = mean / length
+        # clear only what this text has set
         query[words[:different]] = 0
     return out
 

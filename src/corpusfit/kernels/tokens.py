@@ -146,8 +146,8 @@ def _ascii_word(data: NDArray[np.uint8], i: int, length: int) -> Word:
         h = mix(h, load(data, i) | _FOLD)
         i += 8
         length -= 8
-    kept = _ALL >> np.uint64(64 - 8 * length)
-    return finish(mix(h, (load(data, i) | _FOLD) & kept))
+    mask = _ALL >> np.uint64(64 - 8 * length)
+    return finish(mix(h, (load(data, i) | _FOLD) & mask))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -190,6 +190,7 @@ def tokenise(
     n, i = 0, begin
     while i < end:
         fast = i + REACH <= len(data)
+        # bit masks of the next 64 bytes: letters of words, and bytes outside ASCII
         words, others, k, size = np.uint64(0), np.uint64(0), 0, end - i
         if fast:
             words, others = word_bits(data, i)
@@ -211,18 +212,19 @@ def tokenise(
                     if k == size:
                         break
                     length = zeros_below(~(words >> np.uint64(k)))
+                    # the word may go on after these 64 bytes: restart there, or read it slowly
                     if k + length >= 64 and end - i > 64:
                         if k > 0:
                             break
                         slow = True
                     length = min(length, size - k)
                     slow |= (others >> np.uint64(k)) & (_ALL >> np.uint64(64 - length)) != 0
-            after, found = start + length, True
+            after, has_token = start + length, True
             if slow:
-                h, after, found = _any_token(data, start, end, characters, signs)
+                h, after, has_token = _any_token(data, start, end, characters, signs)
             else:
                 h = _ascii_word(data, start, length)
-            if found:
+            if has_token:
                 ids[n] = h
                 if starts is not None:
                     starts[n] = start

@@ -72,6 +72,7 @@ def _all_pairs(
     out = np.empty((n, m), np.float32)
     for first in range(0, m, _TILE):
         last = min(m, first + _TILE)
+        # four columns at a time, so that a row is loaded once for four independent sums
         quads = first + (last - first) // 4 * 4
         for i in range(n):
             u = x[i]
@@ -106,11 +107,11 @@ def _all_pairs(
 
 def lengths(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Euclidean length of every row of x, float32 [n, d], as a column [n, 1]; 1 for a zero row."""
-    found: NDArray[np.float32] = np.sqrt(
+    norms: NDArray[np.float32] = np.sqrt(
         squared_distances(x, np.zeros((1, x.shape[1]), np.float32))
     )
-    found[found == 0.0] = 1.0
-    return found
+    norms[norms == 0.0] = 1.0
+    return norms
 
 
 def spherical_k_means(
@@ -139,15 +140,15 @@ def spherical_k_means(
     centres = x[drawn].copy()
     before = np.full(len(x), -1)
     for _ in range(_STEPS):
-        of = products(x, centres).argmax(axis=1)
-        if (of == before).all():
+        cluster_of = products(x, centres).argmax(axis=1)
+        if (cluster_of == before).all():
             break
         # the sum of each cluster's rows, in the rows' order
-        order = np.argsort(of, kind="stable")
-        clusters, first = np.unique(of[order], return_index=True)
+        order = np.argsort(cluster_of, kind="stable")
+        clusters, first = np.unique(cluster_of[order], return_index=True)
         centres[clusters] = np.add.reduceat(x[order], first, axis=0, dtype=np.float64)
         centres /= lengths(centres)
-        before = of
+        before = cluster_of
     return centres
 
 
@@ -193,17 +194,17 @@ class Sums:
         self.second += other.second
 
 
-def densities(x: F32, of: Gaussians) -> F32:
+def densities(x: F32, mixture: Gaussians) -> F32:
     """Log of weight times density of rows [n, d]: float32 [n, k]."""
-    k, d = of.means.shape
-    wide = of.factors.transpose(1, 0, 2).reshape(d, k * d).astype(np.float32)
-    shift = np.einsum("kd,kde->ke", of.means, of.factors).astype(np.float32)
+    k, d = mixture.means.shape
+    wide = mixture.factors.transpose(1, 0, 2).reshape(d, k * d).astype(np.float32)
+    shift = np.einsum("kd,kde->ke", mixture.means, mixture.factors).astype(np.float32)
     y = (x @ wide).reshape(len(x), k, d)
     y -= shift
     far = np.einsum("nkd,nkd->nk", y, y)
-    volume = np.log(np.diagonal(of.factors, axis1=1, axis2=2)).sum(axis=1)
+    volume = np.log(np.diagonal(mixture.factors, axis1=1, axis2=2)).sum(axis=1)
     with np.errstate(divide="ignore"):
-        constant = np.log(of.weights) + volume - 0.5 * d * _LOG_TAU
+        constant = np.log(mixture.weights) + volume - 0.5 * d * _LOG_TAU
     logs: F32 = constant.astype(np.float32) - np.float32(0.5) * far
     return logs
 
@@ -218,20 +219,20 @@ def responsibilities(logs: F32) -> tuple[F32, F64]:
     return shares, (top + np.log(whole))[:, 0].astype(np.float64)
 
 
-def gathered(x: F32, of: Gaussians) -> Sums:
+def gather_sums(x: F32, mixture: Gaussians) -> Sums:
     """The sums of a block of rows under the current parameters."""
-    shares, likelihoods = responsibilities(densities(x, of))
-    turned, own = np.ascontiguousarray(x.T), np.ascontiguousarray(shares.T)
+    shares, likelihoods = responsibilities(densities(x, mixture))
+    turned, weights = np.ascontiguousarray(x.T), np.ascontiguousarray(shares.T)
     return Sums(
         len(x),
         float(likelihoods.sum()),
         shares.sum(axis=0, dtype=np.float64),
-        (own @ x).astype(np.float64),
-        np.stack([(turned * share) @ x for share in own]).astype(np.float64),
+        (weights @ x).astype(np.float64),
+        np.stack([(turned * share) @ x for share in weights]).astype(np.float64),
     )
 
 
-def maximised(sums: Sums, ridge: float) -> Gaussians:
+def maximise(sums: Sums, ridge: float) -> Gaussians:
     """The maximum-likelihood parameters for the sums.
 
     Args:

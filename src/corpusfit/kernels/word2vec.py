@@ -38,10 +38,10 @@ def _sampled(
     counts: NDArray[np.int64],
     sample: float,
     state: NDArray[np.uint64],
-    kept: NDArray[np.int32],
+    sampled: NDArray[np.int32],
     line: NDArray[np.int64],
 ) -> int:
-    """Fill `kept` and `line` with the words of a sentence that stay, and return their number."""
+    """Fill `sampled` and `line` with the words of a sentence that stay; returns their number."""
     m = 0
     for i in range(begin, end):
         share = counts[ids[i]] / len(ids)
@@ -49,7 +49,7 @@ def _sampled(
             left = (math.sqrt(share / sample) + 1) * sample / share
             if left < _next_chance(state):
                 continue
-        kept[m], line[m] = ids[i], i
+        sampled[m], line[m] = ids[i], i
         m += 1
     return m
 
@@ -116,15 +116,15 @@ def train_words(
     n = len(ids)
     outputs, error = np.zeros_like(vectors), np.empty(vectors.shape[1], np.float32)
     state, table = np.array([seed], np.uint64), np.cumsum(counts**0.75)
-    kept, line = np.empty_like(ids), np.empty(n, np.int64)
+    sampled, line = np.empty_like(ids), np.empty(n, np.int64)
     for epoch in range(epochs):
         for s in range(len(starts) - 1):
-            m = _sampled(ids, starts[s], starts[s + 1], counts, sample, state, kept, line)
+            m = _sampled(ids, starts[s], starts[s + 1], counts, sample, state, sampled, line)
             for a in range(m):
                 done = (epoch * n + line[a]) / (epochs * n)
                 step = np.float32(rate * max(_LOWEST, 1 - done))
                 reach = 1 + int(_next_chance(state) * window)
                 for b in range(max(0, a - reach), min(m, a + reach + 1)):
                     if b != a:
-                        word = vectors[kept[b]]
-                        _step(word, kept[a], outputs, table, negative, step, state, error)
+                        word = vectors[sampled[b]]
+                        _step(word, sampled[a], outputs, table, negative, step, state, error)

@@ -44,7 +44,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @intrinsic
-def load(typingctx: Any, data: Any, place: Any) -> Any:
+def load(typingctx: Any, data: Any, offset: Any) -> Any:
     """`load(data, i)`: the 8 bytes data[i : i + 8] as a uint64; the caller keeps i + 8 <= n."""
     signature = types.uint64(data, types.intp)
 
@@ -58,7 +58,7 @@ def load(typingctx: Any, data: Any, place: Any) -> Any:
 
 
 @intrinsic
-def store(typingctx: Any, data: Any, place: Any, value: Any) -> Any:
+def store(typingctx: Any, data: Any, offset: Any, value: Any) -> Any:
     """`store(data, i, x)`: write the 8 bytes of x to data[i : i + 8]."""
     signature = types.void(data, types.intp, types.uint64)
 

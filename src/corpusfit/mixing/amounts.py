@@ -61,7 +61,7 @@ def allocate(
             low = middle
         else:
             high = middle
-    # the factor that fills the budget within all bounds was found by bisection
+    # bisection has found the factor that fills the budget within all bounds
     exact = np.clip(high * weights, lower, upper)
     shares = np.maximum(np.floor(exact).astype(np.int64), lower)
     left = budget - int(shares.sum())
@@ -139,9 +139,9 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     unlimited = np.iinfo(np.int64).max
     without = {ENGLISH: 0} if recipe.composition == MD_ED else {}
     limits = {**without, **recipe.limits}
-    own = np.minimum(specific, [limits.get(code, unlimited) for code in recipe.languages])
+    available = np.minimum(specific, [limits.get(code, unlimited) for code in recipe.languages])
     notes: list[str] = []
-    targets, weights = _targets(recipe, specific, general, own, notes)
+    targets, weights = _targets(recipe, specific, general, available, notes)
     amounts = np.zeros(len(pool.size), np.int64)
     shares = []
     for number, code in enumerate(recipe.languages):
@@ -152,7 +152,7 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
         target = int(targets[number])
         amounts[candidates] = _fill(pool.size[candidates], target)
         first = min(target, int(pool.size[candidates].sum()))
-        of_own = min(first, int(own[number]))
+        of_own = min(first, int(available[number]))
         further = min(first, int(specific[number])) - of_own
         shares.append(
             Share(
@@ -188,10 +188,10 @@ def _usable(recipe: CompositionPlan) -> NDArray[np.bool_]:
 def _without_duplicates(
     pool: Pool, is_specific: NDArray[np.bool_], usable: NDArray[np.bool_], n: int
 ) -> tuple[NDArray[np.bool_], int]:
-    """Documents that are no duplicates, bool [n], and the number that another language takes."""
+    """Documents without duplicates, bool [n], and the number dropped for another language."""
     # Documents that are not usable are duplicates of those that are, never the other way round.
     supply = np.bincount(pool.language[usable], pool.size[usable], n)
-    # a text in two languages goes to the one with less
+    # a text in two languages goes to the language with less text
     rank = np.argsort(np.argsort(supply, kind="stable"), kind="stable")
     order = np.lexsort((np.arange(len(pool.size)), rank[pool.language], ~is_specific, ~usable))
     _, first, which = np.unique(pool.text[order], return_index=True, return_inverse=True)
@@ -228,11 +228,11 @@ def _targets(
     recipe: CompositionPlan,
     specific: NDArray[np.int64],
     general: NDArray[np.int64],
-    own: NDArray[np.int64],
+    available: NDArray[np.int64],
     notes: list[str],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """int64 [L], the amount of each language, and float64 [L], its share by the sampling alone."""
-    weights, lower, upper = _bounds(recipe, specific, general, own, notes)
+    weights, lower, upper = _bounds(recipe, specific, general, available, notes)
     if recipe.budget > int(upper.sum()):
         by = zip(recipe.languages, upper.tolist(), strict=True)
         each = ", ".join(f"{code} {most:,}" for code, most in by)
@@ -255,47 +255,52 @@ def _bounds(
     recipe: CompositionPlan,
     specific: NDArray[np.int64],
     general: NDArray[np.int64],
-    own: NDArray[np.int64],
+    available: NDArray[np.int64],
     notes: list[str],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     is_english = np.array([code == ENGLISH for code in recipe.languages])
     none = np.zeros(len(is_english), np.int64)
     if recipe.composition == MD_MWIKI:
-        weights = smoothed(_sampling_sizes(recipe, own, general, notes), recipe.alpha)
+        weights = smoothed(_sampling_sizes(recipe, available, general, notes), recipe.alpha)
         upper = recipe.repeats * (specific + general)
         if recipe.sampling == UNIMAX:
             return weights, none, upper
     elif recipe.composition == MD_ED:
         weights = is_english.astype(np.float64)
-        upper = np.where(is_english, recipe.repeats * specific, own)
+        upper = np.where(is_english, recipe.repeats * specific, available)
     else:
         upper = np.where(is_english, recipe.repeats * specific, 0)
         return is_english.astype(np.float64), none, upper
-    if own.sum() < recipe.budget:
-        return weights, own, upper
-    if own.sum() > recipe.budget:
+    if available.sum() < recipe.budget:
+        return weights, available, upper
+    if available.sum() > recipe.budget:
         notes.append(
-            f"The specific text of the languages has {own.sum():,} {recipe.unit}, more than the "
-            "budget, so no language is up-sampled."
+            f"The specific text of the languages has {available.sum():,} {recipe.unit}, more than "
+            "the budget, so no language is up-sampled."
         )
     if recipe.composition == MD_ED:
-        weights = own / own.sum()
-    return weights, none, own
+        weights = available / available.sum()
+    return weights, none, available
 
 
 def _sampling_sizes(
-    recipe: CompositionPlan, own: NDArray[np.int64], general: NDArray[np.int64], notes: list[str]
+    recipe: CompositionPlan,
+    available: NDArray[np.int64],
+    general: NDArray[np.int64],
+    notes: list[str],
 ) -> NDArray[np.int64]:
     """The sizes that decide shares; a language without specific text counts as the smallest."""
-    if not own.any():
+    if not available.any():
         return general
-    missing = [code for code, size in zip(recipe.languages, own.tolist(), strict=True) if not size]
+    missing = [
+        code for code, size in zip(recipe.languages, available.tolist(), strict=True) if not size
+    ]
     if missing:
         notes.append(
             f"No specific text in {', '.join(missing)}: for its share, each counts as the language "
             "with the least specific text."
         )
-    return np.where(own > 0, own, own[own > 0].min())
+    return np.where(available > 0, available, available[available > 0].min())
 
 
 def quantiles(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import dry_run, offers
 from corpusfit.mixing.plan import CompositionPlan, read_recipe
 
@@ -41,7 +41,7 @@ def compose(
 
     machine = machine_of(machine, options)
     return composing.compose(
-        _read(recipe), place(out, "`out`"), machine=machine, overwrite=overwrite
+        _read(recipe), folder_path(out, "`out`"), machine=machine, overwrite=overwrite
     )
 
 

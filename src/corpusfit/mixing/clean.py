@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import importing
 from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
-from corpusfit.core.types import Documents, Texts, taken, text_array
+from corpusfit.core.types import Documents, Texts, take_texts, text_array
 from corpusfit.text.normalise import unescaped
 from corpusfit.text.reading import cut_units
 
@@ -141,11 +141,11 @@ def clean(
     counts: Counter[str] = Counter()
     owner: list[int] = []
     sentences: list[str] = []
-    for place, (text, language) in enumerate(zip(texts, languages, strict=True)):
+    for number, (text, language) in enumerate(zip(texts, languages, strict=True)):
         if not language:
             continue
         for sentence in _sentences(text, language, transliterated, counts):
-            owner.append(place)
+            owner.append(number)
             sentences.append(sentence)
     return _cut_long(np.array(owner, np.int64), sentences, longest, counts)
 
@@ -183,7 +183,7 @@ def _cut_long(
         return Sentences(owner, texts, pieces, counts)
     counts["cut_again"] += len(too_long)
     units, parts = cut_units(
-        Documents(too_long, taken(texts, too_long)), CutPlan("sentence", pieces=longest)
+        Documents(too_long, take_texts(texts, too_long)), CutPlan("sentence", pieces=longest)
     )
     parts_of_long = [(int(row), " ".join(part.split()))
              for row, part in zip(units.row, parts.to_pylist(), strict=True)]  # fmt: skip
@@ -194,6 +194,6 @@ def _cut_long(
     )
     rows = np.concatenate([short, np.array([row for row, _ in parts_of_long], np.int64)])
     order = np.argsort(rows, kind="stable")
-    texts = taken(all_texts, order)
+    texts = take_texts(all_texts, order)
     pieces = cut_units(Documents(rows, texts), CutPlan("document"))[0].pieces
     return Sentences(owner[rows[order]], texts, pieces, counts)

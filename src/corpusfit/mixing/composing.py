@@ -17,7 +17,14 @@ import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, listed, read_arrays, read_many, write_bytes, writing
+from corpusfit.core.artifacts import (
+    is_local,
+    names_in,
+    read_arrays,
+    read_many,
+    write_bytes,
+    writing,
+)
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.manifest import (
@@ -83,10 +90,12 @@ def compose(
         done = folder.finished()
         if done is not None:
             return Composition(out, done)
+        # first pass: clean every document, and store sizes and hashes instead of text
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
         selection, share = _decided(context, texts)
         warn_if_disk_is_small(folder, context.size * share, running.progress)
+        # second pass: clean again, and write what was decided
         amounts = _write(context, places, selection)
         with writing(out / "rejects.jsonl") as rejects:
             for number, seen in headers(context, read["shards"]):
@@ -125,6 +134,7 @@ def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[s
     _check_methods(recipe)
     with machine.running() as running:
         context = _open(recipe, ComposeFolder(running.work), running)
+        # first pass: clean every document, and store sizes and hashes instead of text
         read = surveyed(context)
         _, texts = pool(context, read["shards"], by_chance)
         selection, share = _decided(context, texts)
@@ -228,7 +238,7 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
         if is_local(path):
             path.mkdir(parents=True, exist_ok=True)
     # a mark is written after the text, so a shard without one is written again
-    done = listed(folder.written)
+    done = names_in(folder.written)
     missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
     pieces = (
         (number, shard, amounts[number, shard.index])
@@ -311,7 +321,7 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
         wanted = np.flatnonzero(amounts)
         documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
         file = self.names[number][shard.source]
-        # the text must be what was surveyed, or the amounts do not fit
+        # the amounts fit only the text that was surveyed
         changed = changed_input(file, "`overwrite`")
         picked = survey["row"][wanted].tolist()
         if any(row not in documents for row in picked):
@@ -331,7 +341,7 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
             begin, n = int(begins[i]), int(counts[i])
             times, rest = divmod(int(amounts[wanted[i]]), int(sizes[i]))
             parts = [(n, int(pieces[i]))] * times
-            if rest:  # the document's longest beginning within the amount
+            if rest:  # cut the document to the amount
                 through = np.cumsum(cleaned.pieces[begin : begin + n], dtype=np.int64)
                 k = rest
                 if self.unit != SENTENCES:

@@ -80,18 +80,18 @@ class TextSource:
         one_of(f"{where} kind", self.kind, KINDS)
         one_of(f"{where} txt", self.txt, TXT)
         if self.language and self.language_field:
-            came = f"{self.language} and {self.language_field}"
+            got = f"{self.language} and {self.language_field}"
             allowed = "set by either language or language_field"
-            raise bad_setting(f"{where} language", allowed, came, "Keep one of them.")
+            raise bad_setting(f"{where} language", allowed, got, "Keep one of them.")
         if self.choose != RANDOM and self.kind != GENERAL:
             cure = "Leave choose out, as specific text is used whole."
             raise bad_setting(f"{where} choose", "random for specific text", self.choose, cure)
         if not all(self.target):
             raise bad_setting(f"{where} target", "a list of files or folders", list(self.target))
         if (self.choose != RANDOM) != bool(self.target):
-            came = f"choose {self.choose!r} with {len(self.target)} targets"
+            got = f"choose {self.choose!r} with {len(self.target)} targets"
             cure = 'Set both or neither, such as choose = "dsir" and target = ["task.jsonl"].'
-            raise bad_setting(f"{where} target", "set with a method, and only then", came, cure)
+            raise bad_setting(f"{where} target", "set with a method, and only then", got, cure)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import (
     is_local,
-    listed,
+    names_in,
     read_arrays,
     remove,
     write_arrays,
@@ -41,7 +41,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_key
 
-_BEGINNING = 4000  # characters, of which the identifier sees the first without markup
+_BEGINNING = 4000  # characters to remove markup from, for the language identifier
 _LABEL = 40  # characters of a label that is no language code, for the warning
 LOOK = "look at texts"  # Stage name of the first pass over the sources
 # Units per segment, so that a document has one score: the mean of its units'.
@@ -247,7 +247,7 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
         shards = json.loads(folder.counted.read_bytes())
         return {"shards": shards, "counts": _counted(context, shards)}
     # a killed survey goes on with the shards that it lacks
-    done, shards = listed(folder.surveyed), [0] * len(context.sources)
+    done, shards = names_in(folder.surveyed), [0] * len(context.sources)
     if is_local(folder.surveyed):
         folder.surveyed.mkdir(parents=True, exist_ok=True)
 
@@ -396,7 +396,7 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
     )
     # Parts of the scores hold small files together; in both, files and rows are in order.
     names = [file.name for file in context.sources[number]]
-    parts = [folder / "scores" / name for name in sorted(listed(folder / "scores"))]
+    parts = [folder / "scores" / name for name in sorted(names_in(folder / "scores"))]
     scored = np.concatenate([table.read_rows(part, names) for part in parts])
     of_rows = np.concatenate([table.read_columns(part, "score")[0] for part in parts])
     scores = []

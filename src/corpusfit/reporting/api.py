@@ -6,7 +6,7 @@ import importlib
 import os
 from pathlib import Path
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import Finished, OutFolder, undamaged
 from corpusfit.core.offers import Inputs
@@ -37,7 +37,7 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     Raises:
         InputError: the folder holds no finished run of these commands.
     """
-    path = place(folder, "DIR")
+    path = folder_path(folder, "DIR")
     manifest = OutFolder(path).finished() or {}
     command = str(manifest.get("command"))
     if command not in _RESULTS:
@@ -46,10 +46,10 @@ def open(folder: str | os.PathLike[str]) -> Finished:
             "the command as `out`; to finish a stopped run, repeat its command."
         )
     module, _, name = _RESULTS[command].rpartition(".")
-    found: Finished = getattr(importlib.import_module(f"corpusfit.{module}"), name)(path, manifest)
+    run: Finished = getattr(importlib.import_module(f"corpusfit.{module}"), name)(path, manifest)
     with undamaged(path):
-        repr(found)  # what it says of itself shows whether its manifest is whole
-    return found
+        repr(run)  # fails if its manifest is incomplete
+    return run
 
 
 def report(
@@ -74,8 +74,8 @@ def report(
     from corpusfit.reporting.writing import write_report
     from corpusfit.text.in_memory import listed
 
-    named = [place(folder, "DIR") for folder in listed(folders)]
+    named = [folder_path(folder, "DIR") for folder in listed(folders)]
     alone = named[0] / "report.html" if len(named) == 1 else Path("report.html")
-    path = place(out, "`out`") if out else alone
-    write_report(named, path, figures=place(figures, "`figures`") if figures else None)
+    path = folder_path(out, "`out`") if out else alone
+    write_report(named, path, figures=folder_path(figures, "`figures`") if figures else None)
     return path

@@ -58,12 +58,12 @@ def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
 
     The diagonal holds the size of each selection. Memory holds one part of each at a time.
     """
-    found = np.zeros((len(folders), len(folders)), np.int64)
+    shared = np.zeros((len(folders), len(folders)), np.int64)
     columns = [table.parts(SelectionFolder(folder).scores) for folder in folders]
     for part in zip(*columns, strict=True):
         selected = np.array([table.read_columns(path, "selected")[0] for _, path in part], np.int64)
-        found += selected @ selected.T
-    return found
+        shared += selected @ selected.T
+    return shared
 
 
 def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
@@ -87,12 +87,12 @@ def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
             for i, a in enumerate(alike)
             for j, b in enumerate(alike)
         ]
-        words = "Share of the row's segments that the column's selection also contains."
+        caption = "Share of the row's segments that the column's selection also contains."
         charts["overlap"] = squares_chart(
-            pairs, "Overlap of selections", words, ("one", "segments of"), ("other", "also in")
+            pairs, "Overlap of selections", caption, ("one", "segments of"), ("other", "also in")
         )
         sheets["overlap"] = Sheet(
-            words,
+            caption,
             ["selection", "other", "share of its segments in the other"],
             [list(pair.values()) for pair in pairs],
         )

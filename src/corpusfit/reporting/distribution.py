@@ -58,18 +58,21 @@ def spread_of(
     group_of = source_groups(sources)
     above: list[Counts] = []
     heights: list[Counts] = []
-    for path, kept, part in _parts(scores):
-        groups, place = grouped(*table.read_sources(path), group_of)
-        number = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)[place[kept]]
+    for path, usable, part in _parts(scores):
+        groups, group_of_segment = grouped(*table.read_sources(path), group_of)
+        numbers = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)
+        number = numbers[group_of_segment[usable]]
         while len(above) < len(names):
             above.append(np.zeros((2, len(at) + 1), np.int64))
             heights.append(np.zeros(len(bins) - 1, np.int64))
         for n in np.unique(number).tolist():
-            found, tokens = part.scores[number == n], part.tokens[number == n]
-            interval = np.searchsorted(-at, -found, side="left")
+            # count by interval between thresholds now, and cumulate at the end
+            members = number == n
+            group_scores, tokens = part.scores[members], part.tokens[members]
+            interval = np.searchsorted(-at, -group_scores, side="left")
             above[n][0] += np.bincount(interval, minlength=len(at) + 1)
             above[n][1] += np.bincount(interval, tokens, len(at) + 1).astype(np.int64)
-            heights[n] += np.histogram(np.clip(found, bins[0], bins[-1]), bins)[0]
+            heights[n] += np.histogram(np.clip(group_scores, bins[0], bins[-1]), bins)[0]
     shape = (len(names), 2, len(at) + 1)
     counted = np.cumsum(np.array(above, np.int64).reshape(shape), axis=2)
     return Spread(
@@ -85,42 +88,43 @@ def spread_of(
 
 
 def _parts(scores: Path) -> Iterator[tuple[Path, NDArray[np.bool_], ScoredPart]]:
-    """Every part with segments, without copies: its path, which segments are none, the part."""
+    """Every part with segments: its path, a mask of non-copies, and the part without copies."""
     for index, path in table.parts(scores):
-        found, tokens, copy = table.read_columns(path, "score", "tokens", "copy")
-        kept = ~np.asarray(copy, np.bool_)
-        if kept.any():
+        score, tokens, copy = table.read_columns(path, "score", "tokens", "copy")
+        usable = ~np.asarray(copy, np.bool_)
+        if usable.any():
             part = ScoredPart(
                 index,
-                np.asarray(found, np.float32)[kept],
-                np.asarray(tokens, np.int64)[kept],
+                np.asarray(score, np.float32)[usable],
+                np.asarray(tokens, np.int64)[usable],
             )
-            yield path, kept, part
+            yield path, usable, part
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Bins of equal width over the scores, with room beyond the outermost thresholds."""
+    """Bins of equal width, with a margin beyond the outermost thresholds."""
     if not len(at):
         return np.array([0.0, 1.0], np.float32)
     low, middle = float(at[-1]), float(at[len(at) // 2])
     far = middle + _LONG_TAIL * (middle - low)
     high = float(next((s for s in at if s <= far), at[0]) if middle > low else at[0])
-    room = 0.25 * (high - low) or 0.5
-    return np.linspace(low - room, high + room, _BINS + 1, dtype=np.float32)
+    margin = 0.25 * (high - low) or 0.5
+    return np.linspace(low - margin, high + margin, _BINS + 1, dtype=np.float32)
 
 
 _MOST = 12
 """Most sources shown one by one; the others are counted together."""
 
 
-def selection_data(folder: SelectionFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
-    """What the page's script needs; texts are as in the corpus, and the page escapes them."""
+def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Data for the page's script; the page escapes texts."""
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
+    # a drawn or balanced selection has no single threshold to show
     threshold = manifest["selected"]["threshold"] if by_score else None
     names = [source["name"] for source in manifest["corpus"]]
     spread = spread_of(folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold)
-    examples = read_examples(folder.examples, room)
+    examples = read_examples(folder.examples, limit)
     by_source = manifest["selected"]["by_source"]
     counts = [by_source.get(name, {}).get("selected", 0) for name in spread.sources]
     selected = np.array(counts, np.int64)
@@ -158,9 +162,9 @@ Groups = Sequence[tuple[str, NDArray[np.int64]]]
 def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
     order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
     alone = order if len(order) <= _MOST + 1 else order[:_MOST]
-    found = [(spread.sources[i], np.array([i])) for i in alone]
+    single = [(spread.sources[i], np.array([i])) for i in alone]
     rest = order[len(alone) :]
-    return [*found, (f"{len(rest)} other sources", rest)] if len(rest) else found
+    return [*single, (f"{len(rest)} other sources", rest)] if len(rest) else single
 
 
 def _cuts(spread: Spread, groups: Groups, threshold: float | None) -> dict[str, Any]:
@@ -168,14 +172,14 @@ def _cuts(spread: Spread, groups: Groups, threshold: float | None) -> dict[str, 
     total = max(1, int(spread.of_source.sum()))
     selected = spread.segments.sum(axis=0)
     at = spread.thresholds
-    own = [] if threshold is None else np.flatnonzero(at == np.float32(threshold)).tolist()
+    current = [] if threshold is None else np.flatnonzero(at == np.float32(threshold)).tolist()
     return {
         "threshold": at.astype(float).tolist(),
         "share": (selected / total).round(6).tolist(),
         "segments": selected.tolist(),
         "tokens": spread.tokens.sum(axis=0).tolist(),
         "by_source": np.array([spread.segments[g].sum(axis=0) for _, g in groups]).T.tolist(),
-        "own": own[0] if own else None,
+        "own": current[0] if current else None,
     }
 
 

@@ -143,13 +143,13 @@ def _charts(scored: Sequence[Scored], metric: str, unit: str = POINTS) -> dict[s
     """A chart for each task, and a learning curve where it has several sizes."""
     charts: dict[str, Spec] = {}
     for i, task in enumerate(_each(row["task"] for row in scored)):
-        own = [row for row in scored if row["task"] == task]
-        sizes = _each(row["size"] for row in own)
-        largest = [row for row in own if row["size"] == (0 if 0 in sizes else max(sizes))]
+        of_task = [row for row in scored if row["task"] == task]
+        sizes = _each(row["size"] for row in of_task)
+        largest = [row for row in of_task if row["size"] == (0 if 0 in sizes else max(sizes))]
         title = f"{task} ({metric})" if metric else str(task)
         charts[f"results-{i}"] = results_chart(largest, title, unit)
         if len(sizes) > 1:
-            rows = [row for row in own if row["size"]]
+            rows = [row for row in of_task if row["size"]]
             charts[f"curve-{i}"] = curve_chart(rows, f"Learning curve: {title}")
     return charts
 

@@ -44,7 +44,7 @@ class Examples:
     by: str  # `embedding` or `words`: the vectors behind map and nearest texts
 
 
-def read_examples(path: Path, room: int) -> Examples:
+def read_examples(path: Path, limit: int) -> Examples:
     """Read the examples of a selection.
 
     Map and nearest texts use the run's own embeddings, or TF-IDF vectors (Salton and Buckley, 1988)
@@ -54,7 +54,7 @@ def read_examples(path: Path, room: int) -> Examples:
     if path.exists():
         stored = pq.ParquetFile(io.BytesIO(path.read_bytes()))
         rows = columns_of(stored, stored.schema_arrow.names).to_pylist()
-    rows = _fitting(sorted(rows, key=_by_score), room)
+    rows = _fitting(sorted(rows, key=_by_score), limit)
     corpus = [row for row in rows if row["kind"] == "corpus"]
     target = [row for row in rows if row["kind"] == "target"]
     by = "embedding" if rows and rows[0]["vector"] is not None else "words"
@@ -79,12 +79,12 @@ def _by_score(row: dict[str, Any]) -> tuple[Any, ...]:
     return (0, -row["score"], row["source"], row["row"], row["segment"])
 
 
-def _fitting(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """As many rows, with texts as long, as the room allows."""
+def _fitting(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Thin out rows and shorten texts until they fit into `limit` bytes."""
     for step, longest in _SMALLER:
-        kept = [{**row, "text": row["text"][:longest]} for row in rows[::step]]
-        if sum(map(_bytes, kept)) <= room:
-            return kept
+        shortened = [{**row, "text": row["text"][:longest]} for row in rows[::step]]
+        if sum(map(_bytes, shortened)) <= limit:
+            return shortened
     return []
 
 
@@ -104,16 +104,16 @@ _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16,
 def _of_words(texts: list[str]) -> Array:
     """TF-IDF vectors [n, v] over the most frequent words that two or more texts share."""
     counts = [Counter(_WORD.findall(text.lower())) for text in texts]
-    having = Counter(word for own in counts for word in own)
+    having = Counter(word for count in counts for word in count)
     common = sorted((w for w, n in having.items() if n > 1), key=lambda w: (-having[w], w))
-    place = {word: i for i, word in enumerate(common[:_WORDS])}
-    found = np.zeros((len(texts), max(1, len(place))))
-    for row, own in enumerate(counts):
-        for word, n in own.items():
-            if word in place:
+    column_of = {word: i for i, word in enumerate(common[:_WORDS])}
+    vectors = np.zeros((len(texts), max(1, len(column_of))))
+    for row, count in enumerate(counts):
+        for word, n in count.items():
+            if word in column_of:
                 rarity = math.log(len(texts) / having[word])
-                found[row, place[word]] = (1.0 + math.log(n)) * rarity
-    return found
+                vectors[row, column_of[word]] = (1.0 + math.log(n)) * rarity
+    return vectors
 
 
 def _unit(vectors: Array) -> Array:
@@ -127,8 +127,8 @@ def _nearest(segments: Array, units: Array) -> list[list[tuple[int, float]]]:
     cosines = _unit(segments) @ _unit(units).T
     best = np.argsort(-cosines, axis=1, kind="stable")[:, :_NEAREST]
     return [
-        [(int(i), round(float(own[i]), 4)) for i in places if own[i] > 0.0]
-        for own, places in zip(cosines, best, strict=True)
+        [(int(i), round(float(cosine[i]), 4)) for i in places if cosine[i] > 0.0]
+        for cosine, places in zip(cosines, best, strict=True)
     ]
 
 
@@ -141,5 +141,5 @@ def _flat(vectors: Array) -> Array:
     _, _, axes = np.linalg.svd(placed, full_matrices=False)
     axes = axes[:2]
     axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
-    found = placed @ axes.T
-    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
+    points = placed @ axes.T
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))

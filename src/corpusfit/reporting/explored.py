@@ -19,7 +19,7 @@ _POINTS = 2_000
 """Most units on the map."""
 
 _MOST = 20
-"""Most domains and clusters in a heat map (`templates/domains.html` says so), and most pairs."""
+"""Most domains and clusters in a heat map (stated in `templates/domains.html`), and pairs."""
 
 _LONG = 300
 """Most characters of an example."""
@@ -164,7 +164,7 @@ def _traits(manifest: dict[str, Any]) -> Sheet:
     lines += [(f"in the cluster of {row['domain']}", row) for row in outliers["attracted"]]
     columns = ["units", "count", "words", "numbers", "pronouns", "questions", "either"]
     keys = ("words", "numbers", "pronouns", "questions", "pronouns_or_questions")
-    rows = [[of, row["texts"], *(round(row[key], 3) for key in keys)] for of, row in lines]
+    rows = [[name, row["texts"], *(round(row[key], 3) for key in keys)] for name, row in lines]
     caption = (
         "Mean number of words, and share of units with a number, an English personal pronoun, a "
         "question mark, either of the last two"

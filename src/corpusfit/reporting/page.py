@@ -37,13 +37,13 @@ def script() -> str:
     Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
     """
     library = _library()
-    kept = user_cache() / f"vega-{library.__version__}.js"
-    if not kept.exists():
+    cached = user_cache() / f"vega-{library.__version__}.js"
+    if not cached.exists():
         bundle = str(library.javascript_bundle(_EXPOSED))
         with suppress(StorageError):
-            write_bytes(kept, bundle.encode())
+            write_bytes(cached, bundle.encode())
         return bundle
-    return kept.read_text("utf-8")
+    return cached.read_text("utf-8")
 
 
 def as_svg(spec: Spec) -> str:
@@ -68,10 +68,10 @@ def _library() -> Any:
 
 
 def page(title: str, parts: Sequence[Part]) -> str:
-    """The document; Vega-Lite takes some 900 kB of it.
+    """Render the page; Vega-Lite takes some 900 kB of it.
 
-    Text of a corpus is hostile. The templates escape it, or it reaches the page as JSON in a block
-    that is no script, with `<` escaped, and the script only sets it as the text of a node. A
+    Corpus text is hostile. The templates escape it, or it is in a JSON block, with `<` escaped, and
+    the script only sets it as the text of a node. A
     content-security policy allows the two scripts by their digests and nothing else: no network,
     no inline handler, no eval (Vega's expressions are interpreted).
     Reference: OWASP, Cross Site Scripting Prevention; W3C, Content Security Policy Level 3.

@@ -46,7 +46,7 @@ def cell(value: Any) -> str:
 
 
 def rounded(value: float | None, digits: int | None) -> float | None:
-    """A number, if there is one, with so many decimals; without `digits` a whole one."""
+    """Round a number, if there is one; without `digits` to a whole one."""
     return None if value is None else round(value, digits)
 
 

@@ -33,13 +33,13 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
     A folder that is no run itself is searched. A recipe and a search bring their selections and
     models, unless they were deleted.
     """
-    found = []
+    all_runs = []
     for folder in folders:
         runs = list(_runs(folder, folder, _DEPTH))
         if not runs:
             raise InputError(_no_run(folder))
-        found += runs
-    return _distinct(found)
+        all_runs += runs
+    return _distinct(all_runs)
 
 
 def _no_run(folder: Path) -> str:
@@ -56,11 +56,11 @@ def _no_run(folder: Path) -> str:
     )
 
 
-def _distinct(found: list[Found]) -> list[Found]:
+def _distinct(runs: list[Found]) -> list[Found]:
     """The same runs with distinct titles in each kind; a chart already uses `corpus`."""
     used = {("select", "corpus")}
     renamed = []
-    for run in found:
+    for run in runs:
         more = (f"{run.title} ({n})" for n in itertools.count(2))
         title = next(t for t in itertools.chain([run.title], more) if (run.kind, t) not in used)
         used.add((run.kind, title))
@@ -89,13 +89,13 @@ def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
     yield Found("run", folder, table, table["recipe"]["name"] or title)
     for key, label in table.get("selections", {}).items():
         yield from _kept(folder / "selections" / PurePath(key).name, label, {})
-    for model in table["adapted"]:  # the table leaves out losses on another model's task
+    for model in table["adapted"]:  # recipe tables leave out the losses on a shared model's task
         losses = {"losses": model["losses"]}
         yield from _kept(folder / "models" / PurePath(model["key"]).name, model["label"], losses)
 
 
 def _kept(folder: Path, title: str, replaced: dict[str, Any]) -> Iterator[Found]:
-    """A step of a recipe, if it still exists, with some entries of its manifest replaced."""
+    """A recipe's step, if it still exists, with changed entries of its manifest."""
     manifest = _read(folder / "manifest.json")
     if kind := _kind(manifest):
         yield Found(kind, folder, manifest | replaced, title)
@@ -113,14 +113,14 @@ def _kind(manifest: dict[str, Any]) -> str:
 
 def _name(folder: Path, named: Path) -> str:
     """A run's path within the folder that the user named."""
-    own = folder.name or folder.resolve().name or str(folder)
-    return harmless(folder.relative_to(named).as_posix() if folder != named else own)
+    folder_name = folder.name or folder.resolve().name or str(folder)
+    return harmless(folder.relative_to(named).as_posix() if folder != named else folder_name)
 
 
 def _read(path: Path) -> dict[str, Any]:
     """A JSON object from a file; empty if there is none, or it is no JSON object."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

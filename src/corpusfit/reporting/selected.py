@@ -44,8 +44,8 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     units = [
         {"from": a, "to": b, "units": n} for a, b, n in zip(bins, bins[1:], target, strict=False)
     ]
-    own = data["cuts"]["own"]
-    cut = bins[-1] if own is None else data["cuts"]["threshold"][own]
+    current = data["cuts"]["own"]
+    cut = bins[-1] if current is None else data["cuts"]["threshold"][current]
     x = channel("from:Q", title="score", scale={"nice": False})
     above = {"test": f"datum.to > min(cut, {bins[-2]})", "value": 1.0}
     of_corpus = {
@@ -90,13 +90,13 @@ def amount_chart(amount: dict[str, Any]) -> Spec:
         "encoding": {"x": x, "y": channel("from:Q", **y), "y2": channel("to")},
     }
     line = {"mark": LINE, "encoding": {"x": x, "y": channel("bits:Q", **y)}}
-    own = {"values": [{"fraction": amount["fraction"]}]}
+    chosen = {"values": [{"fraction": amount["fraction"]}]}
     return spec(
         "Held-out bits by amount",
         "Bits per word of held-out target text against the share of words selected, with the 95 % "
         "interval of the difference to the fewest, and the share in use.",
         rows,
-        layer=[band, line, {"data": own, "mark": RULE, "encoding": {"x": x}}],
+        layer=[band, line, {"data": chosen, "mark": RULE, "encoding": {"x": x}}],
     )
 
 
@@ -106,11 +106,11 @@ def composition_chart(data: dict[str, Any]) -> Spec:
     Its rows are the data set `composition`. Reference: TADPOLE, Figure 5 (DANA, Table 2).
     """
     wholes = {"corpus": "segments", "selected": "selected"}
-    totals = {of: max(1, sum(s[key] for s in data["sources"])) for of, key in wholes.items()}
+    totals = {whole: max(1, sum(s[key] for s in data["sources"])) for whole, key in wholes.items()}
     rows = [
-        {"source": harmless(s["name"]), "of": of, "share": s[key] / totals[of]}
+        {"source": harmless(s["name"]), "of": whole, "share": s[key] / totals[whole]}
         for s in data["sources"]
-        for of, key in wholes.items()
+        for whole, key in wholes.items()
     ]
     largest_first = {"field": "share", "op": "max", "order": "descending"}
     colours = {"domain": list(wholes), "range": [COLOURS["not selected"], COLOURS["selected"]]}
@@ -169,16 +169,16 @@ def map_chart(data: dict[str, Any]) -> Spec:
     )
 
 
-def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], room: int) -> Part:
+def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], limit: int) -> Part:
     """The section on one selection; the page can be read without its script."""
-    data = selection_data(SelectionFolder(path), manifest, room)
+    data = selection_data(SelectionFolder(path), manifest, limit)
     charts = {"scores": scores_chart(data), "composition": composition_chart(data)}
     if (manifest.get("amount") or {}).get("curve"):
         charts["amount"] = amount_chart(manifest["amount"])
     if data["examples"]:
         charts["map"] = map_chart(data)
-    found = {**_counts(manifest), **_decisions(manifest), **_lists(data)}
-    sheets = {name: sheet for name, sheet in found.items() if sheet.rows}
+    all_sheets = {**_counts(manifest), **_decisions(manifest), **_lists(data)}
+    sheets = {name: sheet for name, sheet in all_sheets.items() if sheet.rows}
     return Part("selection", name, title, _summary(manifest), charts, sheets, manifest, data)
 
 
@@ -205,8 +205,8 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     copies = copies_in_words(selected.get("copies"))
     sentences += [f"{copies}."] if copies else []
     amount = (manifest.get("amount") or {}).get("reason")
-    found = filter(None, [manifest.get("reason"), amount, manifest["remark"]])
-    return [*sentences, *found, *manifest["warnings"]]
+    reasons = filter(None, [manifest.get("reason"), amount, manifest["remark"]])
+    return [*sentences, *reasons, *manifest["warnings"]]
 
 
 def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
@@ -248,7 +248,7 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
 def _decisions(manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What decided the method, the amount and the stages."""
     cascade = manifest["cascade"]
-    kept = ("stage", "segments", "passed", "units")
+    columns = ("stage", "segments", "passed", "units")
     bits = ("bits", "behind", "low", "high")
     return {
         "ranking": _ranking(manifest["ranking"] or []),
@@ -265,7 +265,7 @@ def _decisions(manifest: dict[str, Any]) -> dict[str, Sheet]:
             "Stages of the cascade",
             ["stage", "segments", "passed on", "units", "worker seconds", "units per second"],
             [
-                (*(s[k] for k in kept), round(s["seconds"], 1), round(s["units_per_second"]))
+                (*(s[k] for k in columns), round(s["seconds"], 1), round(s["units_per_second"]))
                 for s in (cascade or {}).get("stages", [])
             ],
             [recall_in_words(cascade)] if cascade else [],
@@ -282,7 +282,7 @@ def _lists(data: dict[str, Any]) -> dict[str, Sheet]:
         "cuts": Sheet(
             "Selection at each threshold",
             ["threshold", "share", "segments", "word pieces", *names],
-            [(*of_all, *of) for of_all, of in zip(whole, cuts["by_source"], strict=True)],
+            [(*of_all, *counts) for of_all, counts in zip(whole, cuts["by_source"], strict=True)],
         ),
         "examples": Sheet(
             "Example segments between the thresholds",

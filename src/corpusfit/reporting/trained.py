@@ -102,8 +102,8 @@ def _summary(model: Found) -> list[str]:
     """Each loss before and after, in sentences."""
     before, after = (model.manifest["losses"][when] for when in _WHEN)
     changes = ", ".join(
-        f"on {words} {before[kind]:.2f} → {after[kind]:.2f}"
-        for kind, words in _TEXTS.items()
+        f"on {texts} {before[kind]:.2f} → {after[kind]:.2f}"
+        for kind, texts in _TEXTS.items()
         if kind in before and kind in after
     )
     losses = [f"Loss {changes} {_unit([model])} (lower is better)."] if changes else []
@@ -160,8 +160,8 @@ def tuned_part(name: str, run: Found) -> Part:
         [*_COLUMNS, "loss", "change", "tokens", "seconds", "stopped early"],
         [_trial(trial, manifest["base"]) for trial in manifest["trials"]],
     )
-    told, sheets = manifest["conclusions"], {"trials": sheet}
-    return Part("search", name, f"Search: {run.title}", told, charts, sheets, manifest)
+    conclusions, sheets = manifest["conclusions"], {"trials": sheet}
+    return Part("search", name, f"Search: {run.title}", conclusions, charts, sheets, manifest)
 
 
 _COLUMNS = ("method", "fraction", "weights", "then_task", "rung", "steps")

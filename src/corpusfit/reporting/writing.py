@@ -65,8 +65,8 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield trained_part("training", models)
     shown = selections[:_MOST]
     for i, run in enumerate(shown, 1):
-        title, room = f"Selection: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
-        yield selected_part(f"selection-{i}", title, run.path, run.manifest, room)
+        title, limit = f"Selection: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
+        yield selected_part(f"selection-{i}", title, run.path, run.manifest, limit)
 
 
 _ORDER = ("run", "evaluate", "clusters", "tune", "select", "adapt")

@@ -1,4 +1,4 @@
-"""Read an n-gram model from an ARPA file, as KenLM, SRILM and others write it."""
+"""Read an n-gram model from an ARPA file (KenLM, SRILM and others)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _Lines:
                 return stripped
         raise self.wrong(f"expected {wanted}, found the end of the file")
 
-    def wrong(self, what: str, number: int | None = None) -> ModelError:
+    def wrong(self, fault: str, number: int | None = None) -> ModelError:
         number = self.number if number is None else number
         return ModelError(
-            f"{self.path}, line {number}: {what}. Copy the ARPA file again or recreate it, for "
+            f"{self.path}, line {number}: {fault}. Copy the ARPA file again or recreate it, for "
             "example with KenLM's lmplz."
         )
 
@@ -85,11 +85,11 @@ def _header(lines: _Lines) -> list[int]:
     """Numbers of n-grams of each length; the next line is the first section's."""
     _expect(lines, "\\data\\", "other text: this is not a plain ARPA file")
     counts: list[int] = []
-    while found := _COUNT.match(line := lines.next("\\1-grams:")):
-        k = int(found[1])
+    while match := _COUNT.match(line := lines.next("\\1-grams:")):
+        k = int(match[1])
         if k != len(counts) + 1:
             raise lines.wrong(f"expected 'ngram {len(counts) + 1}=COUNT', found 'ngram {k}='")
-        counts.append(int(found[2]))
+        counts.append(int(match[2]))
     if line != b"\\1-grams:" or not counts:
         raise lines.wrong(r"expected 'ngram N=COUNT' or '\1-grams:', found other text")
     if len(counts) > LONGEST_ORDER:
@@ -116,7 +116,8 @@ def _section(lines: _Lines, k: int, count: int, known: dict[bytes, int]) -> _Sec
         if -1 in words:
             raise lines.wrong(f"{names[words.index(-1)]!r} is not among the 1-grams")
         back = _number(lines, fields[k + 1]) if len(fields) == k + 2 else 0.0
-        values = min(_number(lines, fields[0]), 0.0), back  # some tools round 1 up, as KenLM allows
+        # some tools round probabilities above 1; KenLM accepts that, too
+        values = min(_number(lines, fields[0]), 0.0), back
         if _NEVER not in words:
             section.words.extend(words)
             section.values.extend(values)

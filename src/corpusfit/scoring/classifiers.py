@@ -25,12 +25,12 @@ def calibrated_classifier(near: Array, far: Array, c: float, seed: int) -> tuple
     fold = assign_folds(near, far, seed)
     if fold is None:
         return at[:-1], float(at[-1])
-    held = np.empty(len(x))
+    heldout_scores = np.empty(len(x))
     for number in range(fold.max() + 1):
         out = fold == number
         then = _fitted(x[~out], positive[~out], c, at)
-        held[out] = x[out] @ then[:-1] + then[-1]
-    slope, intercept = platt(held, positive, balanced(positive))
+        heldout_scores[out] = x[out] @ then[:-1] + then[-1]
+    slope, intercept = platt(heldout_scores, positive, balanced(positive))
     return slope * at[:-1], slope * float(at[-1]) + intercept
 
 

@@ -31,7 +31,7 @@ Ensembles of other methods, and methods that ignore the target, do not vote.
 
 
 def require_fit(*conditions: Any) -> None:
-    """Raise ValueError unless all conditions hold that kernels set for a scorer's arrays."""
+    """Raise ValueError unless a scorer's arrays meet all conditions of the kernels."""
     if not all(conditions):
         raise ValueError("its arrays do not fit together")
 
@@ -58,10 +58,10 @@ class Scorer(ABC, Generic[Batch]):
     """
 
     def __post_init__(self) -> None:
-        """Check what may come from a file: a subclass checks all that its kernels rely on.
+        """Validate, as the arrays may come from a file; subclasses check what kernels rely on.
 
         Raises:
-            ValueError: the arrays do not fit together; code without bounds checks reads them.
+            ValueError: the arrays are inconsistent, which kernels without bounds checks cannot see.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Held-out bits: how well a model of what a method takes predicts target texts it has not seen."""
+"""Held-out bits: how well a model of a method's selection predicts unseen target texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers, read_as, taken
+from corpusfit.core.types import Texts, buffers, read_as, take_texts
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
@@ -29,7 +29,7 @@ ROUNDS = 1_000
 LEVEL = 0.95
 
 _BITS = float(np.log2(10.0))
-_BEGIN = 1  # the number that `number_words` gives to the begin of a text
+_BEGIN = 1  # number of the begin of a text, as in `number_words`
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class HeldOut:
     begins: NDArray[np.int64]  # [m + 1], where each of the m units begins in `words`
     identities: NDArray[np.uint64]  # [v], of the different words of sample and target together
     texts: Texts
-    # [n], words of each text and its end; 0 for a text that is not evaluated on
+    # [n], number of words of each text, plus one for its end; 0 if it is not evaluated
     tokens: NDArray[np.int64]
     # [n], the fold in which each text is held out; -1 for one that is not used
     folds: NDArray[np.int64]
@@ -63,21 +63,23 @@ class HeldOut:
         return self.count > 1 and len(np.unique(self.documents[self.tokens > 0])) > 1
 
     def fitted(self, fold: int) -> NDArray[np.int64]:
-        """The places of the target texts to fit on, int64 [k], increasing."""
+        """Positions of the target texts to fit on, int64 [k], increasing."""
         return np.flatnonzero((self.folds >= 0) & (self.folds != fold))
 
     def budget(self, share: float = SHARE) -> int:
-        """A share of the sample's words, in words."""
+        """Convert a share of the sample to a number of words."""
         return round(share * int(self.sizes.sum()))
 
     def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
         """Evaluate a method's scores of the sample on the texts of a fold."""
-        found = np.zeros(len(self.texts))
+        text_bits = np.zeros(len(self.texts))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
         model = self._model(take(scores, self.sizes, budget))
-        evaluated = buffers(taken(self.texts, places))
-        found[places] = -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
-        return found
+        evaluated = buffers(take_texts(self.texts, places))
+        text_bits[places] = (
+            -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
+        )
+        return text_bits
 
     def _model(self, units: NDArray[np.int64]) -> NDArray[np.uint64]:
         """A model of units of the sample, over the vocabulary of sample and target."""
@@ -112,17 +114,20 @@ def held_out(
     words, identities = number_words(*everything, characters(), False)
     begins = np.append(np.flatnonzero(words == _BEGIN), len(words))
     split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
-    own = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
+    target_texts = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
     in_sample = np.bincount(words[:split], minlength=len(identities)) > 0
-    apart = {
-        "repeat others": _repeated(own, folds),
-        "occur in the corpus sample": _found_in(words[:split], own, len(identities)),
-        "have no word in common with it": np.array([not in_sample[t[1:-1]].any() for t in own]),
+    # texts that cannot tell good selections from bad ones, by reason
+    unusable = {
+        "repeat others": _repeated(target_texts, folds),
+        "occur in the corpus sample": _found_in(words[:split], target_texts, len(identities)),
+        "have no word in common with it": np.array(
+            [not in_sample[t[1:-1]].any() for t in target_texts]
+        ),
     }
     evaluated, left_out = folds >= 0, {}
-    for reason, found in apart.items():
-        left_out[reason] = int(np.count_nonzero(evaluated & found))
-        evaluated &= ~found
+    for reason, excluded in unusable.items():
+        left_out[reason] = int(np.count_nonzero(evaluated & excluded))
+        evaluated &= ~excluded
     return HeldOut(
         words[:split],
         begins[: len(sample) + 1],
@@ -141,8 +146,8 @@ def fit_to_sample(
     """Fit a method with the corpus sample as the background."""
     batch = read_as(sample, method.reads)
     if isinstance(method, CorpusMethod):
-        found = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
-        return lambda: np.concatenate([scores for _, scores in found()])
+        score = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
+        return lambda: np.concatenate([scores for _, scores in score()])
     assert isinstance(method, Method)  # noqa: S101 (labels are not on texts)
     scorer: Scorer[Any] = method.fit(target, sample, seed=seed)
     return lambda: scorer.score(batch)
@@ -171,9 +176,10 @@ def _found_in(
     counts = np.bincount(words, minlength=vocabulary)
     places = np.argsort(words, kind="stable")
     ends = np.cumsum(counts)
-    found = np.zeros(len(texts), np.bool_)
+    occurs = np.zeros(len(texts), np.bool_)
     for i, text in enumerate(texts):
         sought = text[1:-1] if len(text) - 2 >= LEAST_CONTAINED else text
+        # start from the occurrences of the rarest word, and drop those whose neighbours differ
         rarest = int(np.argmin(counts[sought]))
         last = int(ends[sought[rarest]])
         at = places[last - counts[sought[rarest]] : last] - rarest
@@ -182,17 +188,17 @@ def _found_in(
             at = at[words[at + j] == word]
             if not len(at):
                 break
-        found[i] = len(at) > 0
-    return found
+        occurs[i] = len(at) > 0
+    return occurs
 
 
 @dataclass(frozen=True)
 class Bits:
-    """A method's verdict."""
+    """A method's result."""
 
     method: str
     bits: float  # bits per word over all texts evaluated on; lower is better
-    # how many more than the best method, and the ends of the interval
+    # difference from the best method, with its interval
     behind: tuple[float, float, float]
 
 

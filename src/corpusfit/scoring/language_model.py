@@ -83,7 +83,7 @@ def sum_effects(
     grams: Sequence[str], effects: NDArray[np.float64], wordless: float | None = WORDLESS
 ) -> list[Effect]:
     """One effect per different n-gram, strongest raise first."""
-    # An end token alone has the effect `wordless`, or without one its own.
+    # A lone end token has the effect `wordless`, if given.
     if len(effects) == 1 and wordless is not None:
         return [Effect(grams[0], wordless)]
     total: dict[str, float] = {}

@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "methods"
 
 @cache
 def modules() -> dict[str, str]:
-    """The module of each method by its name, sorted; one of another package replaces ours."""
+    """The module of each method, by sorted name; other packages can override ours."""
     ours = {p.stem: f"corpusfit.scoring.methods.{p.stem}" for p in _FOLDER.glob("[!_]*.py")}
     theirs = {e.name: e.module for e in entry_points(group=GROUP)}
     return dict(sorted((ours | theirs).items()))
@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 
 def require(name: str, setting: str = "`method.name`") -> None:
-    """Make sure that a method exists."""
+    """Raise `UnknownMethodError` if no method has this name."""
     allowed = ["auto", *names()]
     base = name.split(":", 1)[0]
     if base not in allowed:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import read_as, taken_of
+from corpusfit.core.types import read_as, take_units
 from corpusfit.scoring.contract import Family, Method
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -73,20 +73,20 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
     best = inside[np.argsort(-scores, kind="stable")]
     curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]
     del best
-    rising, found = np.sort(scores), np.sort(scores[inside])
-    return Figures(average_precision(rising, found), curve, _histogram(rising, found))
+    rising, positives = np.sort(scores), np.sort(scores[inside])
+    return Figures(average_precision(rising, positives), curve, _histogram(rising, positives))
 
 
-def average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) -> float:
-    """The mean over those found of the precision down to each score; both are sorted."""
-    hits = len(found) - np.searchsorted(found, found)
-    return float((hits / (len(rising) - np.searchsorted(rising, found))).mean())
+def average_precision(rising: NDArray[np.float32], positives: NDArray[np.float32]) -> float:
+    """Mean over the positives of the precision at their scores; both arrays are sorted."""
+    hits = len(positives) - np.searchsorted(positives, positives)
+    return float((hits / (len(rising) - np.searchsorted(rising, positives))).mean())
 
 
-def auroc(found: NDArray[np.float32], others: NDArray[np.float32]) -> float:
-    """The share of pairs in which the one found scores higher; equal scores are half a pair."""
+def auroc(positives: NDArray[np.float32], others: NDArray[np.float32]) -> float:
+    """Share of pairs in which the positive scores higher; ties count half."""
     others = np.sort(others)
-    below = np.searchsorted(others, found) + np.searchsorted(others, found, "right")
+    below = np.searchsorted(others, positives) + np.searchsorted(others, positives, "right")
     return float(below.mean() / (2 * len(others)))
 
 
@@ -96,13 +96,13 @@ def _point(share: float, best: NDArray[np.bool_], inside: int) -> Point:
     return Point(share, n, hits / n, hits / inside)
 
 
-def _histogram(rising: NDArray[np.float32], found: NDArray[np.float32]) -> Histogram:
+def _histogram(rising: NDArray[np.float32], positives: NDArray[np.float32]) -> Histogram:
     n = len(rising)
     low, high = (float(rising[round(q * (n - 1))]) for q in (TAIL, 1 - TAIL))
     if low == high:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, BINS + 1)
-    whole, inside = (_counts(of, edges) for of in (rising, found))
+    whole, inside = (_counts(scores, edges) for scores in (rising, positives))
     return Histogram(edges.tolist(), inside.tolist(), (whole - inside).tolist())
 
 
@@ -151,7 +151,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How a trial divides target and corpus sample: positions, all but `outliers` sorted."""
+    """A trial's split of target and corpus sample: positions, sorted except `outliers`."""
 
     train: NDArray[np.int64]  # train, test: of the target: fitted on and held out
     test: NDArray[np.int64]
@@ -174,7 +174,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """What a method fitted on a part of the target says of unseen texts."""
+    """Scores of unseen texts by a method fitted on a part of the target."""
 
     inliers: NDArray[np.float32]  # [t], scores of the held-out target texts
     votes: NDArray[np.float32]  # [v], scores of the last third of the corpus sample
@@ -199,15 +199,17 @@ def separate(
     """Fit a method on a part of the target, and score held-out target texts and corpus texts."""
     # Reference: TADPOLE, section 3.1.
     started = time.perf_counter()
-    scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
+    scorer = method.fit(
+        take_units(target, split.train), take_units(background, split.fit), seed=seed
+    )
     fitted = time.perf_counter()
     target, background = read_as(target, method.reads), read_as(background, method.reads)
-    votes = scorer.score(taken_of(background, split.vote))
+    votes = scorer.score(take_units(background, split.vote))
     scored = time.perf_counter()
-    inliers, outliers = scorer.score(taken_of(target, split.test)), votes[split.outliers]
+    inliers, outliers = scorer.score(take_units(target, split.test)), votes[split.outliers]
     threshold = best_threshold(
-        scorer.score(taken_of(target, split.train)),
-        scorer.score(taken_of(background, split.threshold)),
+        scorer.score(take_units(target, split.train)),
+        scorer.score(take_units(background, split.threshold)),
     )
     quality = _quality(inliers, outliers, threshold)
     return Separation(inliers, votes, outliers, *quality, fitted - started, scored - fitted)
@@ -219,15 +221,18 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     # the size of the training target), and one for outliers (the size of the held-out target) and
     # the agreement vote.
     split = Split.drawn(len(target), len(background), seed=seed)
-    found = separate(method, target, background, split, seed=seed)
-    top, rate = np.sort(split.vote[found.top(TOP)]), len(found.votes) / max(found.score_s, 1e-9)
-    quality = found.f1, found.auroc, found.ap
-    return Trial(name, method.family, seed, *quality, found.fit_s, rate, top)
+    separation = separate(method, target, background, split, seed=seed)
+    top, rate = (
+        np.sort(split.vote[separation.top(TOP)]),
+        len(separation.votes) / max(separation.score_s, 1e-9),
+    )
+    quality = separation.f1, separation.auroc, separation.ap
+    return Trial(name, method.family, seed, *quality, separation.fit_s, rate, top)
 
 
 def _split(deal: NDArray[np.int64], held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    held = max(1, round(held_out * len(deal)))
-    return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
+    n_heldout = max(1, round(held_out * len(deal)))
+    return np.sort(deal[n_heldout:] if len(deal) > 1 else deal), np.sort(deal[:n_heldout])
 
 
 def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -248,8 +253,8 @@ def _quality(
     inliers: NDArray[np.float32], outliers: NDArray[np.float32], threshold: float
 ) -> tuple[float, float, float]:
     """F1 at the threshold, AUROC, average precision."""
-    rising, kept = np.sort(np.concatenate([inliers, outliers])), inliers >= threshold
-    right, answered = np.count_nonzero(kept), np.count_nonzero(rising >= threshold)
+    rising, accepted = np.sort(np.concatenate([inliers, outliers])), inliers >= threshold
+    right, answered = np.count_nonzero(accepted), np.count_nonzero(rising >= threshold)
     return (
         float(2 * right / (answered + len(inliers))),
         auroc(inliers, outliers),
@@ -262,19 +267,18 @@ def agreement(
     families: Mapping[str, Family],
     credit: Mapping[str, float],
 ) -> dict[str, float]:
-    """How far the top of each method agrees with the tops of other methods."""
-    # Held-out target texts share the target's style, so F1 and AUROC reward methods for finding
-    # that style; what unlike methods agree on is the domain. A family of similar methods has one
-    # vote.
-    found = {}
+    """How much each method's top overlaps with the tops of other methods."""
+    # Held-out target texts share the target's style, so F1 and AUROC reward finding that style.
+    # What unlike methods agree on is the domain. Similar methods (a family) share one vote.
+    agreements = {}
     for method, top in tops.items():
         votes: dict[str, list[tuple[float, float]]] = {}
         for other in tops:
             if other != method and families[other] not in NON_VOTING:
                 shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
                 votes.setdefault(families[other], []).append((shared, credit[other]))
-        found[method] = _family_mean(list(votes.values()))
-    return found
+        agreements[method] = _family_mean(list(votes.values()))
+    return agreements
 
 
 def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
@@ -287,31 +291,31 @@ def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
 
 
 def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
-    """Both verdicts over all seeds, the method with the highest agreement first."""
+    """Results over all seeds, the method with the highest agreement first."""
     # A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
     # least `LEAST_CREDIT`.
     by_method: dict[str, list[Trial]] = {}
     for t in sorted(trials, key=lambda t: (t.method, t.seed)):
         by_method.setdefault(t.method, []).append(t)
-    families = {m: of[0].family for m, of in by_method.items()}
+    families = {m: own_trials[0].family for m, own_trials in by_method.items()}
     credit = {
-        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in of])) - 1)
-        for m, of in by_method.items()
+        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in own_trials])) - 1)
+        for m, own_trials in by_method.items()
     }
     seeds = sorted({t.seed for t in trials})
     agreed = [
         agreement({t.method: t.top for t in trials if t.seed == seed}, families, credit)
         for seed in seeds
     ]
-    found = []
-    for method, of in by_method.items():
+    results = []
+    for method, own_trials in by_method.items():
         figures = {
-            name: spread([getattr(t, name) for t in of])
+            name: spread([getattr(t, name) for t in own_trials])
             for name in ("f1", "auroc", "ap", "fit_s", "rate")
         }
         vote = spread([a[method] for a in agreed])
-        found.append(Verdict(method, families[method], vote, **figures))
-    return sorted(found, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
+        results.append(Verdict(method, families[method], vote, **figures))
+    return sorted(results, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:

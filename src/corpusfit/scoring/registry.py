@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from corpusfit.core.artifacts import packed, unpacked
+from corpusfit.core.artifacts import deserialise, serialise
 from corpusfit.core.errors import ModelError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import AUTO, MethodPlan
@@ -32,14 +32,14 @@ def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
 
 
 def _method_of(module: ModuleType) -> type[AnyMethod]:
-    found: list[type[AnyMethod]] = [
+    methods: list[type[AnyMethod]] = [
         c
         for _, c in inspect.getmembers(module, inspect.isclass)
         if issubclass(c, AnyMethod) and c.__module__ == module.__name__
     ]
-    if len(found) != 1:
-        raise UsageError(f"{module.__name__} must define one Method; it defines {len(found)}.")
-    return found[0]
+    if len(methods) != 1:
+        raise UsageError(f"{module.__name__} must define one Method; it defines {len(methods)}.")
+    return methods[0]
 
 
 def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
@@ -80,7 +80,7 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
 
 
 def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:
-    """The method with the run's embedder, if it has a setting `embedder` that is not set."""
+    """Fill in the run's embedder for a method with an unset setting `embedder`."""
     if plan.name == "auto" or "embedder" in plan.options:
         return plan
     if "embedder" not in {f.name for f in dataclasses.fields(load(plan.name))}:
@@ -122,13 +122,13 @@ def scorer_class(name: str) -> type[Scorer[Any]]:
 
 def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
     """A scorer as stored bytes, uint8, for a scorer that contains other scorers."""
-    return np.frombuffer(packed(name, scorer), np.uint8)
+    return np.frombuffer(serialise(name, scorer), np.uint8)
 
 
 def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
     """Restore the scorer that `as_array` stored."""
     try:
-        return unpacked(stored.tobytes(), scorer_class)
+        return deserialise(stored.tobytes(), scorer_class)
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise ModelError(
             f"A scorer within the scorer is damaged: {e}. Fit the method again."

@@ -41,7 +41,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Features:
-    """What is counted of the target: words, and pairs of words."""
+    """Counted features of the target: words and pairs of words."""
 
     table: NDArray[np.uint64]  # [slots, 2], from an identity to a feature's number
     # [f], a feature's share of the target times the weight of its kind
@@ -56,15 +56,15 @@ class Features:
         data, offsets = buffers(texts)
         if first is not None:
             offsets = np.append(offsets[first], offsets[-1])
-        found = cynical.count(
+        counted = cynical.count(
             data, offsets, characters(), self.table, len(self.weights), self.pairs
         )
-        return Counted(*found)
+        return Counted(*counted)
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What has been taken so far."""
+    """Counts of the text taken so far."""
 
     counts: NDArray[np.float64]  # [f], occurrences of each feature
     words: float
@@ -75,16 +75,16 @@ class Taken:
         usual = cynical.usual_gains(weights, self.counts)
 
         def gains(counted: Counted) -> NDArray[np.float32]:
-            own = vars(counted).values()
-            found: NDArray[np.float32] = cynical.gains(
-                *own, weights, self.counts, usual, self.words, scale
+            arrays = vars(counted).values()
+            values: NDArray[np.float32] = cynical.gains(
+                *arrays, weights, self.counts, usual, self.words, scale
             )
-            return found
+            return values
 
         return gains
 
     def with_more(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """With further occurrences, int64 [f], in further words."""
+        """Add occurrences, int64 [f], and words."""
         return Taken(self.counts + sums, self.words + words)
 
 
@@ -112,15 +112,15 @@ class Round:
 def order_scores(
     gains: NDArray[np.float32], number: NDArray[np.int16], rounds: list[Round]
 ) -> NDArray[np.float32]:
-    """The order of taking as scores: about -log2 of the share of the corpus taken until then."""
-    # The score at the end of a round is exact; within a round it falls with the gain.
+    """Convert the order of selection to scores: about -log2 of the share taken so far."""
+    # Exact at the end of a round, and interpolated by the gain within it.
     total = max(1, rounds[-1].budget)
     levels = [np.log2(total / max(1, r.budget)) for r in rounds]
     levels.insert(0, levels[0] + 1)
     scores = np.full(len(gains), UNTAKEN_SCORE)
     for i, bounds in enumerate(rounds):
-        own = (number == i + 1) & (gains > cynical.WORDLESS)
-        scores[own] = bounds.scores(gains[own], levels[i], levels[i + 1])
+        in_round = (number == i + 1) & (gains > cynical.WORDLESS)
+        scores[in_round] = bounds.scores(gains[in_round], levels[i], levels[i + 1])
     return scores.astype(np.float32)
 
 
@@ -128,7 +128,7 @@ def order_scores(
 class RoundMethod(CorpusMethod):
     """A corpus method that takes texts in rounds, so that every step can be mapped over shards.
 
-    Its scorer is a `RoundScorer`, which says where a text would have come in the order.
+    Its scorer is a `RoundScorer`, which estimates where a text would have been in the order.
 
     `selection/rounds.py` takes whole segments of a corpus of any size; `score_corpus`
     takes units that fit in memory, for `rank`.
@@ -138,15 +138,15 @@ class RoundMethod(CorpusMethod):
 
     @abstractmethod
     def learn(self, target: Texts) -> Features:
-        """What to count of the target, with its weights."""
+        """The features of the target to count, with weights."""
 
     @abstractmethod
     def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """What counts as taken before the first round."""
+        """Initial counts before the first round."""
 
     @abstractmethod
     def budgets(self, words: int) -> list[int]:
-        """Words to have taken after each round; the last budget is the whole corpus."""
+        """Cumulative budget of each round, in words; the last one is the whole corpus."""
 
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
@@ -197,7 +197,7 @@ def _sums(
 
 
 def _joined(parts: list[Counted]) -> Counted:
-    """The counts of several shards as one."""
+    """Concatenate the counts of several shards."""
     before = np.cumsum([0, *(len(p.features) for p in parts)])
     last = [p.last + n for p, n in zip(parts, before, strict=False)]
     return Counted(
@@ -210,7 +210,7 @@ def _joined(parts: list[Counted]) -> Counted:
 
 @dataclass(frozen=True)
 class RoundScorer(Scorer[Texts]):
-    """What each of r rounds found taken, and what it took."""
+    """The state before each of r rounds, and the bounds of what it took."""
 
     table: NDArray[np.uint64]  # with weights and pairs the features, as in `Features`
     weights: NDArray[np.float64]
@@ -250,7 +250,7 @@ class RoundScorer(Scorer[Texts]):
         return Features(self.table, self.weights, self.pairs)
 
     def taken(self, number: int) -> Taken:
-        """What had been taken before a round, numbered from 0."""
+        """The state before a round, numbered from 0."""
         return Taken(self.counts[number], float(self.words[number]))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
@@ -298,11 +298,11 @@ class RoundScorer(Scorer[Texts]):
         return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
 
     def _round_of(self, text: str) -> int:
-        """The round that would take a text, from 0; reads only the counts of its own features."""
-        found = self.features.count(text_array([text]))
-        before = np.maximum(self.counts[:, found.features], _LEAST)
-        n, scale = int(found.words[0]), float(self.weights.sum())
-        rises = np.log1p(found.counts / before) @ self.weights[found.features]
+        """The round that would take a text, from 0; reads only the counts of its features."""
+        counted = self.features.count(text_array([text]))
+        before = np.maximum(self.counts[:, counted.features], _LEAST)
+        n, scale = int(counted.words[0]), float(self.weights.sum())
+        rises = np.log1p(counted.counts / before) @ self.weights[counted.features]
         gains = ((rises - scale * np.log1p(n / self.words)) / n).astype(np.float32)
         passed = np.flatnonzero(gains >= self.thresholds)
         return int(passed[0]) if len(passed) else len(self.words) - 1
@@ -316,10 +316,10 @@ class RoundScorer(Scorer[Texts]):
         for i, threshold in enumerate(self.thresholds):
             taken = self.taken(i)
             taken = Taken(np.maximum(taken.counts, _LEAST), taken.words)
-            found = taken.gains(features)(counted)
+            new_gains = taken.gains(features)(counted)
             last = i == len(self.thresholds) - 1
-            now = (number == 0) & ((found >= threshold) | last)
-            number[now], gains[now] = i + 1, found[now]
+            now = (number == 0) & ((new_gains >= threshold) | last)
+            number[now], gains[now] = i + 1, new_gains[now]
         return gains, number
 
 

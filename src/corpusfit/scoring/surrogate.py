@@ -72,8 +72,8 @@ def fit_surrogate(
     # K ~ (A L)(A L)^T, A the units' similarities and L L^T the inverse of the landmarks' own: ridge
     # regression on the rows of A L, with leave-one-out errors from one decomposition
     values, axes = np.linalg.eigh(_similarities(marks, marks).astype(np.float64))
-    kept = values > values[-1] * _RIDGE
-    whiten = axes[:, kept] / np.sqrt(values[kept])
+    significant = values > values[-1] * _RIDGE
+    whiten = axes[:, significant] / np.sqrt(values[significant])
     features = _similarities(x, marks).astype(np.float64) @ whiten
     left, spread, right = np.linalg.svd(features, full_matrices=False)
     residuals = scores.astype(np.float64) - bias

@@ -45,8 +45,8 @@ def part_path(folder: Path, shard: int) -> Path:
 
 def parts(folder: Path) -> Iterator[tuple[int, Path]]:
     """(shard, path) of every part, by shard."""
-    found = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
-    return iter(sorted(found))
+    numbered = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
+    return iter(sorted(numbered))
 
 
 def write(
@@ -81,9 +81,9 @@ def source_column(sources: Sequence[str], rows: NDArray[np.int64]) -> pa.Array:
     """The names of the sources of a shard's rows, int64 [m], by their numbers in the shard."""
     files = file_of(rows)
     used = np.union1d(files, [0])
-    place = column(np.searchsorted(used, files).astype(np.int32), pa.int32())
+    indices = column(np.searchsorted(used, files).astype(np.int32), pa.int32())
     names = text_array([sources[i] for i in used.tolist()]).cast(pa.string())
-    return pa.DictionaryArray.from_arrays(place, names)
+    return pa.DictionaryArray.from_arrays(indices, names)
 
 
 def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -97,30 +97,30 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
     """Rewrite a part with new values in some columns, each [m]."""
     table = read(path)
     for name, values in columns.items():
-        place = SCHEMA.get_field_index(name)
-        table = table.set_column(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
+        index = SCHEMA.get_field_index(name)
+        table = table.set_column(index, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
     write_parquet(path, table)
 
 
 def read(path: Path) -> pa.Table:
     """A part as an Arrow table."""
     with undamaged(path):
-        found = columns_of(pq.ParquetFile(_opened(path)), SCHEMA.names)
-        return pa.concat_tables([SCHEMA.empty_table(), found], promote_options="default")
+        stored = columns_of(pq.ParquetFile(_opened(path)), SCHEMA.names)
+        return pa.concat_tables([SCHEMA.empty_table(), stored], promote_options="default")
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
-    """Some columns of a part as numpy arrays; parts of older versions mark no `copy`."""
+    """Read columns of a part as numpy arrays; `copy` is all false in parts of older versions."""
     with undamaged(path):
         part = pq.ParquetFile(_opened(path))
         stored = [name for name in names if name in part.schema_arrow.names]
-        found = columns_of(part, stored or ["score"])
-        none = np.zeros(len(found), np.bool_)
-        return [_numbers(found, name) if name in stored else none for name in names]
+        stored_columns = columns_of(part, stored or ["score"])
+        none = np.zeros(len(stored_columns), np.bool_)
+        return [_numbers(stored_columns, name) if name in stored else none for name in names]
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
-    """A column of a part in the type that it has there."""
+    """A column of a part as an array of its stored type."""
     column = table.column(name).cast(SCHEMA.field(name).type)
     if column.null_count:
         raise ValueError(f"{name} is empty in a row")
@@ -128,7 +128,7 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
 
 
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
-    """The names of the sources of a part's m segments, and for each the place of its own [m]."""
+    """The source names of a part, and each segment's index among them [m]."""
     with undamaged(path):
         read = columns_of(pq.ParquetFile(_opened(path)), ["source"]).column("source")
         joined = read.unify_dictionaries()
@@ -143,14 +143,14 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
     if len(sources) == 1 or not len(rows):
         return rows
     number = {name: i for i, name in enumerate(sources)}
-    names, place = read_sources(path)
+    names, name_of = read_sources(path)
     with undamaged(path):
-        return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
+        return (np.array([number[name] for name in names], np.int64)[name_of] << FILE_BITS) + rows
 
 
 def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Those of some columns that a file has, read in batches."""
-    # Read at once, a file gets room for as many rows as it states.
+    """Read those of some columns that a file has, in batches."""
+    # Reading all at once would allocate whatever number of rows a damaged file states.
     schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
     if not schema.names:
         raise KeyError(", ".join(columns))
@@ -163,7 +163,7 @@ def _opened(path: Path) -> Any:
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a table as one Parquet file that appears whole or not at all."""
+    """Write a table as one Parquet file, atomically."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_bytes(path, buffer.getvalue())
@@ -174,9 +174,8 @@ MOST = 1000
 
 
 def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
-    """What a table calls each of some sources: its name, or its folder if there are many."""
-    # Folders are as deep as they can be with no more than `MOST` of them; `./` is the folder of the
-    # sources that are in none.
+    """The group of each source in tables: its name, or its folder if there are many."""
+    # Folders are as deep as possible with at most `MOST` of them; `./` stands for no folder.
     if len(sources) <= MOST:
         return str
     folders = {source.rpartition("/")[0] for source in sources}
@@ -191,10 +190,10 @@ def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
 def grouped(
     sources: Sequence[str], places: NDArray[np.int64], group_of: Callable[[str], str]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The groups of k sources, and for each of m segments the place of its own among them."""
+    """The groups of k sources, and each segment's index among them [m]."""
     number: dict[str, int] = {}
-    own = [number.setdefault(group_of(source), len(number)) for source in sources]
-    return list(number), np.array(own, np.int64)[places]
+    numbers = [number.setdefault(group_of(source), len(number)) for source in sources]
+    return list(number), np.array(numbers, np.int64)[places]
 
 
 def _first(folder: str, depth: int) -> str:

@@ -33,15 +33,15 @@ def check_words(words: str, **others: object) -> None:
 
 
 def in_words(texts: Texts, words: str) -> Texts:
-    """The n texts themselves; for `nltk` with each of NLTK's tokens in a form that kernels keep."""
-    # Its tokenizer keeps case, divides contractions, and makes a token of each sign. The bytes of a
-    # token in hexadecimal are one word of letters and digits, so every kernel finds NLTK's tokens.
+    """Return the texts; for `nltk`, with NLTK's tokens encoded so that kernels keep them."""
+    # NLTK keeps case, splits contractions, and makes each sign a token. In hexadecimal, a token's
+    # bytes are one word of letters and digits, so kernels cut the text into exactly these tokens.
     # Reference: NLTK, `nltk.tokenize.word_tokenize` of one sentence (Bird, Klein and Loper 2009).
     if words == OWN:
         return texts
-    of = _tokenizer().tokenize
+    tokenize = _tokenizer().tokenize
     return text_array(
-        [" ".join(token.encode().hex() for token in of(text)) for text in texts.to_pylist()]
+        [" ".join(token.encode().hex() for token in tokenize(text)) for text in texts.to_pylist()]
     )
 
 

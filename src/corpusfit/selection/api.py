@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import Plan
@@ -62,8 +62,8 @@ def _resolve(
     from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
-    named = inputs(target, "target", machine, built.target_read.text_field)
-    return machine, (built, named, inputs(corpus, "corpus", machine, built.read.text_field))
+    target_inputs = inputs(target, "target", machine, built.target_read.text_field)
+    return machine, (built, target_inputs, inputs(corpus, "corpus", machine, built.read.text_field))
 
 
 @offers(SELECT)
@@ -92,8 +92,10 @@ def select(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import commands
 
-    machine, given = _resolve(built, target, corpus, machine, options)
-    return commands.select(*given, place(out, "`out`"), machine=machine, overwrite=overwrite)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
+    return commands.select(
+        *resolved, folder_path(out, "`out`"), machine=machine, overwrite=overwrite
+    )
 
 
 @offers(SCORE)
@@ -112,9 +114,9 @@ def score(
     built = build_plan(SCORE, plan, settings, options)
     from corpusfit.selection import commands
 
-    machine, given = _resolve(built, target, corpus, machine, options)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
     return commands.select(
-        *given, place(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
+        *resolved, folder_path(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
     )
 
 
@@ -137,8 +139,8 @@ def estimate(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run as measured
 
-    machine, given = _resolve(built, target, corpus, machine, options)
-    return measured.estimate(*given, machine=machine)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
+    return measured.estimate(*resolved, machine=machine)
 
 
 @offers(CHOOSE)
@@ -174,8 +176,8 @@ def choose(
     from corpusfit.text.context import machine_of
 
     machine = machine_of(machine, options)
-    into = None if out is None else place(out, "`out`")
-    return commands.choose(place(folder, "DIR"), built.choose, into, machine=machine)
+    into = None if out is None else folder_path(out, "`out`")
+    return commands.choose(folder_path(folder, "DIR"), built.choose, into, machine=machine)
 
 
 @offers()
@@ -206,7 +208,7 @@ def explain(
     machine = machine_of(machine, options, workers=1)
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
-    return explaining.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+    return explaining.explain(folder_path(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 @offers()
@@ -233,7 +235,7 @@ def audit(
 
     machine = machine_of(machine, options)
     return auditing.audit(
-        place(out, "DIR"),
+        folder_path(out, "DIR"),
         truth=truth,
         domain=[domain] if isinstance(domain, str) else list(domain),
         machine=machine,
@@ -270,8 +272,8 @@ def rank(
     built = build_plan(RANK, built, (), {})
     from corpusfit.selection import commands
 
-    machine, given = _resolve(built, target, corpus, machine, options)
-    return commands.rank(*given, methods=methods, seeds=seeds, machine=machine)
+    machine, resolved = _resolve(built, target, corpus, machine, options)
+    return commands.rank(*resolved, methods=methods, seeds=seeds, machine=machine)
 
 
 @offers()

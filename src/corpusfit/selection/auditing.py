@@ -107,12 +107,14 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         manifest = folder.require_scored()
         selected = (folder.finished() or {}).get("selected") is not None
         plan = Resolved.stored(manifest).plan
+        # the label is read in place of the id
         if truth != SOURCE:
             plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
         sources = [Source(**s) for s in manifest["corpus"]]
         job = CountLabels(folder.scores, plan.read, tuple(domain), tuple(s.name for s in sources))
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")
+            # only labels need the corpus; the names of sources are stored with the scores
             if truth != SOURCE:
                 sources = context.find_again(sources, plan.read, folder.path)
             run = Run.of(context, plan, [], sources)
@@ -135,9 +137,10 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
     if domain:
         inside = [n for label, n in counts.items() if matches(label, domain)]
         segments, _, hits, _ = np.sum(inside, axis=0).tolist()
+        # release parts while concatenating: they are as large as the result
         in_order = [parts.pop(part) for part in sorted(parts)]
         scores = np.concatenate([scores for scores, _ in in_order])
-        found = np.concatenate([inside for _, inside in in_order])
+        in_domain = np.concatenate([inside for _, inside in in_order])
         del in_order
         finding = Finding(
             list(domain),
@@ -147,7 +150,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
             hits / whole[2] if selected and whole[2] else None,
             hits / segments if selected else None,
             2 * hits / (whole[2] + segments) if selected else None,
-            figures(scores, found),
+            figures(scores, in_domain),
         )
     return Audit(manifest["method"]["name"], truth, whole[0], domains, finding)
 

@@ -36,7 +36,7 @@ FALLBACK = ("cynical", "moore_lewis")
 
 
 class Pick(NamedTuple):
-    """What `auto` uses, and why in a sentence."""
+    """The choice of `auto`, and the reason, a sentence."""
 
     method: MethodPlan
     reason: str
@@ -62,8 +62,9 @@ def pick(
 def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> list[dict[str, Any]]:
     """The ranking of the candidates; kept in the cache for the next command on the same samples."""
     names = contenders(alone=alone)
+    # everything that decides the ranking is part of the cache key
     content = [sample.texts.read_bytes() for sample in (target, background)]
-    of = {
+    identity = {
         "samples": [hashlib.sha256(data).hexdigest() for data in content],
         "names": names,
         "encoders": [run.encoder, run.encoders],
@@ -71,12 +72,12 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
         "normalised": run.plan.fit.normalise,
         "version": [versions()["corpusfit"], TOKENS],
     }
-    kept = run.cache / "rankings" / f"{digest(of)}.json"
-    if kept.exists():
+    cached = run.cache / "rankings" / f"{digest(identity)}.json"
+    if cached.exists():
         run.progress.note(
             "The ranking of methods is from the cache: the same target and sample of the corpus."
         )
-        stored = json.loads(kept.read_bytes())
+        stored = json.loads(cached.read_bytes())
         for warning in stored["warnings"]:
             run.warn(warning)
         ranking: list[dict[str, Any]] = stored["ranking"]
@@ -84,23 +85,23 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
     earlier = len(run.warnings)
     if any(registry.build(name, {}).encodes for name in names):
         require_vectors(run, target, background)
-    found = rank_methods(run, names, target, background, 0, named=False)
-    ranking = [dataclasses.asdict(v) for v in found]
+    verdicts = rank_methods(run, names, target, background, 0, named=False)
+    ranking = [dataclasses.asdict(v) for v in verdicts]
     stored = {"ranking": ranking, "warnings": run.warnings[earlier:]}
-    write_bytes(kept, json.dumps(stored).encode())
+    write_bytes(cached, json.dumps(stored).encode())
     return ranking
 
 
 def decide_by_bits(ranking: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Pick:
     """Decide by a ranking."""
     rows = {v["method"]: v for v in ranking}
-    tried = [rows[name] for name in names if name in rows]
-    if not tried or tried[0]["bits"] is None:
+    candidates = [rows[name] for name in names if name in rows]
+    if not candidates or candidates[0]["bits"] is None:
         name = next(n for n in FALLBACK if n in names)
         why = "because too few texts of the target are left to compare methods on"
         return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
-    used = next(v for v in tried if v["behind"][1] <= 0)
-    others = sorted((v for v in tried if v is not used), key=lambda v: v["bits"])
+    used = next(v for v in candidates if v["behind"][1] <= 0)
+    others = sorted((v for v in candidates if v is not used), key=lambda v: v["bits"])
 
     def beside(other: Mapping[str, Any]) -> str:
         bits = used["bits"] - other["bits"]
@@ -136,8 +137,8 @@ def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict
     path = folder.fit / "amount.json"
     if not path.exists():
         write_bytes(path, json.dumps(_decided(run, folder, used)).encode())
-    found: dict[str, Any] = json.loads(path.read_bytes())
-    return found
+    decision: dict[str, Any] = json.loads(path.read_bytes())
+    return decision
 
 
 def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
@@ -157,12 +158,12 @@ def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, A
         return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
     names = [f"{i:02d}" for i in range(len(GRID))]
     sums = dict(zip(names, evaluation.bits(used.name), strict=True))
-    found = {b.method: b for b in compare(held, sums, seed=run.plan.seed)}
+    by_amount = {b.method: b for b in compare(held, sums, seed=run.plan.seed)}
     curve = [
         {
             "fraction": share,
-            "bits": found[name].bits,
-            **dict(zip(("behind", "low", "high"), found[name].behind, strict=True)),
+            "bits": by_amount[name].bits,
+            **dict(zip(("behind", "low", "high"), by_amount[name].behind, strict=True)),
         }
         for name, share in zip(names, GRID, strict=True)
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import place, read_arrays, write_bytes
+from corpusfit.core.artifacts import folder_path, read_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
 from corpusfit.core.plan import ChoosePlan, EmbedPlan
@@ -69,7 +69,7 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
 
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    folder = ClustersFolder(place(plan.clusters, "`choose.clusters`"))
+    folder = ClustersFolder(folder_path(plan.clusters, "`choose.clusters`"))
     return folder.require(), folder.domains.read_bytes()
 
 
@@ -92,10 +92,10 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         )
     balanced = folder.balanced / run.clusters
     embed = ClustersPlan.from_dict(manifest["plan"]).embed
-    own = balanced / "domains.safetensors"
-    write_bytes(own, data)  # where every worker sees it
-    assign(run, own, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
-    wanted = _quota(run, folder, copies, read_domains(own), embed, balanced)
+    local_file = balanced / "domains.safetensors"
+    write_bytes(local_file, data)  # in a folder that every worker sees
+    assign(run, local_file, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
+    wanted = _quota(run, folder, copies, read_domains(local_file), embed, balanced)
     return Balance(wanted / wanted.sum(), balanced / "assigned")
 
 
@@ -129,21 +129,22 @@ def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> li
     # What a small group cannot fill goes to the others in proportion to their quotas
     # (water-filling). A segment counts for its main group; its other shares count only for weights.
     wanted = np.zeros(len(quota))
-    room = np.asarray(have, np.float64)
-    left = min(float(amount), float(room.sum()))
+    available = np.asarray(have, np.float64)
+    left = min(float(amount), float(available.sum()))
     while left > 0.5:
-        open_ = room - wanted > 0
+        open_ = available - wanted > 0
         share = np.where(open_, quota, 0.0)
-        if not share.sum():  # only groups without a quota are left
-            share = np.where(open_, room - wanted, 0.0)
-        given = np.minimum(left * share / share.sum(), room - wanted)
-        wanted += given
-        left -= float(given.sum())
+        if not share.sum():  # only groups without a quota have segments left
+            share = np.where(open_, available - wanted, 0.0)
+        added = np.minimum(left * share / share.sum(), available - wanted)
+        wanted += added
+        left -= float(added.sum())
+    # round to whole segments by largest remainders
     whole = np.floor(wanted + 1e-9)
-    total = min(int(amount), int(room.sum()))
+    total = min(int(amount), int(available.sum()))
     short = total - int(whole.sum())
     order = np.lexsort((np.arange(len(whole)), -(wanted - whole)))
-    for group in [i for i in order if whole[i] < room[i]][:short]:
+    for group in [i for i in order if whole[i] < available[i]][:short]:
         whole[group] += 1
     return [int(n) for n in whole]
 

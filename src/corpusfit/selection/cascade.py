@@ -17,7 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import (
-    listed,
+    names_in,
     read_arrays,
     restore,
     store,
@@ -27,7 +27,7 @@ from corpusfit.core.artifacts import (
 from corpusfit.core.engine import Job, PlainJob, counting
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.plan import ChoosePlan, CutPlan, EmbedPlan, MethodPlan, ReadPlan
-from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, read_as, taken
+from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, read_as, take_texts
 from corpusfit.embed import load, wants_gpu
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry, table
@@ -62,7 +62,7 @@ ShardPart = tuple[Shard, NDArray[np.int64] | None]
 
 @dataclass(frozen=True)
 class _Setup:
-    """What is decided before the first stage runs; `shares` are what earlier stages pass on."""
+    """Decisions before the first stage runs; `shares` are passed on by the earlier stages."""
 
     method: MethodPlan
     shares: list[float]
@@ -99,8 +99,8 @@ def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
     drawn, counts = _draw(run, folder, last)
     _encode(run, folder, stages)
     used = _fit(run, folder, stages, drawn["fresh"])
-    # The last stage never sees what earlier stages drop, so the recall can be estimated only on a
-    # sample of which it scores every segment.
+    # The last stage never sees what earlier stages drop. To estimate the recall, it scores a
+    # whole sample of the corpus.
     with run.stage("score the sample"):
         scorer = scorer_of(folder, last, used.method, last)
         units = run.one(ScoreSample(scorer.network), (scorer, Sample(folder.fit, "sampled")))
@@ -143,8 +143,7 @@ def _draw(
     if not embeds:
         background_texts(run, background, run.plan.fit.background)
         require_words(run, target, background)
-    # A run of the last stage alone draws the same background: units with the smallest keys if it
-    # embeds the corpus, else those that `background_texts` draws.
+    # Draw the background as a run of the last stage alone would, so that both fit the same scorer.
     background_size = run.plan.fit.background if embeds else 0
     sample_size = run.plan.cascade.sample
     job = DrawSegments(
@@ -157,7 +156,7 @@ def _draw(
     counts = {"segments": 0, "tokens": 0}
     rejected = Reasons()
     with run.stage("sample", run.size):
-        # each shard is drawn with the bounds known by then
+        # bounds fall as shards come in; a late bound only makes workers return more than needed
         for shard in run.map(job, ((s, segment_bound, unit_bound) for s in run.shards())):
             rejected.add(shard.tally.rejects)
             counts["segments"] += shard.tally.segments
@@ -168,6 +167,7 @@ def _draw(
             units, unit_bound = _keep_smallest([*units, shard.units], background_size, unit_bound)
     if not counts["segments"]:
         raise run.nothing_read(rejected)
+    # at most half of a small corpus, so that units remain to fit surrogates on
     segments = merge(segments, min(sample_size, math.ceil(counts["segments"] / 2)))
     sampled = [(d.shard, segment) for d in segments for segment in d.texts]
     Sample(folder.fit, "sampled").write_texts([t for _, s in sampled for t in s.texts])
@@ -188,7 +188,7 @@ def _draw(
 
 
 def _keep_smallest(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
-    """Merge the drawn items to k if there are more than 2 k; returns them and the new bound."""
+    """Reduce drawn items to k once there are more than 2 k; returns them and the new bound."""
     if sum(len(d.texts) for d in drawn) <= 2 * k:
         return drawn, bound
     drawn = merge(drawn, k)
@@ -257,7 +257,7 @@ def _fit(
             costly = _sample_of(folder, stages, last, "background")
             last_scorer = scorer_of(folder, last, method, last)
             surrogate = FitSurrogate(last_scorer, costly, background, scorer.path, run.plan.seed)
-            # The sample estimates the recall, so its units are not trained on if there are others.
+            # Train on units outside the sample if there are any, as it estimates the recall.
             run.one(surrogate, unsampled)
     return Scored(method, reason, remarks[last.number])
 
@@ -296,7 +296,7 @@ def _run_stage(
         for shard in run.shards():
             if shard.index in finished:
                 places, scores = previous.read(shard.index)
-                # even if the shard is done: the selector counts ties across shards
+                # call it for finished shards too, as the selector counts ties across shards
                 passed = selector.select(scores, np.ones(len(scores), np.int64))
                 if passed.any() and shard.index not in done:
                     yield shard, places[passed]
@@ -315,7 +315,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         ranges = [(scores.min(), scores.max()) for _, _, scores in parts if len(scores)]
         return float(min(low for low, _ in ranges)), float(max(high for _, high in ranges))
 
-    # from the last stage back, map each stage's scores below those of the next
+    # backwards from the last stage, map each stage's scores below those of the next
     placings = [Placing()]
     floor, _ = score_range(stages[-1])
     for stage in reversed(stages[:-1]):
@@ -325,7 +325,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
     parts = [_stage_parts(folder, stage) for stage in stages]
     folders = tuple(part.folder for part in parts)
     job = JoinStages(folder.scores, folder.scored, folders, tuple(placings))
-    done = listed(folder.scored)
+    done = names_in(folder.scored)
     missing = [i for i in parts[0].finished() if mark_path(folder.scored, i).name not in done]
     for _ in run.over("join", job, missing):
         pass
@@ -355,6 +355,7 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
             }
         )
     write_bytes(folder.fit / "cascade.json", json.dumps({"stages": rows}).encode())
+    # sampled segments that did not reach the last stage, with the scores that it gives them
     sample, _ = read_arrays(folder.fit / "last.safetensors")
     parts = _stage_parts(folder, stages[-1])
     finished = set(parts.finished())
@@ -365,6 +366,7 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
             scored, _ = parts.read(shard)
             dropped[in_shard] = ~np.isin(sample["place"][in_shard], scored)
     scores = np.sort(sample["scores"][dropped])[::-1]
+    # how many segments of the last stage rank at least as high as each dropped one
     ahead = np.zeros(len(scores), np.int64)
     through = 0
     for _, _, part_scores in parts.read_all():
@@ -396,10 +398,10 @@ def cascade_of(
     return {**report, "recall": estimate_recall(lost, taken, amount.threshold)}
 
 
-def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, place: int) -> float:
+def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, position: int) -> float:
     """The score of a shard's segment at the stage that dropped it."""
     places, scores = _stage_parts(folder, stage).read(shard)
-    return float(scores[places == place][0])
+    return float(scores[places == position][0])
 
 
 @dataclass(frozen=True)
@@ -418,7 +420,7 @@ class DroppedSample:
 def estimate_recall(
     lost: DroppedSample, taken: int, threshold: float | None = None
 ) -> dict[str, Any] | None:
-    """Estimate the recall: the share that reaches the last stage of what it alone would select."""
+    """Estimate the recall: of what the last stage alone would select, the share that reaches it."""
     # `taken` is the number of selected segments. Only dropped segments that the last stage would
     # select are informative, so a small selection needs a large sample.
     if not taken or not lost.sample:
@@ -604,7 +606,7 @@ class StageParts:
 
     def finished(self) -> list[int]:
         """The finished shards, increasing."""
-        matches = map(_PART.fullmatch, listed(self.folder))
+        matches = map(_PART.fullmatch, names_in(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
     def write(
@@ -713,17 +715,17 @@ class ScoreStage(Job[ShardPart, int]):
         segments = join_units(units, self.cut.gamma)
 
         # of all segments of these rows, keep those at the positions
-        kept = np.searchsorted(segments.row, rows) + numbers_in_row.astype(np.int64)
-        if (kept >= len(segments)).any() or (segments.row[kept] != rows).any():
+        positions = np.searchsorted(segments.row, rows) + numbers_in_row.astype(np.int64)
+        if (positions >= len(segments)).any() or (segments.row[positions] != rows).any():
             raise changed_input(self.names[shard.source], "`overwrite`")
-        counts = segments.units[kept]
+        counts = segments.units[positions]
         offsets = np.cumsum(counts, dtype=np.int64) - counts
         within_segment = np.arange(int(counts.sum())) - np.repeat(offsets, counts)
-        kept_units = np.repeat(segments.first_unit[kept], counts) + within_segment
+        kept_units = np.repeat(segments.first_unit[positions], counts) + within_segment
         tally.units = len(kept_units)
-        tally.segments = len(kept)
-        kept_segments = Segments(*(getattr(segments, f.name)[kept] for f in fields(Segments)))
-        return kept_segments, taken(texts, kept_units), tally
+        tally.segments = len(positions)
+        kept_segments = Segments(*(getattr(segments, f.name)[positions] for f in fields(Segments)))
+        return kept_segments, take_texts(texts, kept_units), tally
 
 
 @dataclass(frozen=True)

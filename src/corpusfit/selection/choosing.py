@@ -50,7 +50,7 @@ def choose(
     quota: NDArray[np.float64] | None = None,
 ) -> Iterator[Choice]:
     """Decide for every part, in order."""
-    # Only counters are kept between parts, so the parts are read several times.
+    # Memory must not grow with the corpus, so parts are read several times instead of kept.
     top = plan.policy == "top"
     by_group = top and quota is not None
     to_weights = _weight_function(parts, plan, log_weights=log_weights)
@@ -103,8 +103,8 @@ def _select(
             costs, group = _costs(part, plan), _group(part, by_group=quota is not None)
             selected = np.zeros(len(keys), np.bool_)
             for number, selector in enumerate(selectors):
-                own = group == number
-                selected[own] = selector.select(keys[own], costs[own])
+                members = group == number
+                selected[members] = selector.select(keys[members], costs[members])
             yield part, weight, selected
 
     if quota is None or plan.tokens is None:
@@ -115,6 +115,7 @@ def _select(
         for (part, _, selected), (_, _, keys) in zip(first(), keyed(), strict=True):
             yield keys[~selected], _costs(part, plan)[~selected]
 
+    # a second round spends the tokens that the groups left on the best segments of any group
     left = plan.tokens - sum(int(part.tokens[selected].sum()) for part, _, selected in first())
     selector = Selector(find_threshold(rest, left))
     for (part, weight, selected), (keys, costs) in zip(first(), rest(), strict=True):
@@ -255,7 +256,7 @@ class Threshold:
     """The threshold of a selection."""
 
     key: float  # the lowest key of a selected segment; +inf if nothing is selected
-    budget: int  # cost left for the segments with exactly that key, in order of position
+    budget: int  # budget left for segments with exactly that key, in order of position
     over: bool = False  # whether the last segment may go over the budget
 
 
@@ -288,37 +289,39 @@ def find_thresholds(
     parts: Grouped, budgets: Sequence[int], *, over: bool = False
 ) -> list[Threshold]:
     """Find a threshold for each of g groups of segments, in the same two passes."""
+    # first pass: find the upper 16 bits of each threshold
     first = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts():
         np.add.at(first, (group, _ordered(keys) >> 16), costs)
-    found = [_bucket(own, budget) for own, budget in zip(first, budgets, strict=True)]
-    high = np.array([-1 if place is None else place for place, _ in found], np.int64)
+    buckets = [_bucket(histogram, budget) for histogram, budget in zip(first, budgets, strict=True)]
+    high = np.array([-1 if bucket is None else bucket for bucket, _ in buckets], np.int64)
+    # second pass: the lower 16 bits, among keys with these upper bits
     second = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts() if np.any(high >= 0) else ():
         ordered = _ordered(keys)
         inside = ordered >> 16 == high[group]
         np.add.at(second, (group[inside], ordered[inside] & 0xFFFF), costs[inside])
     thresholds = []
-    for (place, left), own in zip(found, second, strict=True):
-        if place is None:
+    for (bucket, left), histogram in zip(buckets, second, strict=True):
+        if bucket is None:
             thresholds.append(Threshold(-np.inf, left, over))
             continue
-        low, rest = _bucket(own, left)
-        thresholds.append(Threshold(_key_of((place << 16) | (low or 0)), rest, over))
+        low, rest = _bucket(histogram, left)
+        thresholds.append(Threshold(_key_of((bucket << 16) | (low or 0)), rest, over))
     return thresholds
 
 
 def _bucket(histogram: NDArray[np.int64], budget: int) -> tuple[int | None, int]:
     """The first bucket that does not fit completely, and the budget left for it."""
     total = np.cumsum(histogram)
-    place = int(np.searchsorted(total, budget, side="right"))
-    if place == len(total):
+    bucket = int(np.searchsorted(total, budget, side="right"))
+    if bucket == len(total):
         return None, budget - int(total[-1])
-    return place, budget - (int(total[place - 1]) if place else 0)
+    return bucket, budget - (int(total[bucket - 1]) if bucket else 0)
 
 
 class Selector:
-    """Marks the segments that a threshold selects, part after part in order."""
+    """Marks the selected segments; must see the parts in order, as ties fill the budget."""
 
     def __init__(self, threshold: Threshold) -> None:
         self._key = np.float32(threshold.key)

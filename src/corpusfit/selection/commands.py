@@ -16,7 +16,7 @@ import numpy as np
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
 from corpusfit.core.engine import PlainJob
-from corpusfit.core.engine.worker import noticed_by
+from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import (
     locked,
@@ -105,7 +105,7 @@ def select(
             size = run.size * (run.plan.choose.share + encodes)
             warn_if_disk_is_small(folder, size, run.progress)
             score_all = score_cascade if run.plan.cascade.stages else score_corpus
-            with noticed_by(functools.cache(lambda: _compile_aside(run))):
+            with on_compile(functools.cache(lambda: _compile_aside(run))):
                 scored = score_all(run, folder)
             require_strict(run, folder)
             run.require_unchanged()
@@ -189,7 +189,7 @@ def rank_by_bits(
 
 
 def _identity(run: Run) -> dict[str, Any]:
-    """What must be the same for a run to be resumed; `strict` can change."""
+    """What must be equal to resume a run; `strict` can change."""
     settings = run.plan.identity() | {
         "read": run.plan.read.identity(),
         "fit": run.plan.fit.identity(),
@@ -209,7 +209,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def _compile_aside(run: Run) -> None:
-    """Compile the method's kernels in a worker, while this process compiles those of reading."""
+    """Compile the method's kernels in a worker, in parallel with those of reading here."""
     names = contenders(alone=True) if run.plan.method.name == AUTO else [run.plan.method.name]
     for name in names:
         run.engine.run_aside(CompileKernels(), MethodPlan(name, run.plan.method.options))

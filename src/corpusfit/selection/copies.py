@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays, write_arrays
+from corpusfit.core.artifacts import names_in, read_arrays, write_arrays
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import ReadPlan
@@ -38,11 +38,11 @@ def find_copies(
     *,
     at_once: int = _AT_ONCE,
 ) -> NDArray[np.bool_]:
-    """Which of n documents have the key of a better one; bool [n]."""
-    # Better is a higher score, or the same one and an earlier place. Keys are hashes, so every
-    # range of them holds about equally many; the ranges are sorted one by one.
+    """Which of n documents are copies of a better one with the same key; bool [n]."""
+    # A higher score is better, then an earlier position. Sorting all keys at once would take too
+    # much memory; as they are hashes, ranges of equal width hold about equally many.
     n = len(scores)
-    found = np.zeros(n, np.bool_)
+    is_copy = np.zeros(n, np.bool_)
     width = (1 << 64) * at_once // max(n, at_once)
     for low in range(0, 1 << 64, width) if n else ():
         high = np.uint64(min(low + width, 1 << 64) - 1)
@@ -52,17 +52,19 @@ def find_copies(
             keys.append(part[inside])
             places.append(first + inside)
             first += len(part)
-        key, place = np.concatenate(keys), np.concatenate(places)
-        order = np.lexsort((-scores[place], key))
+        key, document = np.concatenate(keys), np.concatenate(places)
+        order = np.lexsort((-scores[document], key))
         same = key[order][1:] == key[order][:-1]
-        found[place[order[1:][same]]] = True
-    return found
+        is_copy[document[order[1:][same]]] = True
+    return is_copy
 
 
 def copies_in_words(counts: Mapping[str, int] | None) -> str:
-    """What a selection left out, from its counts by kind in the manifest; empty for nothing."""
-    found = [f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS]
-    return f"{' and '.join(found)} of other rows left out" if found else ""
+    """Describe the copies left out, from the manifest's counts by kind; empty for none."""
+    phrases = [
+        f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS
+    ]
+    return f"{' and '.join(phrases)} of other rows left out" if phrases else ""
 
 
 EXACT = "keys"
@@ -91,9 +93,9 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
     # Two different texts share a key with probability 2^-64.
     data, offsets = buffers(texts)
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    held, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
+    content, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
     hashes = (
-        exact_key(bytes(held[begin:end]), seed)
+        exact_key(bytes(content[begin:end]), seed)
         for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
     )
     return np.fromiter(hashes, np.uint64, len(first))
@@ -109,8 +111,8 @@ class KeyDocuments(PlainJob[Shard, int]):
 
     def _work(self, shard: Shard) -> int:
         first, other = self.read.sides()
-        found, _ = documents(shard, first)
-        keys = keys_of(found.row, found.texts)
+        read_documents, _ = documents(shard, first)
+        keys = keys_of(read_documents.row, read_documents.texts)
         if self.pairs:
             second, _ = documents(shard, other)
             keys = keys_of(second.row, second.texts, keys.tolist())
@@ -134,8 +136,8 @@ class KeyNear(PlainJob[Shard, int]):
     out: Path
 
     def _work(self, shard: Shard) -> int:
-        found, _ = documents(shard, self.read)
-        texts = [folded(text) for text in found.texts.to_pylist()]
+        read_documents, _ = documents(shard, self.read)
+        texts = [folded(text) for text in read_documents.texts.to_pylist()]
         data, offsets = buffers(text_array(texts))
         grams, _, bounds = count_each(
             *grams_of(data, offsets, characters.symbol_table(), _ORDER, True)
@@ -171,7 +173,7 @@ class Copies:
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     """Find the copies that the plan leaves out.
 
-    Memory: 6 bytes per document, and what `find_copies` takes.
+    Memory: 6 bytes per document, plus that of `find_copies`.
     """
     if run.plan.choose.dedup == "none":
         return Copies()
@@ -189,10 +191,10 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     def shared(
         stage: str, job: Job[Shard, int], keys: Path, names: tuple[str, ...]
     ) -> NDArray[np.bool_]:
-        """Which documents share a key of some names with a better one."""
-        # The keys are stored, 8 bytes per document, for near-duplicates 168 more: documents are
-        # read to be hashed only once, and not here if the method that scored them did so.
-        done = listed(keys)
+        """Which documents share one of the named keys with a better document."""
+        # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
+        # hashed only once; a method that scores text has stored them already.
+        done = names_in(keys)
         missing = {index for index in sizes if keys_path(keys, index).name not in done}
         with run.stage(stage, run.size if missing else 0):
             if missing:

@@ -19,12 +19,12 @@ from corpusfit.selection.samples import target_texts
 from corpusfit.text.context import Machine, Run, peak
 from corpusfit.text.reading import Reasons, join_units, read_units
 
-_UNITS = 128  # that each worker encodes
-_ENOUGH = 4 << 20  # stored bytes that are measured
-_FIXED_S = 15.0  # to start workers and fit, roughly the same for any corpus
-_COMPARED_S = 15.0  # in which `auto` compares methods, on samples of the same size for any corpus
-_ROW_BYTES = 40  # of a segment's row in `scores/`, compressed
-_WORKER_MB = {False: 250, True: 1250}  # resident, without and with an encoder (`minilm`)
+_UNITS = 128  # units that each worker encodes
+_ENOUGH = 4 << 20  # stored bytes to measure
+_FIXED_S = 15.0  # seconds to start workers and fit, about the same for any corpus
+_COMPARED_S = 15.0  # seconds in which `auto` compares methods, on samples of fixed size
+_ROW_BYTES = 40  # bytes of a segment's row in `scores/`, compressed
+_WORKER_MB = {False: 250, True: 1250}  # MB of a worker, without and with an encoder (`minilm`)
 
 
 def estimate(
@@ -99,11 +99,11 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
             read_units(shard, run.plan.read, run.plan.cut, run.names)
             warm = True
         started = time.perf_counter()
-        found, cut, tally = read_units(shard, run.plan.read, run.plan.cut, run.names)
+        units_of_shard, cut, tally = read_units(shard, run.plan.read, run.plan.cut, run.names)
         seconds += time.perf_counter() - started
         reasons.add(tally.rejects)
-        units, characters = units + len(found), characters + tally.characters
-        joined = join_units(found, run.plan.cut.gamma)
+        units, characters = units + len(units_of_shard), characters + tally.characters
+        joined = join_units(units_of_shard, run.plan.cut.gamma)
         segments, tokens = segments + len(joined), tokens + int(joined.tokens.sum())
         texts += cut.to_pylist()[: _UNITS * run.engine.workers]
         before = before if shard.source == source else 0
@@ -123,6 +123,6 @@ def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float,
     list(run.engine.map(job, warm))  # load the model everywhere
     pieces = [(i, texts[i : i + _UNITS]) for i in range(0, len(texts), _UNITS)]
     started = time.perf_counter()
-    found = list(run.engine.map(job, pieces))
+    encoded = list(run.engine.map(job, pieces))
     seconds = time.perf_counter() - started
-    return len(texts) / max(seconds, 1e-6), found[0][1].shape[1]
+    return len(texts) / max(seconds, 1e-6), encoded[0][1].shape[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays, write_arrays, write_bytes
+from corpusfit.core.artifacts import names_in, read_arrays, write_arrays, write_bytes
 from corpusfit.core.engine import Job, counting
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
@@ -47,19 +47,20 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         return folder, counts
     store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, embed, run.cache, folder, run.names)
-    rejected, found = Reasons(), {}
+    rejected, units = Reasons(), {}
     for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
-        found[shard] = tally.units
+        units[shard] = tally.units
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
+    # shards that an interrupted run has stored
     for shard in range(run.shard_count):
-        if shard not in found:
+        if shard not in units:
             tally = Tally(**store.tally(shard))
-            found[shard] = tally.units
+            units[shard] = tally.units
             rejected.add(tally.rejects)
-    if not sum(found.values()):
+    if not sum(units.values()):
         raise run.nothing_read(rejected)
-    counts = [found[i] for i in range(run.shard_count)]
+    counts = [units[i] for i in range(run.shard_count)]
     write_bytes(complete, json.dumps(counts).encode())
     write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
     return folder, counts
@@ -71,8 +72,8 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
     embed = embed or run.plan.embed
     job = EmbedTexts(embed, run.cache, kept=has_network(embed.embedder))
-    found = dict(run.over(f"embed {sample.name}", job, pieces))
-    vectors = np.concatenate([found[i] for i, _ in pieces])
+    vectors_of = dict(run.over(f"embed {sample.name}", job, pieces))
+    vectors = np.concatenate([vectors_of[i] for i, _ in pieces])
     write_arrays(sample.vectors, {"vectors": vectors}, {})
 
 
@@ -89,7 +90,7 @@ def assign(
     """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`."""
     store, counts = embed_corpus(run, embed, encoder)
     job = Assign(domains, store, run.names, gamma, out)
-    done = listed(out)
+    done = names_in(out)
     missing = [i for i in range(len(counts)) if assigned_path(out, i).name not in done]
     for _ in run.over("assign", job, missing):
         pass

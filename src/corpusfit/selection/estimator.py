@@ -14,11 +14,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import place, restore, store, write_bytes
+from corpusfit.core.artifacts import folder_path, restore, store, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
 from corpusfit.core.manifest import undamaged, versions
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
-from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, taken
+from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
 from corpusfit.embed import Encoder, load
 from corpusfit.embed.store import rounded
 from corpusfit.kernels.characters import VERSION as TOKENS
@@ -79,15 +79,15 @@ class Scorer:
         self._plan()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters: the constructor's, and every setting of the method; `deep` is ignored."""
-        own = {name: getattr(self, name) for name in _OWN}
-        return own | self._defaults() | self.settings
+        """The constructor's parameters and the method's settings; `deep` is ignored."""
+        constructor = {name: getattr(self, name) for name in _OWN}
+        return constructor | self._defaults() | self.settings
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; another method begins with its default settings."""
+        """Change parameters; changing the method resets its settings."""
         other = params.get("method", self.method) != self.method
-        kept = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
-        vars(self).update(vars(type(self)(**(kept | params))))
+        current = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
+        vars(self).update(vars(type(self)(**(current | params))))
         return self
 
     def fit(self, target: Strings, background: Strings | Labels | None = None) -> Self:
@@ -121,7 +121,7 @@ class Scorer:
             allowed = f"as many labels as texts, {len(texts)}, or texts"
             raise bad_setting("background", allowed, f"{len(labels)} labels")
         else:
-            texts, others = (taken(texts, np.flatnonzero(side)) for side in (labels, ~labels))
+            texts, others = (take_texts(texts, np.flatnonzero(side)) for side in (labels, ~labels))
         _require_text("target", texts)
         _require_text("background", others)
         machine = machine_of(self.machine or Machine(engine="inline"), {})
@@ -130,7 +130,7 @@ class Scorer:
 
     @property
     def method_(self) -> str:
-        """The method in use: where `auto` was asked for, its choice; `reason_` says why."""
+        """The method in use; for `auto` its choice, explained by `reason_`."""
         return self._fit().method.name
 
     @property
@@ -182,8 +182,8 @@ class Scorer:
         Raises:
             UsageError: the Scorer is not fitted, or the URL cannot be written to.
         """
-        asked = {name: _plain(v) for name, v in self._changed().items() if name != "machine"}
-        self._fit().save(place(folder, "folder"), asked)
+        request = {name: _plain(v) for name, v in self._changed().items() if name != "machine"}
+        self._fit().save(folder_path(folder, "folder"), request)
 
     @classmethod
     def load(cls, folder: Path | str, *, machine: Machine | None = None) -> Self:
@@ -197,16 +197,16 @@ class Scorer:
             ModelError: the folder does not hold a saved Scorer.
             UsageError: the run's method cannot score a single text.
         """
-        cache, path = (machine or Machine()).cache_folder(), place(folder, "folder")
+        cache, path = (machine or Machine()).cache_folder(), folder_path(folder, "folder")
         run = SelectionFolder(path)
         is_run = run.scored_so_far() is not None
-        fitted, asked = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
-        made = cls(**asked, machine=machine)
-        made.fitted_ = fitted
-        return made
+        fitted, request = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
+        scorer = cls(**request, machine=machine)
+        scorer.fitted_ = fitted
+        return scorer
 
     def __repr__(self) -> str:
-        """The constructor with what is not the default."""
+        """The constructor call, without default parameters."""
         shown = [f"{name}={value!r}" for name, value in self._changed().items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -257,16 +257,16 @@ _OWN = ("method", "embedder", "seed", "machine")
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy, as grids have them, as one of Python."""
+    """Convert a NumPy number (from a parameter grid) to a Python one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _labels(given: Any) -> NDArray[np.bool_] | None:
-    """Which texts are of the target, bool [n]; None if these are no labels."""
-    first = next(iter(given), None)
+def _labels(labels: Any) -> NDArray[np.bool_] | None:
+    """Which texts are of the target, bool [n]; None if the argument holds no labels."""
+    first = next(iter(labels), None)
     if not isinstance(first, bool | int | float | np.bool_ | np.number):
         return None
-    return np.asarray(given) > 0
+    return np.asarray(labels) > 0
 
 
 def _require_text(name: str, texts: Texts) -> None:
@@ -279,7 +279,7 @@ class Fitted:
     """A fitted method, with what it needs to score texts."""
 
     scorer: FittedScorer[Any]
-    method: MethodPlan  # the method and its settings; where `auto` was asked for, its choice
+    method: MethodPlan  # the method and its settings; for `auto`, its choice
     embed: EmbedPlan
     encoder: str | None  # its fingerprint; None for a method on words
     reason: str
@@ -313,33 +313,33 @@ class Fitted:
         """The fields, without the embedder, which is loaded again."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
-    def save(self, folder: Path, asked: dict[str, Any]) -> None:
-        """Write `scorer.safetensors`, and `scorer.json` with what else was asked for and found."""
-        kept = {name: value for name, value in vars(self).items() if name in _PLAIN}
+    def save(self, folder: Path, request: dict[str, Any]) -> None:
+        """Write `scorer.safetensors`, and `scorer.json` with the request and the fit's facts."""
+        facts = {name: value for name, value in vars(self).items() if name in _PLAIN}
         for part in ("embed", "method", "cut"):
-            kept[part] = dataclasses.asdict(getattr(self, part))
-        about = {"corpusfit": versions()["corpusfit"], "tokens": TOKENS, "asked": asked, **kept}
+            facts[part] = dataclasses.asdict(getattr(self, part))
+        about = {"corpusfit": versions()["corpusfit"], "tokens": TOKENS, "asked": request, **facts}
         store(folder / _ARRAYS, self.method.name, self.scorer)
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
 
     @classmethod
     def load(cls, folder: Path, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """Read what `save` wrote, and what was asked for."""
+        """Read the files of `save`, with the requested parameters."""
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
-            found = restore(folder / _ARRAYS, registry.scorer_class)
+            scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
-            known = cls(found, method, embed, about["encoder"], about["reason"], cache, cut)
-            asked = about["asked"]
+            known = cls(scorer, method, embed, about["encoder"], about["reason"], cache, cut)
+            request = about["asked"]
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
         known._require_tokens(about, folder)
-        return known, asked
+        return known, request
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """The method as a run of `select` or `score` fitted it, and what was asked for."""
+        """The method that a run of `select` or `score` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
             resolved = Resolved.stored(manifest)
@@ -350,17 +350,17 @@ class Fitted:
                 f"The method of {folder.path}, {method.name}, cannot score a single text. Score a "
                 "corpus with it, or fit another method."
             )
-        found = restore(folder.fit / _ARRAYS, registry.scorer_class)
+        scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         embed = plan.embed
-        asked = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
+        request = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
         if encoder:
-            asked["embedder"] = embed.embedder
-        known = cls(found, method, embed, encoder, reason, cache, plan.cut)
+            request["embedder"] = embed.embedder
+        known = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
         known._require_tokens(manifest, folder.path)
-        return known, asked
+        return known, request
 
     def _require_tokens(self, about: dict[str, Any], folder: Path) -> None:
-        """Check that a method on words reads texts as it did when it was fitted."""
+        """Check that the tokenisation of a method on words is unchanged since the fit."""
         reads = registry.build(self.method.name, self.method.options).reads
         if reads != "embedding" and about.get("tokens") != TOKENS:
             raise ModelError(

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import restore
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan
-from corpusfit.core.types import Documents, read_as, taken_of, text_array
+from corpusfit.core.types import Documents, read_as, take_units, text_array
 from corpusfit.embed import load, prepare
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry
@@ -98,7 +98,7 @@ def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts:
             described = run.one(dataclasses.replace(job, encoder=None), texts)
     last = len(stages_of(plan)) if plan.cascade.stages else 1
     for row, effects in zip(rows, described.effects, strict=True):
-        if row["stage"] < last:  # its score is not the last stage's
+        if row["stage"] < last:  # its score is from an earlier stage
             effects.clear()
     examples: list[dict[str, Any]] = []
     for i, (row, effects) in enumerate(zip(rows, described.effects, strict=True)):
@@ -113,8 +113,8 @@ def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts:
         examples.append({**known, "kind": "corpus", "id": identity, "effects": effects_of_row})
         if described.vectors is not None:
             examples[-1]["vector"] = described.vectors[i].tolist()
-    for i, place in enumerate(places):
-        examples.append({"kind": "target", "text": units[place]})
+    for i, position in enumerate(places):
+        examples.append({"kind": "target", "text": units[position]})
         if described.target_scores is not None:
             examples[-1]["score"] = float(described.target_scores[i])
         if described.target_vectors is not None:
@@ -144,8 +144,8 @@ def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.
     if not len(sample):
         return np.empty(0, np.float32)
     places = [min(len(sample), max(1, round(share * len(sample)))) - 1 for share in SHARES]
-    found = np.concatenate([sample[places], np.array(list(also), np.float32)])
-    return np.unique(found)[::-1]
+    candidates = np.concatenate([sample[places], np.array(list(also), np.float32)])
+    return np.unique(candidates)[::-1]
 
 
 def _sample(parts: Iterable[ScoredPart], seed: int) -> NDArray[np.float32]:
@@ -165,8 +165,8 @@ def _keys(seed: int, stream: int, part: ScoredPart) -> NDArray[np.uint64]:
 def _lowest(
     count: int, keys: NDArray[np.uint64], values: NDArray[np.float32]
 ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-    kept = np.argsort(keys, kind="stable")[:count]
-    return keys[kept], values[kept]
+    lowest = np.argsort(keys, kind="stable")[:count]
+    return keys[lowest], values[lowest]
 
 
 def drawn_between(
@@ -175,7 +175,7 @@ def drawn_between(
     """Draw a few segments between every two edges, above the first and below the last."""
     # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
     # sampling of hashed positions (`kernels/chance.py`).
-    held = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
+    smallest = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
     for part in parts():
         keys = _keys(seed, _DRAWN, part)
         stretch = np.searchsorted(-at, -part.scores, side="left")
@@ -183,10 +183,10 @@ def drawn_between(
             inside = np.flatnonzero(stretch == number)
             nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
             places = np.column_stack([np.full(len(nearest), part.index), nearest])
-            known = np.append(held[number][0], keys[nearest])
-            kept = np.argsort(known, kind="stable")[:each]
-            held[number] = known[kept], np.concatenate([held[number][1], places])[kept]
-    drawn = np.concatenate([places for _, places in held])
+            known = np.append(smallest[number][0], keys[nearest])
+            lowest = np.argsort(known, kind="stable")[:each]
+            smallest[number] = known[lowest], np.concatenate([smallest[number][1], places])[lowest]
+    drawn = np.concatenate([places for _, places in smallest])
     return {int(index): np.sort(drawn[drawn[:, 0] == index, 1]) for index in np.unique(drawn[:, 0])}
 
 
@@ -221,8 +221,8 @@ class Describe(PlainJob[list[str], Described]):
 
     @property
     def encodes(self) -> bool:
-        own = registry.build(self.method.name, self.method.options).encodes
-        return own and self.encoder is not None
+        method_encodes = registry.build(self.method.name, self.method.options).encodes
+        return method_encodes and self.encoder is not None
 
     def _work(self, texts: list[str]) -> Described:
         method = registry.build(self.method.name, self.method.options)
@@ -239,10 +239,12 @@ class Describe(PlainJob[list[str], Described]):
         if method.scorer is not None:
             scorer = restore(self.scorer, registry.scorer_class)
             known = self.target.batch("both" if method.encodes else "text")
-            target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
+            target_scores = scorer.score(read_as(take_units(known, places), method.reads))
             if method.whole_segments:
-                units = [["".join(own)] for own in units]
-            share = [1.0 if method.log_weights else 1.0 / max(1, len(own)) for own in units]
+                units = [["".join(texts_of)] for texts_of in units]
+            share = [
+                1.0 if method.log_weights else 1.0 / max(1, len(texts_of)) for texts_of in units
+            ]
             effects = [effects_of(scorer, *each) for each in zip(units, share, strict=True)]
         return Described(vectors, effects, target_vectors, target_scores)
 
@@ -251,9 +253,9 @@ class Describe(PlainJob[list[str], Described]):
             raise ModelError(
                 f"The model {self.embed.embedder} changed since the corpus was scored with it."
             )
-        first = [own[:_UNITS] or [""] for own in units]
-        flat = [unit for own in first for unit in own]
-        found = load(self.embed, self.cache).encode(flat)
-        counts = np.array([len(own) for own in first])
-        sums = np.add.reduceat(found, np.cumsum(counts) - counts, axis=0)
+        first = [texts_of[:_UNITS] or [""] for texts_of in units]
+        flat = [unit for texts_of in first for unit in texts_of]
+        vectors = load(self.embed, self.cache).encode(flat)
+        counts = np.array([len(texts_of) for texts_of in first])
+        sums = np.add.reduceat(vectors, np.cumsum(counts) - counts, axis=0)
         return np.asarray(sums / counts[:, None], np.float32)

@@ -30,7 +30,7 @@ from corpusfit.core.types import (
     file_of,
     in_file,
     read_as,
-    taken,
+    take_texts,
     text_array,
 )
 from corpusfit.embed import load
@@ -106,15 +106,15 @@ class Explanation:
 
     @property
     def similarity(self) -> str:
-        """What the nearest target texts are near by, in words."""
+        """The similarity behind `nearest`, in words."""
         return "words in common (TF-IDF)" if self.nearest_by == "words" else "embedding"
 
     def __str__(self) -> str:
         """The score, the text, the words that moved the score, and the nearest target texts."""
         lines = [self.headline, self.text, self.meaning]
         effects = {"raised": self.raised, "lowered": self.lowered}
-        for how, found in effects.items():
-            listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in found)
+        for how, parts in effects.items():
+            listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in parts)
             lines.append(listed and f"Words that {how} the score: {listed}.")
         texts = [f"  {each.cosine:.3f}  {each.text}" for each in self.nearest]
         lines += (
@@ -196,10 +196,10 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
 
 
 def _segment(
-    run: Run, folder: SelectionFolder, resolved: Resolved, place: str
+    run: Run, folder: SelectionFolder, resolved: Resolved, reference: str
 ) -> tuple[list[str], dict[str, Any]]:
-    """The units of a segment, and what is known of it."""
-    number, row, segment = _parsed(place, run.names)
+    """A segment's units and stored facts."""
+    number, row, segment = _parsed(reference, run.names)
     shard, nth, places = _shard_of(run, folder, number, row)
     columns = ("start", "end", "score", "stage", "selected", "copy")
     values = table.read_columns(table.part_path(folder.scores, shard), *columns)
@@ -207,7 +207,7 @@ def _segment(
         raise bad_setting(
             "`row`",
             f"SOURCE:ROW:SEGMENT with a segment from 0 to {len(places) - 1} for row {row}",
-            place,
+            reference,
         )
     at = int(places[segment])
     start, end, score, stage, selected, copy = (column[at] for column in values)
@@ -229,17 +229,20 @@ def _segment(
     return _units(run, run.sources[number], nth, row, (int(start), int(end))), known
 
 
-def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
+def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
     """Source number, row and segment; the name of a source can contain colons."""
     for pattern in (r"(.*):(\d+)", r"(.*):(\d+):(\d+)"):
-        found = re.fullmatch(pattern, place, re.DOTALL)
-        if found and found[1] in names:
-            return names.index(found[1]), int(found[2]), int(found[3]) if found.re.groups > 2 else 0
+        match = re.fullmatch(pattern, reference, re.DOTALL)
+        if match and match[1] in names:
+            return names.index(match[1]), int(match[2]), int(match[3]) if match.re.groups > 2 else 0
     shown = ", ".join(names[:_SOURCES]) + ", …" * (len(names) > _SOURCES)
-    closest = difflib.get_close_matches(place.partition(":")[0], names, n=1)
-    guess = f" Did you mean {closest[0]}:{place.partition(':')[2] or 0}?" if closest else ""
+    closest = difflib.get_close_matches(reference.partition(":")[0], names, n=1)
+    guess = f" Did you mean {closest[0]}:{reference.partition(':')[2] or 0}?" if closest else ""
     raise bad_setting(
-        "`row`", "SOURCE:ROW or SOURCE:ROW:SEGMENT", place, f"Sources of this run: {shown}.{guess}"
+        "`row`",
+        "SOURCE:ROW or SOURCE:ROW:SEGMENT",
+        reference,
+        f"Sources of this run: {shown}.{guess}",
     )
 
 
@@ -265,9 +268,9 @@ def _shard_of(
                     "Name another row, or correct this one and score again."
                 )
         rows = table.read_rows(table.part_path(folder.scores, shard), tally.sources(names))
-        here = np.flatnonzero(rows == (file << FILE_BITS) + row)
-        if len(here):
-            return shard, nth, here
+        positions = np.flatnonzero(rows == (file << FILE_BITS) + row)
+        if len(positions):
+            return shard, nth, positions
         nth, last = nth + 1, int(in_file(rows[file_of(rows) == file]).max(initial=last))
     has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
     raise UsageError(f"`row` must name a scored row; {has}; got {row}.")
@@ -275,7 +278,7 @@ def _shard_of(
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
     """Read a source's n-th shard again; the texts of a row's units between two characters."""
-    found_again, changed = corpus.found_again([source], run.plan.read)
+    current, changed = corpus.current_sources([source], run.plan.read)
     if changed:
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Restore the file, or score again with "
@@ -283,11 +286,11 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
         )
     read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):
-        shard = next(itertools.islice(corpus.shards(found_again, read), nth, None))
+        shard = next(itertools.islice(corpus.shards(current, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
-    found: list[str] = taken(texts, np.flatnonzero(inside)).to_pylist()
-    return found
+    unit_texts: list[str] = take_texts(texts, np.flatnonzero(inside)).to_pylist()
+    return unit_texts
 
 
 @dataclass(frozen=True)
@@ -353,7 +356,7 @@ class Explain(PlainJob[list[str], Explained]):
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
         learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []
-        examples = [Neighbour(*found) for found in learned]
+        examples = [Neighbour(*neighbour) for neighbour in learned]
         effects = effects_of(scorer, units, share)
         return Explained(score, effects, nearest, by, examples, scorer.meaning())
 

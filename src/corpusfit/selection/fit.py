@@ -1,4 +1,4 @@
-"""Jobs on the target and the background: prepare the encoder, fit a method, rank methods."""
+"""Jobs on target and background: prepare an encoder, fit a method, rank methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corpusfit.core.artifacts import read_arrays, restore, store, write_bytes
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
-from corpusfit.core.types import Paired, buffers, taken_of, text_array
+from corpusfit.core.types import Paired, buffers, take_units, text_array
 from corpusfit.embed import prepare, reads_whole
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
@@ -74,11 +74,11 @@ class Sample:
         return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
 
     def repeated(self, reads: str) -> Any:
-        """The batch, with each text repeated as often as it counts."""
+        """The batch, with texts repeated by their counts."""
         batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
         if repeats is None:
             return batch
-        return taken_of(batch, np.repeat(np.arange(len(repeats)), repeats))
+        return take_units(batch, np.repeat(np.arange(len(repeats)), repeats))
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,12 @@ class CommonWords(PlainJob[Sample, tuple[int, int]]):
     signs: bool = False  # whether runs of punctuation count as words
 
     def _work(self, sample: Sample) -> tuple[int, int]:
-        own, others = (
+        # without the first three: the unknown word, begin and end
+        target, others = (
             number_words(*buffers(s.batch("text")), characters.table(), self.signs)[1][3:]
             for s in (sample, self.other)
-        )  # the first three are unknown, begin and end
-        return len(own), len(np.intersect1d(own, others))
+        )
+        return len(target), len(np.intersect1d(target, others))
 
 
 @dataclass(frozen=True)

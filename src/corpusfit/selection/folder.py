@@ -1,4 +1,4 @@
-"""The folder of a selection: its layout, and what of it is finished."""
+"""The folder of a selection: its layout, and which steps are finished."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class SelectionFolder(OutFolder):
         remove(self.examples, self.path / "rejects.jsonl")
 
     def scores_copied(self, into: Path) -> SelectionFolder:
-        """Another folder with the scores, and what `choose` and `explain` need beside them."""
-        # Files of this machine are linked, since none is ever changed in place.
+        """Copy the scores, and what `choose` and `explain` need, to another folder."""
+        # Local files are hard-linked, as none is ever changed in place.
         scored = self.require_scored()
         last = self.work / "scored.json"
-        kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
-        kept += [self.keys, self.near]
-        files = [file for folder in kept if folder.is_dir() for file in sorted(folder.rglob("*"))]
+        needed = [self.scores, self.scored, self.fit, self.stages, self.balanced]
+        needed += [self.keys, self.near]
+        files = [file for folder in needed if folder.is_dir() for file in sorted(folder.rglob("*"))]
         other = SelectionFolder(into)
         other.claim()
         if other.finished() or other.scored_so_far() not in (None, scored):
@@ -73,7 +73,7 @@ class SelectionFolder(OutFolder):
                 f"`out` must be a new or empty folder; {into} holds a selection. Choose another "
                 "`out`."
             )
-        begun = self.work / "run.json"  # first, so that a copy that was stopped goes on
+        begun = self.work / "run.json"  # written first, so that an interrupted copy can continue
         for file in [begun, *files, self.path / "rejects.jsonl", last]:
             if file.is_file():
                 copy(file, into / file.relative_to(self.path))
@@ -108,13 +108,13 @@ class SelectionFolder(OutFolder):
 _OF_A_SELECTION = ("selected", "manifest.json", "chosen.json", "examples", "examples.parquet")
 
 
-def copy_scores(scored: Path, place: Path) -> None:
+def copy_scores(scored: Path, folder: Path) -> None:
     """Copy the scores of a local run, without its selection, into a folder that is replaced."""
-    aside = place.with_name(f"{place.name}.copy")
-    remove(aside, place)
+    aside = folder.with_name(f"{folder.name}.copy")
+    remove(aside, folder)
     aside.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
-    aside.rename(place)
+    aside.rename(folder)
 
 
 def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:

@@ -63,7 +63,7 @@ class Health:
         memory: bytes of memory of the machine, or of the container; None if unknown.
         cache: the cache folder.
         cache_size: bytes in it.
-        compiled: seconds that compiling the kernels took; None if not asked for.
+        compiled: seconds that compiling the kernels took; None without `warm`.
     """
 
     versions: dict[str, str]
@@ -143,7 +143,7 @@ def _extras() -> Iterator[Extra]:
         for r in every:
             if r.marker and r.marker.evaluate({"extra": extra}) > r.marker.evaluate({"extra": ""}):
                 if r.name == "corpusfit":
-                    yield from (own for included in r.extras for own in needed(included))
+                    yield from (inner for included in r.extras for inner in needed(included))
                 else:
                     yield r
 
@@ -171,11 +171,11 @@ def _device() -> tuple[str, str]:
         return f"cpu{gpu}", ""
     import torch
 
-    found = resolve(EmbedPlan())
-    if found.device == "cpu":
-        return "cpu", found.precision
+    hardware = resolve(EmbedPlan())
+    if hardware.device == "cpu":
+        return "cpu", hardware.precision
     names = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    return ", ".join(f"{p.name} ({p.total_memory / 1e9:.0f} GB)" for p in names), found.precision
+    return ", ".join(f"{p.name} ({p.total_memory / 1e9:.0f} GB)" for p in names), hardware.precision
 
 
 def _memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:

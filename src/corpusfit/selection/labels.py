@@ -1,4 +1,4 @@
-"""The labels of rows, which a method scores by and an audit counts by."""
+"""Row labels, for methods that score by label and for audits."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ NONE = "(none)"
 def labels_of(
     shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The different labels of a shard's rows, and the place of each row [n] among them."""
+    """The distinct labels of a shard's rows, and each row's index [n] among them."""
     number: dict[str, int] = {}
-    found: list[int] = []
+    row_numbers: list[int] = []
     places: list[int] = []
     for row in rows(shard, read):
         if isinstance(row, Document):
             label = NONE if row.id in (None, "") else str(row.id)
-            found.append(row.row)
+            row_numbers.append(row.row)
             places.append(number.setdefault(label, len(number)))
     different, nth = np.unique(wanted, return_inverse=True)
-    if not np.array_equal(different, found):
+    if not np.array_equal(different, row_numbers):
         raise different_shards(read.id_field)
     return list(number), np.array(places, np.int64)[nth]
 
@@ -39,17 +39,17 @@ def labels_of(
 def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[str]:
     """The labels of some rows, int64 [n]; `read.id_field` is the label's field."""
     needed = set(wanted.tolist())
-    found = {
+    labels = {
         row.row: NONE if row.id in (None, "") else str(row.id)
         for row in rows(shard, read)
         if isinstance(row, Document) and row.row in needed
     }
-    return [found[row] for row in wanted.tolist()]
+    return [labels[row] for row in wanted.tolist()]
 
 
 def different_shards(field: str) -> InputError:
     """The error for a corpus that is cut into other shards if another field is read."""
-    # Datasets of the hub are: their rows become lines of the fields that are read.
+    # This happens for hub datasets, whose rows are stored with the requested fields only.
     return InputError(
         f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
         f"the corpus again with `read.id_field={field}` and another `out`."

@@ -14,7 +14,7 @@ from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.errors import StorageError, bad_setting, importing
 from corpusfit.core.escaping import harmless, in_markdown
 from corpusfit.core.manifest import Finished
-from corpusfit.embed.folders import POOLING, hub_answers
+from corpusfit.embed.folders import POOLING, hub_is_reachable
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.text.files import first_line
 
@@ -48,7 +48,7 @@ def require_pushable(run: Finished, name: str, evaluations: Sequence[Finished] =
         if Path(model).resolve() != run.path.resolve():
             cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
             raise bad_setting("`evaluations`", f"an evaluation of {run.path}", f"of {model}", cure)
-    if not hub_answers():
+    if not hub_is_reachable():
         raise StorageError(
             f"{name} cannot be written: the hub does not answer. Check the network, then run the "
             "same command again."
@@ -75,7 +75,7 @@ def push_to_hub(
         write_selection_card(run.path, run.manifest, compared)
     else:
         write_model_card(run.path, run.manifest, [e.manifest for e in evaluations])
-    # our own files hold paths of this machine; of the subfolders only the pooling's is the model's
+    # skip our own files, which hold local paths; the only subfolder of a model is its pooling
     folders = [each.name for each in run.path.iterdir() if each.is_dir() and each.name != POOLING]
     private = ["manifest.json", *(f"{name}/*" for name in folders)]
     try:
@@ -165,7 +165,7 @@ def write_model_card(
 
 
 def _write(folder: Path, lines: Sequence[str]) -> None:
-    """Write README.md, unless there is one of the user's own."""
+    """Write README.md, unless the user has written one."""
     path = folder / "README.md"
     if not path.exists() or path.read_bytes().startswith(_BEGINS.encode()):
         write_bytes(path, "\n".join([_BEGINS, *lines]).encode(errors="replace"))
@@ -262,8 +262,8 @@ def _repeat(manifest: Manifest) -> Iterator[str]:
     fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
     yield f"To repeat it with corpusfit {in_markdown(manifest['corpusfit'])}:\n"
     yield f"{fence}bash\n{command} --out out/\n{fence}\n"
-    kept = filter(_IN_MEMORY.search, manifest["repeat"])
-    names = ", ".join(_code(_public(word)) for word in dict.fromkeys(kept))
+    in_memory = filter(_IN_MEMORY.search, manifest["repeat"])
+    names = ", ".join(_code(_public(word)) for word in dict.fromkeys(in_memory))
     yield f"Data that was in memory, to be written to files first: {names}.\n" if names else ""
 
 

@@ -14,7 +14,7 @@ from corpusfit import text as corpus
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import MethodPlan, Plan
-from corpusfit.core.types import taken_of, text_array
+from corpusfit.core.types import take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
 from corpusfit.scoring.heldout_bits import SHARE, Bits, HeldOut, compare, fit_to_sample, held_out
@@ -86,7 +86,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
             method = registry.build(plan.name, plan.options)
             target, sample = (s.batch(method.fits_on) for s in (self.target, self.background))
             started = time.perf_counter()
-            fitted = taken_of(target, held.fitted(fold))
+            fitted = take_units(target, held.fitted(fold))
             score = fit_to_sample(method, fitted, sample, seed=self.seed)
             ready = time.perf_counter()
             scores = score()
@@ -122,7 +122,7 @@ class Evaluation:
 
     def without(self, methods: Collection[str]) -> Evaluation:
         """The evaluation of the other methods."""
-        folds = {m: found for m, found in self.folds.items() if m not in methods}
+        folds = {m: results for m, results in self.folds.items() if m not in methods}
         return Evaluation(self.held, folds, self.unfit)
 
 
@@ -131,21 +131,21 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate methods on every fold, within a stage; warns of texts that are left out."""
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in held.left_out.items())
-    of = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
+    excluded = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
     if not held.usable:
+        why = f": {excluded}" if left_out else ""
         run.warn(
             "Methods and amounts cannot be compared on held-out text, which needs two different "
-            f"texts of the target that are not in the corpus{f': {of}' * bool(left_out)}. Add "
-            "other texts to the target."
+            f"texts of the target that are not in the corpus{why}. Add other texts to the target."
         )
         whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
         return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))
     if left_out:
-        run.warn(f"Held-out bits do not count all texts: {of}.")
+        run.warn(f"Held-out bits do not count all texts: {excluded}.")
     pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
-    found, unfit = in_rounds(run, job, pieces, took, 1.0)
+    results, unfit = in_rounds(run, job, pieces, took, 1.0)
     folds: dict[str, list[FoldBits]] = {}
-    for fold in found:
+    for fold in results:
         folds.setdefault(fold.method, []).append(fold)
     return Evaluation(held, folds, unfit).without(unfit)
 
@@ -157,10 +157,9 @@ def in_rounds(
     took: dict[str, float],
     weight: float,
 ) -> tuple[list[R], dict[str, str]]:
-    """Run a job on pieces in rounds over methods; returns results, and why methods are unfit."""
-    # A round advances the progress by `weight`. For a true time left, each method advances it by
-    # its share of the seconds that the methods `took`, once they are known of all; the first round
-    # notes them.
+    """Run a job for every method on each piece in turn; returns results and unfit methods."""
+    # A round advances the progress by `weight`. For an honest ETA, each method advances it by its
+    # share of the seconds in `took`, which the first round measures.
     results: list[R] = []
     unfit: dict[str, str] = {}
     methods = len({plan.name for plan, _ in pieces})
@@ -245,18 +244,20 @@ def rank_methods(
             raise InputError(why)
         if seeds or evaluation.held is not None:  # else there is no ranking
             run.warn(f"{method} is left out of the ranking: {why}")
-    tried = {v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])}
-    tried = {name: v for name, v in tried.items() if name not in unfit}
+    by_method = {
+        v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])
+    }
+    by_method = {name: v for name, v in by_method.items() if name not in unfit}
     evaluation = evaluation.without(unfit)
-    names = list(tried if evaluation.held is None else evaluation.folds)
+    names = list(by_method if evaluation.held is None else evaluation.folds)
     if not names:
         return []
     units = len(background.read_texts())
     bits = evaluation.verdicts(run.plan.seed, {n for n in names if n != BASELINE} or set(names))
     ranked = []
-    for name in bits or tried:
-        # times are from the folds or else from the trials
-        results, verdict = evaluation.folds.get(name, ()), tried.get(name)
+    for name in bits or by_method:
+        # times come from the folds, or else from the trials
+        results, verdict = evaluation.folds.get(name, ()), by_method.get(name)
         if verdict is not None and not results:
             fit_s, rate = verdict.fit_s, verdict.rate
         else:

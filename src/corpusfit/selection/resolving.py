@@ -51,7 +51,7 @@ class Resolved:
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
-        """As a run was resolved that wrote this manifest."""
+        """Restore the decisions of a run from its manifest."""
         used = MethodPlan(**manifest["method"])
         return cls(Plan.from_dict(manifest["plan"]), used, manifest.get("embedder_reason", ""))
 
@@ -67,7 +67,7 @@ class Resolved:
 
 
 def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
-    """The plan, checked as far as it can be before an input is read, which may take minutes."""
+    """Check a plan as far as possible before inputs are read, which may take minutes."""
     plan = whole_lines(plan.check(), corpus_inputs)
     spelled_out = _spelled_out(plan)
     used = spelled_out.method
@@ -81,7 +81,7 @@ def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
 
 
 def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> Resolved:
-    """Decide what follows from the plan and the inputs of a run, and check both together.
+    """Resolve what the plan leaves open, given the inputs, and check both together.
 
     `cascade` allows a cascade of embedders; `ranked` are the methods of a ranking.
     """
@@ -89,7 +89,7 @@ def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> R
     if not ranked or any_encodes(plan, ranked):
         workers = run.engine.workers
         plan, reason, outlook = by_size(plan, run.sources, workers=workers, cascade=cascade)
-        if outlook and not ranked:  # what other methods take is what a ranking measures
+        if outlook and not ranked:  # a ranking measures its own methods
             run.progress.note(f"{reason} {outlook}")
     if not ranked:
         plan = _spelled_out(plan)
@@ -106,7 +106,7 @@ def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> R
 
 
 def any_encodes(plan: Plan, methods: Sequence[str]) -> bool:
-    """Whether one of some methods needs embeddings; a single one has the plan's settings."""
+    """Whether any of the methods needs embeddings; a single one has the plan's settings."""
     options = plan.method.options if len(methods) == 1 else {}
     return any(registry.build(name, options).encodes for name in methods)
 
@@ -125,13 +125,14 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), plan.embed)
-            own = plan.embed.embedder not in EMBEDDERS
-            if own and run.one(ReadsWhole(run.cache), plan.embed):
+            is_external = plan.embed.embedder not in EMBEDDERS
+            if is_external and run.one(ReadsWhole(run.cache), plan.embed):
                 run.warn(
                     f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
                     "BERT's does, so it reads every text whole: embedding takes up to ten times as "
                     "long as with other static models."
                 )
+    # encoders of the earlier stages of a cascade
     embeds = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
     encoders = {}
     if embeds:
@@ -150,7 +151,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
 
 
 def _spelled_out(plan: Plan) -> Plan:
-    """The plan with its stages and its method's embedder written out."""
+    """Resolve the plan's stages and its method's embedder."""
     plan = resolve_stages(plan)
     used = registry.with_embedder(plan.method, plan.embed.embedder)
     return dataclasses.replace(plan, method=used)
@@ -281,7 +282,7 @@ def shares_of(plan: Plan, *, segments: float, tokens: float) -> list[float]:
 
 
 def _with_embedder(text: StageText, plan: Plan) -> StageText:
-    """An earlier stage with its embedder spelled out."""
+    """Resolve the embedder of an earlier stage."""
     if text.name == "auto":
         raise bad_setting(
             "An earlier stage of `cascade.stages`",
@@ -378,7 +379,7 @@ def _require_no_embedder(text: StageText) -> None:
 
 
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
-"""Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
+"""Bytes of text up to which `minilm` encodes every unit: about 3 minutes on two cores."""
 
 STAGE = {"cpu": 3e7, "cuda": 1e9}
 """Most bytes of text in the `minilm` stage of a cascade: 5 to 17 minutes on two cores."""
@@ -394,7 +395,7 @@ UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
 SAMPLED = 1.2e7
-"""Bytes of the target's and the sample's units, of which `auto` needs embeddings."""
+"""Bytes of the units of target and sample that `auto` embeds."""
 
 FIXED = 20.0
 """Seconds of a `select` that do not grow with the corpus."""
@@ -405,7 +406,7 @@ SHORT = 60.0
 PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5e-7}
 """Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
 `minilm` on a CPU, on one that multiplies bf16, or on a GPU. Measured on two cores with AVX2, and
-with AMX for bf16; the GPU's is a guess. They are only said."""
+with AMX for bf16; the GPU's is a guess. They only serve messages."""
 
 
 _STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
@@ -419,7 +420,7 @@ def by_size(
     workers: int,
     cascade: bool,
 ) -> tuple[Plan, str, str]:
-    """The plan with an embedder in the place of `auto`, and why."""
+    """Resolve embedder `auto` by the size of the corpus; returns the plan, the reason, a note."""
     # `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
     # embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
     # for all where `minilm` is not installed.
@@ -434,17 +435,19 @@ def by_size(
     if best == "static":
         why = "The embedder is static, as minilm is not installed: pip install 'corpusfit[minilm]'."
         return _embedding(plan, best), why, ""
+    # torch is slow to import, so look for a GPU only if a CPU would be too slow
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
     encoded = text if method is not None else min(text, SAMPLED)
     times = _Times(text, encoded, device, workers)
-    words = {_WORDS: times.seconds("text")} if method is None else {}
+    by_words = {_WORDS: times.seconds("text")} if method is None else {}
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
-        said = times.said(device, {_STATIC: times.seconds("static"), **words})
-        return _embedding(plan, "minilm"), why, "" if short else said
+        estimate = times.describe(device, {_STATIC: times.seconds("static"), **by_words})
+        return _embedding(plan, "minilm"), why, "" if short else estimate
+    # a medium corpus: `static` scores everything, and `minilm` the best part
     staging = cascade and isinstance(method, Method)
     needed = PASSED * _selected(plan.choose) if staging else float("inf")
     if needed * text <= STAGE[device]:
@@ -453,11 +456,11 @@ def by_size(
         f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
-    others = {_MINILM: times.seconds(device), **words}
+    others = {_MINILM: times.seconds(device), **by_words}
     if needed < 1:
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
         others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
-    return _embedding(plan, "static"), why, times.said("static", others)
+    return _embedding(plan, "static"), why, times.describe("static", others)
 
 
 def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
@@ -468,36 +471,40 @@ def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
     others = {_STATIC: times.seconds("static")}
     if staged.encoded >= times.text:
         why = f"The embedder is minilm: a cascade would embed as much of {_size(times.text)}."
-        return _embedding(plan, "minilm"), why, times.said(times.device, others)
+        return _embedding(plan, "minilm"), why, times.describe(times.device, others)
     why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
     stages = CascadePlan(f"static:{share:.2g}>minilm")
     plan = dataclasses.replace(_embedding(plan, "minilm"), cascade=stages)
-    return plan, why, staged.said(times.device, {_MINILM: times.seconds(times.device), **others})
+    return (
+        plan,
+        why,
+        staged.describe(times.device, {_MINILM: times.seconds(times.device), **others}),
+    )
 
 
 @dataclass(frozen=True)
 class _Times:
-    """About how long a run takes."""
+    """Rough durations of a run."""
 
     text: float
-    encoded: float  # bytes that are embedded
-    device: str  # that of `minilm`
+    encoded: float  # bytes to embed
+    device: str  # device of `minilm`
     workers: int
 
     def seconds(self, way: str) -> float:
-        """Seconds by an entry of `PER_BYTE`."""
+        """Estimated seconds with an embedder of `PER_BYTE`, or `text` for none."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
-        own = PER_BYTE[way] * (self.encoded if way != "text" else 0)
+        encoding = PER_BYTE[way] * (self.encoded if way != "text" else 0)
         workers = 1 if way == "cuda" else self.workers
-        return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
+        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / workers
 
-    def said(self, way: str, others: Mapping[str, float]) -> str:
-        """How long a way takes, and what others take."""
+    def describe(self, way: str, others: Mapping[str, float]) -> str:
+        """The estimated time of a choice and of its alternatives, a sentence."""
         if self.text == float("inf"):
             return f"Instead: {', '.join(others)}."
-        named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
-        own = format_duration(self.seconds(way))
-        return f"About {own} on an idle machine; instead, {', '.join(named)}."
+        alternatives = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
+        duration = format_duration(self.seconds(way))
+        return f"About {duration} on an idle machine; instead, {', '.join(alternatives)}."
 
 
 def _selected(amount: ChoosePlan) -> float:
@@ -569,6 +576,7 @@ def warn_language_mismatch(run: Run) -> None:
     other_counts = Counter(
         {code: n for code, n in corpus_counts.items() if code not in target_languages}
     )
+    # a minority of other languages does no harm
     if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
         warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
         return

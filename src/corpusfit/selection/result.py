@@ -68,8 +68,8 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         if isinstance(places, int):
             return next(islice(self, places, None))
         wanted = set(places)
-        found = {i: segment for i, segment in enumerate(self) if i in wanted}
-        return [found[i] for i in places]
+        segments = {i: segment for i, segment in enumerate(self) if i in wanted}
+        return [segments[i] for i in places]
 
     def to_arrow(self) -> pa.Table:
         """The selected segments as an Arrow table, in memory."""
@@ -120,13 +120,14 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         """For notebooks: what was selected, and each source's share of it as a bar."""
         by_source = (self.manifest["selected"] or {}).get("by_source", {})
         most = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
-        longest = max([1, *(own["tokens"] for _, own in most)])
+        longest = max([1, *(counts["tokens"] for _, counts in most)])
         rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{own['selected']:,}</td>"
-            f"<td>{own['segments']:,}</td><td>{own['tokens']:,}</td><td><svg width=160 height=12>"
-            f'<rect width={160 * own["tokens"] / longest:.1f} height=12 fill="#0072b2" /></svg>'
+            f"<tr><td>{html.escape(name)}</td><td>{counts['selected']:,}</td>"
+            f"<td>{counts['segments']:,}</td><td>{counts['tokens']:,}</td>"
+            "<td><svg width=160 height=12>"
+            f'<rect width={160 * counts["tokens"] / longest:.1f} height=12 fill="#0072b2" /></svg>'
             "</td></tr>"
-            for name, own in most
+            for name, counts in most
         )
         names = ("source", "selected", "of segments", "word pieces", "")
         head = "".join(f"<th>{name}</th>" for name in names)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import (
-    listed,
+    names_in,
     read_arrays,
     remove,
     restore,
@@ -50,7 +50,7 @@ def score_in_rounds(
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
     # time, so memory does not grow with the corpus.
     files = RoundsFolder(folder.rounds)
-    marked, counted = listed(folder.scored), listed(files.counted)
+    marked, counted = names_in(folder.scored), names_in(files.counted)
 
     def done(shard: int) -> bool:
         scored = mark_path(folder.scored, shard).name in marked
@@ -110,7 +110,7 @@ class _Rounds:
         ).write(self._files.state(number + 1))
 
     def _after(self, state: BeforeRound) -> list[Group]:
-        """The groups, with what the last round took of them."""
+        """The groups, each with its threshold of the last round."""
         if not state.last:
             return self._groups
         return [
@@ -181,7 +181,7 @@ class BeforeRound:
     corpus: int
     done: int = 0  # words taken of the corpus
     rounds: tuple[Round, ...] = ()
-    last: tuple[Threshold, ...] = ()  # what the last of them took of each group
+    last: tuple[Threshold, ...] = ()  # the last round's threshold for each group
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
@@ -322,17 +322,17 @@ class SumTaken(_OverGroups, PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.
         """The features taken, how often, and the words taken."""
         sums, words, first = np.zeros(self.features, np.int64), 0, 0
         threshold = group.taken
-        own = None
+        taken = None
         if threshold is not None:
-            own = Left.read(self.folder.group(group.number))[0].chosen(threshold)
+            taken = Left.read(self.folder.group(group.number))[0].chosen(threshold)
         for part in self.counted(group.shards):
             m = len(part.words)
-            chosen = np.ones(m, np.bool_) if own is None else own[first : first + m]
+            chosen = np.ones(m, np.bool_) if taken is None else taken[first : first + m]
             part.add(chosen, sums)
             words += int(part.words[chosen].sum())
             first += m
-        found = np.flatnonzero(sums)
-        return found, sums[found], words
+        features = np.flatnonzero(sums)
+        return features, sums[features], words
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
-from corpusfit.core.types import Documents, Shard, Source, Texts, taken, text_array
+from corpusfit.core.types import Documents, Shard, Source, Texts, take_texts, text_array
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
@@ -44,8 +44,8 @@ def target_texts(run: Run, sample: Sample) -> int:
     losses = cures.Losses()
     read = run.plan.target_read
     for shard in corpus.shards(run.target, read):
-        found, tally = read_shard(shard, read, names)
-        for text in found.texts.to_pylist():
+        read_documents, tally = read_shard(shard, read, names)
+        for text in read_documents.texts.to_pylist():
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
         losses.add(names[shard.source], tally.documents, tally.reasons())
@@ -72,7 +72,7 @@ def target_texts(run: Run, sample: Sample) -> int:
     if 0 < run.plan.fit.max_target < len(texts):
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         places = np.sort(drawn[: run.plan.fit.max_target])
-        texts, sources = taken(texts, places), sources[places]
+        texts, sources = take_texts(texts, places), sources[places]
         documents = documents[places]
     known = {s.fingerprint for s in run.sources}
     inside = [s.name for s in run.target if s.fingerprint in known]
@@ -132,7 +132,8 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     bound = first_bound(run.size, k, run.plan.cut)
     drawn, rejected = _drawn(run, job, bound)
-    if bound < ALL and sum(len(d.texts) for d in drawn) < k:  # fewer than could be expected
+    # the bound is an estimate: draw again without one if it gave too few units
+    if bound < ALL and sum(len(d.texts) for d in drawn) < k:
         drawn, rejected = _drawn(run, job, ALL)
     if not drawn:
         raise run.nothing_read(rejected)
@@ -153,22 +154,22 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
     with run.stage("sample texts", run.size):
         job = TextsAt(run.plan.read, run.plan.cut, run.names)
         pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
-        found = dict(run.map(job, pieces))
-    sample.write_texts([text for shard, _ in places for text in found[shard]])
+        texts_of = dict(run.map(job, pieces))
+    sample.write_texts([text for shard, _ in places for text in texts_of[shard]])
 
 
 def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[str]] = []
-    rejected, held, k = Reasons(), 0, job.k
+    rejected, count, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
             rejected.add(tally.rejects)
             drawn.append(part)
-            held += len(part.texts)
-            if held > 2 * k:
+            count += len(part.texts)
+            if count > 2 * k:
                 drawn = merge(drawn, k)
-                held = sum(len(d.texts) for d in drawn)
+                count = sum(len(d.texts) for d in drawn)
                 bound = int(max(d.keys.max() for d in drawn))
     return merge(drawn, k), rejected
 
@@ -210,21 +211,21 @@ def below(
     shard: Shard, bound: int, read: ReadPlan, cut: CutPlan, names: tuple[str, ...], seed: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], Texts, Tally]:
     """The n units of a shard with keys below a bound, in reading order."""
-    # Only the rows with a drawn unit are parsed. A row's number of units is unknown before that, so
-    # a row counts as many parts as its bytes suggest; parts are drawn, and a drawn part gives the
-    # units in it. Every unit is equally likely, but neighbours can be drawn together.
+    # Parsing every row would be slow, and a row's number of units is unknown before. So a row is
+    # divided into as many parts as its bytes suggest, parts are drawn, and only rows with a drawn
+    # part are parsed. Every unit is equally likely, but neighbours can be drawn together.
     # Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
     draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
-    found, tally = read_shard(shard, read, names, draw.pick)
-    units, texts = cut_units(found, cut)
-    keys, places = draw.units(found.row, np.unique(units.row, return_counts=True)[1])
+    documents, tally = read_shard(shard, read, names, draw.pick)
+    units, texts = cut_units(documents, cut)
+    keys, places = draw.units(documents.row, np.unique(units.row, return_counts=True)[1])
     order = np.argsort(places, kind="stable")
     places = places[order]
-    return keys[order], units.row[places], taken(texts, places), tally
+    return keys[order], units.row[places], take_texts(texts, places), tally
 
 
 def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """The places of the k smallest keys, int64, increasing."""
+    """Positions of the k smallest keys, int64, increasing."""
     return np.sort(np.argsort(keys, kind="stable")[:k])
 
 
@@ -236,14 +237,14 @@ def _typical_bytes(cut: CutPlan) -> int:
 
 
 def first_bound(size: int, k: int, cut: CutPlan) -> int:
-    """A bound below which a corpus of `size` bytes very likely has k units, and not many more."""
+    """A key bound that very likely gives k units of a corpus of `size` bytes, and few more."""
     return min(ALL, ALL * _PLENTY * k // (size // _typical_bytes(cut) + 1))
 
 
 def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
-    """The texts at some places, int64 [k], as Python strings."""
-    found: list[str] = taken(texts, places).to_pylist()
-    return found
+    """The texts at some positions, int64 [k], as Python strings."""
+    as_list: list[str] = take_texts(texts, places).to_pylist()
+    return as_list
 
 
 class _Draw:
@@ -276,13 +277,15 @@ class _Draw:
         number, keys = self._number[usable], self._keys[usable]
         n, first = counts[at], (np.cumsum(counts) - counts)[at]
         begin, end = -(-number * n // parts), -(-(number + 1) * n // parts)
-        many = end - begin
-        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        return np.repeat(keys, many), np.repeat(first + begin, many) + within
+        units_per_part = end - begin
+        within = np.arange(units_per_part.sum()) - np.repeat(
+            np.cumsum(units_per_part) - units_per_part, units_per_part
+        )
+        return np.repeat(keys, units_per_part), np.repeat(first + begin, units_per_part) + within
 
 
 def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
-    """The items with the k smallest keys of all, by shard; shards without any are left out."""
+    """Reduce drawn items to the k smallest keys over all shards; shards without any are dropped."""
     drawn = sorted((d for d in drawn if len(d.keys)), key=lambda d: d.shard)
     keys = np.concatenate([d.keys for d in drawn]) if drawn else np.empty(0, np.uint64)
     if len(keys) <= k:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, remove, restore, write_bytes
+from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import AUTO, CutPlan, MethodPlan, ReadPlan
@@ -52,7 +52,7 @@ class Scored:
 
     method: MethodPlan
     reason: str = ""  # why `auto` chose it
-    remark: str = ""  # what the fitted method reports to the user
+    remark: str = ""  # remark of the fitted method for the user
 
 
 def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
@@ -72,6 +72,7 @@ def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
     scored, store = fit_method(run, folder)
     used = scored.method
     method = registry.build(used.name, used.options)
+    # methods by rounds have scored the corpus while they were fitted
     if isinstance(method, RoundMethod):
         return scored
     if isinstance(method, CorpusMethod):
@@ -80,12 +81,14 @@ def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
         with run.stage("score"):
             run.one(ScoreWhole(*common(used), *read, *samples, plan.seed), used)
         return scored
-    scorer, done = folder.fit / "scorer.safetensors", listed(folder.scored)
+    scorer, done = folder.fit / "scorer.safetensors", names_in(folder.scored)
+    # embeddings alone decide: score the stored ones, without reading the text again
     if method.reads == "embedding" and store is not None:
         stored = sorted(VectorStore(store).finished())
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
         tallies_of_shards = run.over("score", ScoreVectors(*common(used), scorer, store), missing)
     else:
+        # hash documents for the later search for copies, as their text is at hand
         hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
         job = ScoreTexts(
             *common(used),
@@ -114,7 +117,7 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
     automatic = used.name == AUTO
     reason = remark = ""
     if automatic or run.encoder is None:
-        if not background.texts.exists():  # else a killed run has drawn it
+        if not background.texts.exists():  # otherwise an interrupted run has drawn it already
             background_texts(run, background, run.plan.fit.background)
         if reads_words(run.plan):
             named = None if automatic else registry.build(used.name, used.options)
@@ -134,7 +137,7 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
                 run.one(SampleVectors(store, background.vectors), places)
             # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which
             # measure the loss on text of the corpus.
-            if not background.texts.exists():  # else a killed run has read them
+            if not background.texts.exists():  # otherwise an interrupted run has read them already
                 read_background(run, background, places)
     if isinstance(method, RoundMethod):
         score_in_rounds(run, folder, used.name, method, target)
@@ -155,8 +158,8 @@ def require_strict(run: Run, folder: SelectionFolder) -> None:
 
 def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
     """Check that the target has words, and warn if the corpus has none of them."""
-    own, common = run.one(CommonWords(background, signs), target)
-    if not own:
+    target_words, common = run.one(CommonWords(background, signs), target)
+    if not target_words:
         raise InputError(
             f"`target` must have texts with words for the method {run.plan.method.name}; none of "
             f"its {len(target.read_texts()):,} texts has a letter or a digit. Use other texts."
@@ -322,7 +325,7 @@ def _score_labels(run: Run, folder: SelectionFolder, job: ScoreLabels) -> None:
 
     Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
     """
-    done = listed(folder.scored)
+    done = names_in(folder.scored)
     seen, rejected = set[str](), Reasons()
     for tally, labels in run.over_shards(
         "score", job, lambda i: mark_path(folder.scored, i).name in done
@@ -336,7 +339,7 @@ def _score_labels(run: Run, folder: SelectionFolder, job: ScoreLabels) -> None:
         if scores.any():
             return
         segments += len(scores)
-    # Not a single row matches: another label can be named in the same folder.
+    # No row matches, so nothing is worth keeping: allow another label in the same folder.
     remove(folder.scored, folder.scores)
     if not segments:
         raise run.nothing_read(rejected)

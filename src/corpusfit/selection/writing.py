@@ -17,7 +17,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, listed, remove, write_bytes, writing
+from corpusfit.core.artifacts import is_local, names_in, remove, write_bytes, writing
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import SECOND, MethodPlan, ReadPlan
@@ -41,7 +41,7 @@ from corpusfit.text.reading import Reasons, Tally
 class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
-    `of_tokens` are the word pieces of everything it is chosen from.
+    `of_tokens` are the word pieces of all candidates.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected. `copies` has the numbers of
     documents left out as copies, by kind, and of their segments; None if all were kept.
@@ -63,16 +63,16 @@ class Chosen:
         selected: Any,
         copy: Any,
         groups: Sequence[str],
-        own: NDArray[np.int64] | None,
+        group_numbers: NDArray[np.int64] | None,
     ) -> None:
-        """Count one part, whose m segments are of some groups; `own` [m] says which, if several."""
-        if own is None:
-            own = np.zeros(len(selected), np.int64)
+        """Count one part's m segments by group; `group_numbers` [m] is None for one group."""
+        if group_numbers is None:
+            group_numbers = np.zeros(len(selected), np.int64)
         counters = [
             self.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
             for group in groups
         ]
-        _count(counters, own, part.tokens, selected)
+        _count(counters, group_numbers, part.tokens, selected)
         if part.groups is not None and self.quota is not None:
             if not self.by_cluster:
                 self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in self.quota]
@@ -90,17 +90,17 @@ class Chosen:
 
 def _count(
     counters: Sequence[dict[str, int]],
-    of: NDArray[np.int64],
+    counter_of: NDArray[np.int64],
     tokens: NDArray[np.int64],
     selected: NDArray[np.bool_],
 ) -> None:
-    """Add the segments [m], each `of` one of the counters."""
+    """Add m segments, each to its counter, `counter_of` [m]."""
     k = len(counters)
     for counter, n, chosen, pieces in zip(
         counters,
-        np.bincount(of, minlength=k).tolist(),
-        np.bincount(of[selected], minlength=k).tolist(),
-        np.bincount(of[selected], tokens[selected], minlength=k).tolist(),
+        np.bincount(counter_of, minlength=k).tolist(),
+        np.bincount(counter_of[selected], minlength=k).tolist(),
+        np.bincount(counter_of[selected], tokens[selected], minlength=k).tolist(),
         strict=True,
     ):
         counter["segments"] += n
@@ -116,7 +116,7 @@ def _scored(
     weighted: bool = False,
 ) -> Iterator[ScoredPart]:
     """The scored parts without copies."""
-    # With a balance also their clusters, with `weighted` also their shares.
+    # With a balance, also their clusters; with `weighted`, their shares.
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
         kept = ~copies.of(index, path)
@@ -150,12 +150,13 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         for choice, part in zip(choices, _scored(folder, Copies(), by), strict=True):
             copy = copies.of(choice.index, paths[choice.index])
             weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
+            # `choose` saw the segments without copies; copies get weight 0
             weight[~copy], selected[~copy] = choice.weight, choice.selected
             table.rewrite(paths[choice.index], weight=weight, selected=selected, copy=copy)
-            groups, own = [group_of(tally_of[choice.index].sources(names)[0])], None
+            groups, group_numbers = [group_of(tally_of[choice.index].sources(names)[0])], None
             if tally_of[choice.index].files > 1:
-                groups, own = grouped(*table.read_sources(paths[choice.index]), group_of)
-            chosen.add(part, selected, copy, groups, own)
+                groups, group_numbers = grouped(*table.read_sources(paths[choice.index]), group_of)
+            chosen.add(part, selected, copy, groups, group_numbers)
             run.machine.progress.advance(1)
     return chosen
 
@@ -170,17 +171,17 @@ def reaching(folder: SelectionFolder, chosen: Chosen) -> int:
 
 
 def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
-    """Warn of an amount that all of some segments do not fill, or that none of them fits."""
-    asked = run.plan.choose
+    """Warn if the amount exceeds all segments, or is too small for any."""
+    choose = run.plan.choose
     segments -= (chosen.copies or {"segments": 0})["segments"]
-    more_than_all = (asked.segments or 0) > segments or (asked.tokens or 0) > chosen.tokens
+    more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
     if chosen.segments == segments and more_than_all:
         run.warn(f"The amount is larger than the corpus: all {segments:,} segments.")
     if not chosen.segments:
         more = "lower `choose.threshold`"
-        if asked.threshold is None:
-            given = (n for n in ("segments", "tokens") if getattr(asked, n) is not None)
-            more = f"higher `choose.{next(given, 'fraction')}`"
+        if choose.threshold is None:
+            amounts = (n for n in ("segments", "tokens") if getattr(choose, n) is not None)
+            more = f"higher `choose.{next(amounts, 'fraction')}`"
         run.warn(
             "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
             f"{more}."
@@ -190,7 +191,7 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
 def write_selected(
     run: Run, folder: SelectionFolder, chosen: Chosen, copies: Copies, method: MethodPlan
 ) -> None:
-    """Write the selected text and the examples, after removing those of another selection."""
+    """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     choice = {**run.plan.choose.identity(), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
@@ -219,7 +220,7 @@ def write_selected(
 
 def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], Path]) -> set[int]:
     """Parts without a file in a folder."""
-    written = listed(folder)
+    written = names_in(folder)
     return {i for i in parts if path(folder, i).name not in written}
 
 
@@ -252,16 +253,16 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
             if tally.files == 1:
                 losses.add(names[tally.source], tally.documents)
-            elif tally.rejects:  # of small files only the segments are known
-                files, own = table.read_sources(scored[shard])
-                for name, kept in Counter(files[i] for i in own).items():
-                    losses.add(name, kept)
+            elif tally.rejects:  # the tally has no counts per small file, so count its segments
+                files, file_numbers = table.read_sources(scored[shard])
+                for name, documents in Counter(files[i] for i in file_numbers).items():
+                    losses.add(name, documents)
     cure = losses.cure(run.sources, run.plan.read)
     if cure or total["rejected"] > total["documents"]:
         of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
         listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
         run.warn(f"{of_all}. {cure or listed}")
-    if cut_off:  # one reject each, but any number of rows is missing
+    if cut_off:  # one reject each, whatever the number of missing rows
         listed = ", ".join(f"{name} ({reason})" for name, reason in [*cut_off.items()][:3])
         more = f" and {len(cut_off) - 3:,} more" if len(cut_off) > 3 else ""
         run.warn(
@@ -325,24 +326,27 @@ class WriteSelected(PlainJob[Shard, int]):
         whole: bool = False,
     ) -> list[bytes]:
         """JSON lines of the segments at some places, with text and provenance."""
-        # With `whole` as they are written: pairs with their first side as the text, and with the
+        # With `whole`, in the form to write: pairs with the first side as the text, and with the
         # fields that the text is made of, if it is of several or of a chat.
         lines = []
         for at in places:
-            here = {name: column[at] for name, column in columns.items()}
-            document = documents.get(int(here["row"]))
-            source = self.names[shard.source + int(file_of(here["row"]))]
-            if document is None or here["end"] > len(document.text):
+            values = {name: column[at] for name, column in columns.items()}
+            document = documents.get(int(values["row"]))
+            source = self.names[shard.source + int(file_of(values["row"]))]
+            if document is None or values["end"] > len(document.text):
                 raise changed_input(source, "`overwrite`")
-            here["row"] = in_file(here["row"])
-            text, other = document.text[int(here["start"]) : int(here["end"])], document.translation
+            values["row"] = in_file(values["row"])
+            text, other = (
+                document.text[int(values["start"]) : int(values["end"])],
+                document.translation,
+            )
             if other is not None and whole and self.read.side == SECOND:
                 text, other = other, text
             line = {
                 "text": text,
                 **({} if other is None else {"translation": other}),
                 "source": source,
-                **{name: here[name] for name in ("row", "segment", "score", *more)},
+                **{name: values[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,
             }
             for name, value in (document.fields or {}).items() if whole else ():

@@ -19,9 +19,9 @@ from corpusfit.text.shards import (
 )
 from corpusfit.text.sources import (
     content,
+    current_sources,
     files_of,
     find,
-    found_again,
     is_pair,
     is_parallel,
     located,
@@ -34,11 +34,11 @@ __all__ = [
     "Pick",
     "cache",
     "content",
+    "current_sources",
     "documents",
     "files_of",
     "find",
     "fingerprint",
-    "found_again",
     "is_pair",
     "is_parallel",
     "kind",

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import place, remove, user_cache, user_path
+from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
-from corpusfit.core.engine.worker import noticed_by
+from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
@@ -54,7 +54,7 @@ def default_cache() -> Path:
     """Folder for embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
-        return place(folder, "CORPUSFIT_CACHE")
+        return folder_path(folder, "CORPUSFIT_CACHE")
     return user_cache()
 
 
@@ -87,7 +87,7 @@ class Machine:
 
     def cache_folder(self) -> Path:
         """The cache folder."""
-        return place(self.cache, "`cache`") if self.cache else default_cache()
+        return folder_path(self.cache, "`cache`") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def running(self, work: Path | None = None) -> Iterator[RunContext]:
@@ -95,7 +95,7 @@ class Machine:
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
-        with self.start() as engine, noticed_by(note_once), contextlib.ExitStack() as stack:
+        with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once
             if work is None:
                 work = stack.enter_context(self.scratch())
@@ -189,9 +189,9 @@ class RunContext:
         meter = Meter(self.progress, self._weights)
         return self.engine.map(job, meter.weighed(pieces), meter)
 
-    def here(self, pieces: Iterable[P]) -> Iterator[P]:
+    def track(self, pieces: Iterable[P]) -> Iterator[P]:
         """Yield pieces for work in this process, with progress as in `map`."""
-        # a piece is done when the next one is requested
+        # the caller has finished a piece when it requests the next one
         meter = Meter(self.progress, self._weights)
         for number, piece in enumerate(meter.weighed(pieces)):
             meter(number, 0.0)
@@ -200,7 +200,7 @@ class RunContext:
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
-        current, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
+        current, changed = corpus.current_sources(sources, read, partial(scan_with, self.engine))
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
@@ -217,7 +217,7 @@ class RunContext:
 
 @dataclass
 class Run(RunContext):
-    """A running command that scores a corpus; what a step finds, it returns."""
+    """A running command that scores a corpus; steps return their results."""
 
     plan: Plan
     target: list[Source]
@@ -294,7 +294,7 @@ class Run(RunContext):
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
     ) -> Iterator[R]:
-        """Run a job on every shard that is not done, with progress by bytes; sets `shard_count`."""
+        """Run a job on every unfinished shard, with progress by bytes; sets `shard_count`."""
         with self.stage(name, self.size):
             yield from self.map(job, (s for s in self.shards() if not done(s.index)))
 
@@ -354,7 +354,7 @@ def command_words(
     options: Mapping[str, str | int],
     overrides: Sequence[str],
 ) -> list[str]:
-    """The arguments of a command line that repeats a run, without `--out`."""
+    """The command line that repeats a run, without `--out`."""
     arguments = ["corpusfit", command]
     for option, paths in inputs.items():
         for path in paths:
@@ -368,13 +368,13 @@ def command_words(
 
 
 def absolute(inputs: Sequence[str]) -> list[str]:
-    """Inputs with absolute paths, so that they mean the same in another working folder."""
+    """Make paths absolute, so that they are valid in any working folder."""
     cwd = Path.cwd()
     return [name if name in ("", "-") else corpus.located(name, cwd) for name in inputs]
 
 
 def named_model(name: str) -> str:
-    """A model's folder, or a pattern of folders, as an absolute path; a hub id as it is."""
+    """Make a model folder (or pattern) absolute; a hub id is unchanged."""
     path = user_path(name)
     is_path = "{seed}" in name or path.exists()  # a pattern stands for folders
     return str(path.absolute()) if name and is_path else name

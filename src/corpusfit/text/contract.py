@@ -24,7 +24,7 @@ from corpusfit.core.types import (
     Shard,
     Source,
     buffers,
-    taken,
+    take_texts,
     text_array,
 )
 from corpusfit.text.cutting import Block
@@ -80,7 +80,7 @@ class Format(ABC):
         return columns_of(self.parse(shard, plan), pick)
 
     def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
-        """A source's raw rows with an end, so that another's can follow; each begins where it did.
+        """Terminate a source's raw rows, so that another source can follow; offsets are kept.
 
         None if the first row cannot be parsed behind others.
         """
@@ -88,7 +88,7 @@ class Format(ABC):
         return data
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
-        """Bytes at the beginning of a block's data that belong to no row."""
+        """Bytes before the first row of a block's data."""
         del data, plan
         return 0
 
@@ -98,7 +98,7 @@ class Format(ABC):
         return raw.rstrip(b"\r\n")
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:
-        """What stands before the rows in a file of them, without its line end; else empty."""
+        """File header without its line end; empty for formats without one."""
         del source, plan
         return b""
 
@@ -111,7 +111,7 @@ class Format(ABC):
         return [source.url]
 
     def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
-        """The fingerprint of a source from those of its stored files."""
+        """Combine the fingerprints of a source's files."""
         del source
         return digests[0]
 
@@ -140,7 +140,7 @@ def picked(documents: Documents, pick: Pick | None) -> Documents:
     if not pick:
         return documents
     chosen = pick(documents.row, np.diff(buffers(documents.texts)[1]))
-    return Documents(documents.row[chosen], taken(documents.texts, np.flatnonzero(chosen)))
+    return Documents(documents.row[chosen], take_texts(documents.texts, np.flatnonzero(chosen)))
 
 
 def completed(
@@ -149,9 +149,9 @@ def completed(
     """The usable rows of n, and the rejects, after a kernel has read most of them.
 
     Args:
-        read: n rows, with empty texts where the kernel left them to the full parser.
-        plain: bool [n], which it read.
-        parse: parses row i of them; None for what is no row.
+        read: n rows; texts are empty where the kernel deferred to the full parser.
+        plain: bool [n], rows that the kernel read.
+        parse: the full parser of row i; None if that is no row.
     """
     rejected: list[Reject] = []
     further: list[str] = []
@@ -166,7 +166,7 @@ def completed(
     if kept.all() and not further:
         return read, rejected
     both = pa.concat_arrays([read.texts, text_array(further)])
-    return Documents(read.row[kept], taken(both, at[kept])), rejected
+    return Documents(read.row[kept], take_texts(both, at[kept])), rejected
 
 
 def is_utf8(data: bytes) -> bool:
@@ -180,7 +180,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 class Named(Format):
-    """A format of inputs that begin with its prefix instead of being files."""
+    """A format whose inputs have a prefix instead of being files."""
 
     prefix: ClassVar[str]
     """Beginning of its inputs, such as `hub:`; formats with the same one share `find`."""
@@ -195,7 +195,7 @@ class Named(Format):
         """
 
     def located(self, input_name: str, home: Path) -> str:
-        """The same input with its relative paths resolved from the folder `home`."""
+        """Resolve relative paths of an input against the folder `home`."""
         del home
         return input_name
 

@@ -1,4 +1,4 @@
-"""What to do about an input that cannot be read, by its file's name and its first bytes."""
+"""Advice on unreadable inputs, by file name and first bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from corpusfit.text.cutting import BOM
 from corpusfit.text.files import CHUNK, MAGIC, Stream, unpacked_name
 from corpusfit.text.formats.csv import SEPARATORS, TAB, Csv
 
-# the programs that unpack, by compression
+# programs that unpack, by compression
 _PROGRAMS = {"gz": "gzip", "zst": "zstd", "bz2": "bzip2", "xz": "xz"}
 # what a file is, and its suffix, by its first bytes
 _CONTENTS = {
@@ -34,7 +34,7 @@ _CONTENTS = {
     b"PK\3\4": ("a zip archive or an office document", ""),
     b"%PDF": ("a PDF", ""),
 }
-# what to do first, its command and the suffix of what that makes, by suffix
+# by suffix: first step, its command, and the suffix of its result
 _COMMANDS = {
     ".docx": ("Make text of it", "pandoc -t plain {} -o {}", ".txt"),
     ".pdf": ("Make text of it", "pdftotext {} {}", ".txt"),
@@ -43,7 +43,7 @@ _COMMANDS = {
 _SHEET = ".xlsx"
 # suffixes with a cure of their own; the last two are also those of files beside texts
 _CURABLE = (".docx", ".pdf", _SHEET, ".json", ".zip")
-# names of files about the data, such as `_SUCCESS`, which nobody expects to be read
+# names of files about the data, such as `_SUCCESS`, which need no warning when skipped
 _METADATA = re.compile(
     r"_.*|(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
     r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(md5|sha1|sha256|sha512|crc|sig|asc)"
@@ -59,14 +59,14 @@ _AS_LINES = (
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HEAD = 1 << 16
-# rows of a file that are rejected for one reason, as a fraction, above which it needs a cure
+# fraction of a file's rows, rejected for one reason, that calls for advice
 _LOST = 0.1
 # most files that are opened to find a cure
 _MOST = 10
 
 
 def of_skipped(paths: Iterable[str]) -> str:
-    """What to do to read the first of some files that are no links; empty without any."""
+    """Advice on the first skipped file that is no link; empty without one."""
     files = [p for p in paths if not _is_metadata(p) and not os.path.islink(p)]  # noqa: PTH114
     if not files:
         return ""
@@ -78,13 +78,13 @@ def of_skipped(paths: Iterable[str]) -> str:
     first = min(files, key=rank)
     try:
         cure = of_name(first)
-    except InputError:  # a folder, or a file that is closed
+    except InputError:  # a folder, or no permission
         return ""
     return f"To read {PurePosixPath(first).name}, {cure[0].lower()}{cure[1:]}"
 
 
 def note_of(skipped: Iterable[str], setting: str) -> str:
-    """What to say of the files of folders and globs that are passed over; empty without any."""
+    """A note on skipped files of folders and globs; empty without any."""
     paths = sorted({path for path in skipped if not _is_metadata(path)})
     if not paths:
         return ""
@@ -121,12 +121,12 @@ def holds_json_lines(path: str) -> bool:
 
 
 def of_name(path: str) -> str:
-    """What to do with a file, named itself, whose suffix is none of the readable ones."""
+    """Advice on a named file with an unsupported suffix."""
     inner, archive = unpacked_name(path)
     suffix = PurePosixPath(inner).suffix.lower()
     if suffix in _COMMANDS:
-        what, command, made = _COMMANDS[suffix]
-        return f"{what} first: {_command(command, path, made)}"
+        first_step, command, new_suffix = _COMMANDS[suffix]
+        return f"{first_step} first: {_command(command, path, new_suffix)}"
     if suffix == _SHEET:
         return "Save the sheet as CSV first."
     if suffix == ".json":
@@ -147,7 +147,7 @@ def of_name(path: str) -> str:
 def of_content(
     sources: Sequence[Source], plan: ReadPlan, reasons: Mapping[str, int], otherwise: str
 ) -> str:
-    """What to do about inputs without a usable row, by the first bytes of the first file."""
+    """Advice on inputs without a usable row, by the first file's first bytes."""
     source = next((s for s in sources if s.size and load(s.format).files(s)), None)
     if source is None or not reasons:
         return otherwise
@@ -182,7 +182,7 @@ class Losses:
         self._lost[name].update(map(rejects.kind, rejected))
 
     def cure(self, sources: Sequence[Source], plan: ReadPlan) -> str:
-        """What to do about the file that lost most, of those that lost a tenth of their rows."""
+        """Advice on the file that lost most rows, if it lost a tenth or more."""
         total = {name: reasons.total() for name, reasons in self._lost.items()}
         lossy = {
             name
@@ -197,13 +197,13 @@ class Losses:
 
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
-    """What to do about inputs without a usable row, by why their rows are rejected."""
+    """Advice on inputs without a usable row, by reject reason."""
     files = f"ive other files to `{role}`."
     return f"{field}, or g{files}" if any(map(rejects.of_field, reasons)) else f"G{files}"
 
 
 def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:
-    """What to do about a file that is not in UTF-8."""
+    """Advice on a file that is not in UTF-8."""
     inner, archive = unpacked_name(path)
     start = _start(path, archive) if start is None else start
     encoding = "UTF-16" if start.startswith(_UTF16) else "WINDOWS-1252"
@@ -218,7 +218,7 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
 
 
 def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
-    """What to do about a CSV file that is not divided at the marks that its header has."""
+    """Advice on a CSV file whose header suggests another separator."""
     form = load(source.format)
     if not isinstance(form, Csv):
         return ""
@@ -237,7 +237,7 @@ def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
 
 
 def _as_lines(path: str, start: bytes) -> str:
-    """How to write the rows of one JSON value as lines; empty if each line is one, or none is."""
+    """Advice on converting a JSON value to JSON lines; empty if that does not apply."""
     first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
     if more and _is_json(first):
         return ""
@@ -263,7 +263,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _by_bytes(start: bytes) -> tuple[str, str]:
-    """What a file is by its first bytes, and its suffix; empty if none is known."""
+    """Kind and suffix of a file by its magic bytes; empty if unknown."""
     known = (content for magic, content in _CONTENTS.items() if start.startswith(magic))
     return next(known, ("", ""))
 
@@ -275,11 +275,11 @@ def _start(path: str, compression: str = "", size: int = _HEAD) -> bytes:
 
 
 def _command(template: str, path: str, suffix: str) -> str:
-    """A command that makes another file of one, which is unpacked first."""
+    """A command that converts a file, after unpacking it."""
     inner, archive = unpacked_name(path)
-    made = PurePosixPath(inner).with_suffix(suffix)
+    output = PurePosixPath(inner).with_suffix(suffix)
     unpack = f"{_PROGRAMS[archive]} -dk {shlex.quote(path)} && " if archive else ""
-    return unpack + template.format(shlex.quote(inner), shlex.quote(str(made)))
+    return unpack + template.format(shlex.quote(inner), shlex.quote(str(output)))
 
 
 def _renamed(path: str, suffix: str) -> str:

@@ -48,7 +48,7 @@ class Block:
 
 
 def most_in_one(plan: ReadPlan) -> int:
-    """Bytes up to which a source is one block, whatever its rows."""
+    """Size in bytes up to which a source is always a single block."""
     return int(min(plan.shard_mb, plan.max_row_mb) * MIB)
 
 
@@ -78,14 +78,14 @@ class Text:
         return self._chunks.problem
 
     def __iter__(self) -> Iterator[bytes]:
-        chunks, held, size = iter(self._chunks), list[bytes](), 0
+        chunks, seen, size = iter(self._chunks), list[bytes](), 0
         for chunk in chunks:
-            held.append(chunk)
+            seen.append(chunk)
             size += len(chunk)
             if b"\n" in chunk or size > self._most:
                 break
-        ended_by_cr = bool(held) and b"\n" not in held[-1] and any(b"\r" in c for c in held)
-        for chunk in itertools.chain(held, chunks):
+        ended_by_cr = bool(seen) and b"\n" not in seen[-1] and any(b"\r" in c for c in seen)
+        for chunk in itertools.chain(seen, chunks):
             yield chunk.replace(b"\r", b"\n") if ended_by_cr else chunk
 
 
@@ -148,16 +148,16 @@ class _Cutter:
         self._too_long = too_long
         self._held = bytearray()
         self._block_row, self._block = 0, first_byte  # where the held block begins
-        self._row, self._start = 0, first_byte  # where the row that is still open begins
+        self._row, self._start = 0, first_byte  # where the incomplete row begins
         self._end = first_byte  # end of the bytes read
-        self._skipping = False  # the open row is over the limit; its bytes are dropped
+        self._skipping = False  # the incomplete row is over the limit, so its bytes are dropped
 
     def add(self, chunk: bytes, scan: Scan) -> Iterator[Block]:
         """Take a chunk; yield the blocks that it completes."""
         ends, numbers = scan
         base = self._end
         self._end += len(chunk)
-        if self._skipping:
+        if self._skipping:  # drop bytes up to the end of the row
             if not len(ends):
                 return
             self._resume(base + int(ends[0]), int(numbers[0]))
@@ -165,6 +165,7 @@ class _Cutter:
             ends, numbers = ends[1:] - ends[0], numbers[1:]
         self._held += chunk
         yield from self._close(ends + base, numbers)
+        # drop a huge row as soon as it is over the limit, so that memory stays bounded
         if self._end - self._start > self._longest:
             block = self._drop()
             self._held.clear()
@@ -177,6 +178,7 @@ class _Cutter:
         at = 0
         while at < len(ends):
             first_long = int(long[np.searchsorted(long, at)])
+            # borders are multiples of the shard size in the whole file, wherever reading began
             full = int(np.searchsorted(ends, (self._block // self._limit + 1) * self._limit))
             n = min(first_long, full)
             if n > at:

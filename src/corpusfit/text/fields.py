@@ -1,4 +1,4 @@
-"""What a row says: its text and id from any kind of value, checked to a document or a reject."""
+"""Extract a row's text and id, and check them: a document or a reject."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 
 def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
-    """A row of a format with named fields, whose values are those of JSON (`json_value`)."""
+    """Make a row from named fields with JSON values (see `json_value`)."""
     if not isinstance(record, Mapping):
         return Reject(row, byte, rejects.NOT_AN_OBJECT)
     try:
@@ -45,7 +45,7 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
 
 
 def fields_in(text_field: str) -> list[str]:
-    """The fields that hold a row's text: those of a template such as `{title} {body}`, or one."""
+    """The fields of a row's text: one, or those of a template such as `{title} {body}`."""
     return list(dict.fromkeys(_TEMPLATE_FIELD.findall(text_field))) or [text_field]
 
 
@@ -55,12 +55,12 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
     Numbers and booleans are text in a template alone, spelled as in JSON.
     """
     if text_field in record:
-        return said(record[text_field], text_field)
+        return text_of_value(record[text_field], text_field)
     values = {name: _value(record, name) for name in fields_in(text_field)}
     if all(value is _MISSING for value in values.values()):
         raise KeyError(text_field)
     if text_field in values:
-        return said(values[text_field], text_field)
+        return text_of_value(values[text_field], text_field)
 
     def written(name: re.Match[str]) -> str:
         value = values[name[1]]
@@ -68,7 +68,7 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
             return str(value).lower()
         if isinstance(value, int | float):
             return str(value)
-        return "" if value is _MISSING else said(value, name[1]) or ""
+        return "" if value is _MISSING else text_of_value(value, name[1]) or ""
 
     return _TEMPLATE_FIELD.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
 
@@ -83,37 +83,36 @@ def _value(record: Mapping[Any, Any], name: str) -> Any:
 
 
 class NoTextError(Exception):
-    """A value that says no text; the message is the reason to reject its row."""
+    """A value without text; the message is the reject reason."""
 
 
 _DEEPEST = 32
-# where a message or a part of one holds what is said; the first that is not null counts
-_SAYS = ("content", "value", "text", "parts")
-# an object with one of these is a message or a part, even if nothing is said in it
-_SILENT = {"role", "from", "type"}
+# fields that hold the text of a chat message or a part of it; the first non-null counts
+_TEXT_KEYS = ("content", "value", "text", "parts")
+# fields that mark an object as a message or a part, even without text
+_MESSAGE_KEYS = {"role", "from", "type"}
 
 
-def said(value: Any, field: str, depth: int = 0) -> str | None:
-    """What a value of a field says as text; None for null.
+def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
+    """Convert a field's value to text; None for null.
 
     One rule for every format; the value is one of JSON, in which null is as missing. A string is
-    itself. A list says what its strings and lists say, and what is said in its messages, a line
-    each. Of a message, or a part of its content, that is `content` (OpenAI), else `value`
-    (ShareGPT), `text` or `parts`; calls of tools, reasoning and images say nothing. An object that
-    is no message, and a number or a boolean, are no text.
+    itself. A list gives one line for each string, list or message in it. A message, or a part of
+    its content, gives `content` (OpenAI), else `value` (ShareGPT), `text` or `parts`; tool calls,
+    reasoning and images give nothing. Other objects, numbers and booleans are no text.
     """
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list) and depth < _DEEPEST:
-        texts = [said(item, field, depth + 1) for item in value]
-        held = [text for text in texts if text is not None]
-        return "\n".join(held) if held or not depth else None
+        texts = [text_of_value(item, field, depth + 1) for item in value]
+        parts = [text for text in texts if text is not None]
+        return "\n".join(parts) if parts or not depth else None
     if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
-        given = {name: inner for name, inner in value.items() if inner is not None}
-        name = next((name for name in _SAYS if name in given), "")
-        if name and "key" not in given:  # an entry of a map has a value, too
-            return said(given[name], field, depth + 1)
-        if _SILENT & given.keys() or not given:
+        non_null = {name: inner for name, inner in value.items() if inner is not None}
+        name = next((name for name in _TEXT_KEYS if name in non_null), "")
+        if name and "key" not in non_null:  # entries of a map have a `value`, too
+            return text_of_value(non_null[name], field, depth + 1)
+        if _MESSAGE_KEYS & non_null.keys() or not non_null:
             return None
     if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:
         raise NoTextError(f"{rejects.not_a_string(value)} in a list")
@@ -121,7 +120,7 @@ def said(value: Any, field: str, depth: int = 0) -> str | None:
 
 
 def json_value(value: Any) -> Any:
-    """A value that JSON lacks as one that it has, for `default` of orjson.
+    """Convert a value to one of JSON, as `default` of orjson.
 
     Every format and data in memory go through it, so the same value gives the same text: a date or
     time as ISO 8601, a decimal in its digits, bytes as UTF-8. What is no text, such as an image or
@@ -142,7 +141,7 @@ def json_value(value: Any) -> Any:
 
 
 def missing(value: object) -> bool:
-    """Whether a value stands for a missing one, as in a column of pandas."""
+    """Whether a value means missing, as NaN in pandas."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -164,8 +163,8 @@ def from_value(
         return Reject(row, byte, rejects.NUL)
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
-    kept = id if isinstance(id, str | int) else None
-    return Document(row, byte, text, kept, value=id, fields=fields)
+    row_id = id if isinstance(id, str | int) else None
+    return Document(row, byte, text, row_id, value=id, fields=fields)
 
 
 _Convert = Callable[[Any], Any]
@@ -199,7 +198,7 @@ def values(column: Any) -> list[Any]:
 
 
 def _converter(kind: Any) -> _Convert | None:
-    """What makes a value as Arrow gives it one as JSON has it; None if it is one already."""
+    """The converter from Arrow's values of a type to JSON's; None if they need none."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == "arrow.json":
@@ -208,7 +207,7 @@ def _converter(kind: Any) -> _Convert | None:
     if types.is_dictionary(kind):
         return _converter(kind.value_type)
     if types.is_float16(kind) or types.is_float32(kind):
-        # the shortest digits that give it again, as JSON lines and CSV have them
+        # shortest round-trip digits, as in JSON lines and CSV
         return lambda value: None if value is None else float(str(np.float32(value)))
     if types.is_map(kind):
         inner = _converter(kind.item_type) or _same

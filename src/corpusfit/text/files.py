@@ -26,7 +26,7 @@ _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
-# bytes unpacked before the bomb limit applies: small files may compress very well
+# bytes to unpack before the bomb limit applies, as small files may compress very well
 _FREE = 32 << 20
 # bytes in and out of one call; the output of a failing call is lost
 _PART = 1 << 16
@@ -90,7 +90,7 @@ def open_stored(url: str) -> BinaryIO:
 
 
 def _checked(file: BinaryIO) -> BinaryIO:
-    """The file of a store, whose `read` fails where the store gives fewer bytes than it stated."""
+    """A store's file whose `read` fails if the store returns fewer bytes than it announced."""
     size, read = getattr(file, "size", None), file.read
     if size is None:
         return file
@@ -225,17 +225,17 @@ class Stream:
                 yield chunk
             return
         parts: list[bytes] = []
-        held = size = 0
+        length = size = 0
         for part in self._unpacked():
             size += len(part)
             if size > _FREE and size > self._plan.max_ratio * self.position:
                 self.problem = rejects.bomb(self._plan)
                 break
             parts.append(part)
-            held += len(part)
-            if held >= CHUNK:
+            length += len(part)
+            if length >= CHUNK:
                 yield b"".join(parts)
-                parts, held = [], 0
+                parts, length = [], 0
         if parts:
             yield b"".join(parts)
 
@@ -330,7 +330,7 @@ def _zstd_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
             while size > 0 and (part := read(min(size, _ZSTD_PART))):
                 size -= len(part)
                 yield part
-        else:  # unknown bytes, of which the library reports the error
+        else:  # unknown bytes: the library reports the error
             yield head
             yield from iter(lambda: read(_ZSTD_PART), b"")
 

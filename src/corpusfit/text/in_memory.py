@@ -1,4 +1,4 @@
-"""Texts as a caller in Python gives them: names of inputs, finished runs, or data in memory.
+"""Inputs of the Python API: names of inputs, finished runs, or data in memory.
 
 Data in memory is written once to the cache, as JSON lines under a digest of its content. So workers
 read it as they read a file, the same data resumes the same run, and an iterator is read once.
@@ -37,39 +37,41 @@ _FIELDS = {"target": "fit.target_field", "corpus": "read.text_field"}
 _WHITE = re.compile(r"\s")
 
 
-def listed(given: Inputs) -> list[str]:
+def listed(inputs: Inputs) -> list[str]:
     """The names of what is never data in memory, such as folders and models: one or several."""
-    several: Any = [given] if _is_name(given) else given
+    several: Any = [inputs] if _is_name(inputs) else inputs
     return list(map(_name, several))
 
 
-def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> list[str]:
-    """The names of inputs; data in memory is written to the cache and gets one.
+def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "text") -> list[str]:
+    """Resolve inputs to names; data in memory is written to the cache and named.
 
     Args:
-        given: a list of strings names inputs if one of them exists, all look like names, or there
-            are few and none has white space; else it is a list of texts. Strings of a subclass,
-            as the command line has them, are names.
-        role: what the data is; its name, and that of the setting in errors.
-        machine: has the cache.
-        field: the field in which the command reads the text.
+        inputs_or_data: strings are names of inputs if one of them exists, all look like names, or
+            there are few and none has white space; otherwise they are texts. Strings of a
+            subclass, as from the command line, are always names.
+        role: the setting, such as `target`; also the name of the data.
+        machine: its cache holds the data.
+        field: the field from which the command reads the text.
 
     Raises:
         UsageError: a row is neither a text nor a dict; a mapping has columns, not data by name.
         EmptyInputError: no row of the target or the corpus has the field.
         StorageError: the cache cannot be written.
     """
-    found = _named(given)
-    if found is not None:
-        _require_names(given, role)
-        return found
-    cache, several = machine.cache_folder(), isinstance(given, Mapping)
-    parts: Mapping[Any, Any] = given if isinstance(given, Mapping) else {role: given}
+    names = _named(inputs_or_data)
+    if names is not None:
+        _require_names(inputs_or_data, role)
+        return names
+    cache, several = machine.cache_folder(), isinstance(inputs_or_data, Mapping)
+    parts: Mapping[Any, Any] = (
+        inputs_or_data if isinstance(inputs_or_data, Mapping) else {role: inputs_or_data}
+    )
     if several and isinstance(parts.get(field), Sequence):
-        came = f"a dict with {field!r}"
+        got = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
-        raise bad_setting(f"`{role}`", "data by name in a dict", came, cure)
-    digest, first, held = hashlib.blake2b(digest_size=16), None, False
+        raise bad_setting(f"`{role}`", "data by name in a dict", got, cure)
+    digest, first, has_field = hashlib.blake2b(digest_size=16), None, False
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
         for name, data in parts.items():
             file = Path(scratch) / f"{quote(str(name), safe=' ')}.jsonl"
@@ -80,43 +82,43 @@ def inputs(given: Inputs, role: str, machine: Machine, field: str = "text") -> l
                     digest.update(line)
                     out.write(line)
                     first = row if first is None else first
-                    held = held or _has(row, field)
-        if role in _FIELDS and first is not None and not held:
+                    has_field = has_field or _has(row, field)
+        if role in _FIELDS and first is not None and not has_field:
             raise EmptyInputError(
                 f"`{role}` has no usable text ({missing_field(field, first)}). Name its text "
                 f"field with `{_FIELDS[role]}`."
             )
         folder = cache / "data" / digest.hexdigest()
-        kept = [folder / file.name for file in sorted(Path(scratch).iterdir())]
-        for place in kept:
-            if not place.exists():
-                with (Path(scratch) / place.name).open("rb") as whole, writing(place) as out:
+        files = [folder / file.name for file in sorted(Path(scratch).iterdir())]
+        for target in files:
+            if not target.exists():
+                with (Path(scratch) / target.name).open("rb") as whole, writing(target) as out:
                     shutil.copyfileobj(whole, out)
-            elif is_local(place):
-                place.touch()  # it is in use, for `cache prune`
-    return [str(folder)] if several else [str(kept[0])]
+            elif is_local(target):
+                target.touch()  # mark it as used for `cache prune`
+    return [str(folder)] if several else [str(files[0])]
 
 
-def _named(given: Inputs) -> list[str] | None:
+def _named(inputs: Inputs) -> list[str] | None:
     """The inputs that are named; None for data in memory."""
-    if _is_name(given):
-        return [_name(given)]
-    if not (isinstance(given, Sequence) and all(map(_is_name, given))):
+    if _is_name(inputs):
+        return [_name(inputs)]
+    if not (isinstance(inputs, Sequence) and all(map(_is_name, inputs))):
         return None
-    return None if _are_texts(given) else list(map(_name, given))
+    return None if _are_texts(inputs) else list(map(_name, inputs))
 
 
-def _is_name(given: Any) -> bool:
+def _is_name(value: Any) -> bool:
     """Whether it can name an input: a string, a path, a finished run, or a path of a store."""
-    return isinstance(given, str | os.PathLike) or hasattr(given, "joinpath")
+    return isinstance(value, str | os.PathLike) or hasattr(value, "joinpath")
 
 
-def _name(given: Any) -> str:
-    return str(given) if hasattr(given, "joinpath") else os.fspath(given)
+def _name(value: Any) -> str:
+    return str(value) if hasattr(value, "joinpath") else os.fspath(value)
 
 
 def _are_texts(strings: Sequence[str]) -> bool:
-    """Whether strings are texts, not names."""
+    """Whether strings are texts, not names of inputs."""
     if not all(type(s) is str for s in strings):
         return False
     if len(strings) < _FEW and not any(map(_WHITE.search, strings)):
@@ -127,14 +129,14 @@ def _are_texts(strings: Sequence[str]) -> bool:
     return not all(map(_is_input, first))
 
 
-def _require_names(given: Any, role: str) -> None:
-    """Refuse strings that name nothing and may be texts."""
-    strings = [given] if _is_name(given) else given
+def _require_names(inputs: Any, role: str) -> None:
+    """Raise `UsageError` for strings that name no input and may be texts."""
+    strings = [inputs] if _is_name(inputs) else inputs
     if not all(type(s) is str for s in strings):
         return
     may_be_texts = len(strings) > 1 or any(map(_WHITE.search, strings))
     if may_be_texts and not any(_exists(s) or _is_input(s) for s in strings):
-        shown = given if isinstance(given, str) else list(given[:_SHOWN])
+        shown = inputs if isinstance(inputs, str) else list(inputs[:_SHOWN])
         cure = "For texts, give a list of dicts, such as [{'text': …}]."
         raise bad_setting(
             f"`{role}`", "names of files or folders that exist, or texts", shown, cure

@@ -96,20 +96,20 @@ def with_side(
         if read.side != AUTO:
             raise bad_setting("`read.side`", "left out without aligned pairs", read.side)
         return read
-    named = dict.fromkeys(names for sample in pairs for names in sample.sides)
+    directions = dict.fromkeys(names for sample in pairs for names in sample.sides)
     decided = read.side in (FIRST, SECOND)
     known = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
-    for order in (*named, *known):
-        if order[0] != order[1] and order[::-1] in (*named, *known):
+    for order in (*directions, *known):
+        if order[0] != order[1] and order[::-1] in (*directions, *known):
             cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
             orders = f"{'-'.join(order)} and {'-'.join(order[::-1])}"
             raise bad_setting("`read.side`", "of pairs in one direction", orders, cure)
     if decided:
         return read
     if read.side != AUTO:
-        positions = {names.index(read.side) if read.side in names else -1 for names in named}
+        positions = {names.index(read.side) if read.side in names else -1 for names in directions}
         if len(positions) > 1 or -1 in positions:
-            every = ", ".join(dict.fromkeys(name for names in named for name in names))
+            every = ", ".join(dict.fromkeys(name for names in directions for name in names))
             allowed = f"auto, first, second, or the name of a side of all pairs, of {every}"
             raise bad_setting("`read.side`", allowed, read.side)
         return read.sides()[positions.pop()]
@@ -154,7 +154,7 @@ def warn_english_only(
 
 
 def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
-    """The beginnings of some sources, of pairs with the first side as the text."""
+    """Sample the beginnings of sources; the first side of pairs is the text."""
     parallel = bool(sources) and corpus.is_parallel(sources)
     names = dict.fromkeys(corpus.sides([source]) for source in sources if parallel)
     return Sampled(tuple(names), _sample(sources, read.sides()[0]))
@@ -178,10 +178,10 @@ def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ...]]:
-    """The first rows of a few sources: texts, and of pairs the other side."""
-    some = sources[:: max(1, -(-len(sources) // _SOURCES))]
-    each = -(-_PAIRS // max(1, len(some)))
-    for source in some:
+    """The first rows of a few sources: texts, and the other sides of pairs."""
+    chosen = sources[:: max(1, -(-len(sources) // _SOURCES))]
+    each = -(-_PAIRS // max(1, len(chosen)))
+    for source in chosen:
         texts = (
             (row.text,) if row.translation is None else (row.text, row.translation)
             for shard in corpus.shards([source], read)

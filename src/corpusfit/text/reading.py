@@ -50,11 +50,11 @@ class Tally:
 
     @classmethod
     def of(cls, shard: Shard) -> Tally:
-        """The tally of a shard, before anything is counted."""
+        """An empty tally for a shard."""
         return cls(shard.source, files=shard.files)
 
     def sources(self, names: Sequence[str]) -> Sequence[str]:
-        """The names of the shard's sources, of those of the corpus."""
+        """The names of the shard's sources, given those of the corpus."""
         return names[self.source : self.source + self.files]
 
     def reasons(self) -> list[str]:

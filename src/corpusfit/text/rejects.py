@@ -19,7 +19,7 @@ NUL = "text contains NUL"
 UNCLOSED_QUOTE = "unclosed quote"
 
 FOREIGN = "not JSON"
-"""The only field of an object in the place of a value that JSON lacks; it says what that was."""
+"""The only field of an object that replaces a value without a JSON form; holds its type."""
 
 _SHOWN = 8
 

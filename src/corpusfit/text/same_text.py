@@ -39,20 +39,20 @@ _REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")  # one class: three ti
 _JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015"
-_MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")  # with a bound, so that a line of dashes takes no time
+_MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")  # bounded, so that a line of dashes does not backtrack
 _POINT = re.compile(r"\.(?<![^\W\d_]\.)(?=\d)")
 _QUOTED = re.compile("<<([^<>]*)>>")  # also how some tasks mark entities
 _OPERATORS = "+<=>|~^*/\u00b1\u00d7\u00f7\u2200-\u22ff"
 _OPENING = re.compile(rf"\((?:(?<=[{_OPERATORS}]\()|(?<=[{_OPERATORS}]\s\())")
 _CLOSING = re.compile(rf"\)(?=\s?[{_OPERATORS}])")
-# stands for the space between two digits; no character of any text
+# replaces the space between two digits; occurs in no text
 _BLANK = "\ufdd0"
 _ALIKE = str.maketrans("‘’“”", "''\"\"")
 _PLANE_1 = re.compile("[\U00010000-\U0001ffff]")
 
 
 def _stand_in(sign: str) -> str:
-    """The private character that stands for a sign of punctuation that counts."""
+    """The private-use character that replaces punctuation that counts."""
     return chr(0x100000 + ord(sign))
 
 
@@ -97,7 +97,8 @@ def folded(text: str) -> str:
             text = others = normalize("NFC", text)
         if others.casefold() != others:
             text = normalize("NFC", text.casefold())
-        if "\u200c" in text or "\u200d" in text:  # they count between letters, and within an emoji
+        # joiners count between letters, and within an emoji
+        if "\u200c" in text or "\u200d" in text:
             text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
         for dash in _DASHES:
             text = text.replace(dash, "-")
@@ -105,7 +106,7 @@ def folded(text: str) -> str:
 
 
 def form_of(folded_text: str) -> bytes:
-    """What counts of a `folded` text; of its beginning, the beginning of this."""
+    """The significant characters of a `folded` text; a prefix gives a prefix."""
     # symbols, which are not dropped, stand for the punctuation that counts
     text = _MINUS.sub("\u2212", folded_text)
     text = _POINT.sub(_stand_in("."), text)

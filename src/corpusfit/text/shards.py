@@ -22,7 +22,7 @@ from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
 from corpusfit.text.files import read_bytes, stated_digest, stored_size
 
-# sources in a shard, so that the numbers of its rows fit into int64
+# maximum number of sources in a shard: row numbers must fit into int64
 _MOST_SOURCES = 1 << 20
 
 CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
@@ -122,7 +122,7 @@ def survey(
     whose store reports a digest is scanned only if its rows are lines.
     """
     cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
-    asked, chunks = [], list[Chunk]()
+    reported_files, chunks = [], list[Chunk]()
     for url, lines in files:
         reported = stated_digest(url)
         size = reported[1] if reported else stored_size(url)
@@ -132,10 +132,11 @@ def survey(
             for begin in range(0, size, CHUNK_BYTES):
                 end = min(size, begin + CHUNK_BYTES)
                 chunks.append(Chunk(url, begin, end, cell if many else 0))
-        asked.append((reported, size, many, len(chunks) - before))
+        reported_files.append((reported, size, many, len(chunks) - before))
+    # scan the chunks of all files together, so that workers are busy with many small files too
     scans = iter(scan(chunks))
     surveyed = []
-    for reported, size, many, n in asked:
+    for reported, size, many, n in reported_files:
         of_file = list(itertools.islice(scans, n))
         if reported:
             digest = reported[0]
@@ -156,7 +157,7 @@ def fingerprint(url: str) -> tuple[str, int]:
 
 
 def _cells(scans: Sequence[ChunkScan], size: int, cell: int, most: int) -> Cells | None:
-    """The first rows of all cells; None if one reader must cut the file."""
+    """The first rows of all cells; None if only a sequential reader can cut the file."""
     longest, before = 0, 0
     for chunk in scans:
         if chunk.ends[0] >= 0:
@@ -165,14 +166,14 @@ def _cells(scans: Sequence[ChunkScan], size: int, cell: int, most: int) -> Cells
     if not size or max(longest, size - before) > max(1, most):
         return None
     if all(scan.ends[0] < 0 for scan in scans):
-        return None  # without a line feed, lines may end in CR
+        return None  # no line feed: lines may end in CR, which only a full reader can tell
     begins = np.concatenate([np.zeros(1, np.int64), *(s.begins for s in scans)])
     rows = np.concatenate([np.ones(1, np.int64), *(s.rows for s in scans)])
     if begins[-1] == size:  # a final line end begins no row
         begins, rows = begins[:-1], rows[:-1]
     elif scans[-1].ends[1] == size:
         rows[-1] -= 1
-    first = np.flatnonzero(np.diff(begins // cell, prepend=-1))  # a cell can span two chunks
+    first = np.flatnonzero(np.diff(begins // cell, prepend=-1))  # merge cells that span two chunks
     counts = np.add.reduceat(rows, first)
     return Cells(np.append(begins[first], size), np.cumsum(counts) - counts)
 
@@ -249,7 +250,7 @@ def _whole_file(source: int, url: str, size: int, form: str, first_row: int = 0)
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
-    """What a run's identity says of shards that several sources share; nothing without any.
+    """The part of a run's identity for shards of several sources; empty without any.
 
     Decided by the stored sizes.
     """
@@ -267,6 +268,7 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     if _is_small_file(source, most_in_one(plan)):
         yield _whole_file(number, source.url, source.size, source.format)
         return
+    # byte ranges from the survey: workers read them directly
     if source.cells:
         borders = itertools.pairwise(source.cells.begins.tolist())
         cells = zip(source.cells.rows.tolist(), borders, strict=True)

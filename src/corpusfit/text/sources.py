@@ -1,4 +1,4 @@
-"""Find the inputs: turn everything a user may name into sources, sorted by name."""
+"""Resolve inputs: everything that a user may name becomes sources, sorted by name."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def find(
         files: dict[tuple[str, str], _Found] = {}
         others: dict[str, Source] = {}
         for name in names:
+            # inputs with a prefix, such as hub: and pair:
             form = named(name)
             if form:
                 source = form.find(name, setting)
@@ -97,12 +98,13 @@ def find(
                     others[source.url] = source
             elif name == "-" or _is_pipe(name):
                 if name not in others:
-                    others[name] = _spooled(name, spool, role)
+                    others[name] = _spool(name, spool, role)
             else:
-                for file in _expanded(name, setting, skipped):
+                # the real path is the key, so that a file named twice counts once
+                for file in _expand(name, setting, skipped):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_surveyed(stored, plan, scan), *others.values()]
+        sources = [*_survey(stored, plan, scan), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
@@ -138,27 +140,27 @@ def files_of(source: Source) -> list[str]:
     return load(source.format).files(source)
 
 
-def found_again(
+def current_sources(
     sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> tuple[list[Source], list[str]]:
-    """Sources of an earlier run as they are now, and the names of those whose content changed."""
-    asked = []
+    """An earlier run's sources in their current state, and the names of changed ones."""
+    current = []
     for source in sources:
         form = named(source.url)
         digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
-        asked.append(replace(source, fingerprint=digest) if form else source)
-    now = _surveyed(asked, plan, scan)
+        current.append(replace(source, fingerprint=digest) if form else source)
+    now = _survey(current, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
 
 
-def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
-    """The sources with size, fingerprint and cells of their stored files, if they have any."""
+def _survey(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
+    """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
-    asked = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = iter(survey(asked, plan, scan))
+    to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
+    scans = iter(survey(to_scan, plan, scan))
     surveyed = []
     for source, form, urls in zip(sources, formats, files, strict=True):
         if not urls:
@@ -181,9 +183,9 @@ def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> li
 
 
 def content(source: Source) -> str:
-    """The fingerprint of a source's stored files as they are now.
+    """Recompute the fingerprint of a source's stored files.
 
-    A source without stored files has the fingerprint that it had.
+    Without stored files, the old fingerprint is returned.
     """
     digests = [fingerprint(url)[0] for url in files_of(source)]
     return load(source.format).fingerprint(source, digests) if digests else source.fingerprint
@@ -203,7 +205,7 @@ def _is_pipe(input_name: str) -> bool:
     path = Path(input_name)
     try:
         return path.is_fifo() or path.is_char_device()
-    except OSError:  # not a path, or not accessible: `_expanded` reports it
+    except OSError:  # not a path, or not accessible: `_expand` reports it
         return False
 
 
@@ -240,12 +242,12 @@ def _unique(sources: list[Source]) -> list[Source]:
     return sorted(unique, key=lambda s: s.name)
 
 
-# standard inputs that were read to their end and cannot be read again
+# standard inputs that were consumed and cannot be read again
 _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
 
 
-def _spooled(input_name: str, spool: Path, role: str) -> Source:
-    """Copy `-` or a pipe into the folder `spool`, as a corpus is read more than once."""
+def _spool(input_name: str, spool: Path, role: str) -> Source:
+    """Copy standard input or a pipe to the folder `spool`, to read it more than once."""
     if not is_local(spool):
         raise bad_setting(
             "`out`",
@@ -264,8 +266,8 @@ def _spooled(input_name: str, spool: Path, role: str) -> Source:
                 shutil.copyfileobj(pipe, out, 1 << 20)
             out.flush()
             os.fsync(out.fileno())
-        source = _described(name, incoming)
-        # a copy with other content stays, because an earlier run needs it
+        source = _source_of_copy(name, incoming)
+        # keep a copy with other content, because an earlier run needs it
         if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
             copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
         incoming.replace(copy)
@@ -293,7 +295,7 @@ def _standard_input(setting: str) -> BinaryIO:
     return cast("BinaryIO", stream.buffer)
 
 
-def _described(name: str, copy: Path) -> Source:
+def _source_of_copy(name: str, copy: Path) -> Source:
     """The source of a copied stream, its format by its first bytes."""
     with copy.open("rb") as file:
         start = file.read(8)
@@ -308,7 +310,7 @@ def _described(name: str, copy: Path) -> Source:
     return replace(source, format=format_of_bytes(begin))
 
 
-def _expanded(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
+def _expand(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
@@ -339,7 +341,7 @@ def _expanded(input_name: str, setting: str, skipped: list[str]) -> list[_Found]
 def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
     if Path(path).is_dir():
-        return _walked(path, (), skipped)
+        return _walk(path, (), skipped)
     if Path(path).is_file():
         folder, known = str(Path(path).parent), _known(path, input_name, setting)
         real = os.path.realpath(path)
@@ -355,7 +357,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     folder = _fixed_part(path)
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
-    files = _walked(folder, pattern, skipped) if Path(folder).is_dir() else []
+    files = _walk(folder, pattern, skipped) if Path(folder).is_dir() else []
     if not files and len(skipped) == before:
         raise _missing(input_name, setting, ", which matches nothing")
     return files
@@ -365,34 +367,35 @@ def _slashes(path: str) -> str:
     return path.replace(os.sep, "/")
 
 
-# file of a folder that a run wrote
+# file that marks the output folder of a run
 _RUN = "/.corpusfit/run.json"
-# the parts of a pattern from which on the rest of a path may match
+# indices of pattern parts that the rest of a path may match, as in an automaton
 _States = frozenset[int]
-# of a folder that the pattern itself matches, so that all in it is read
+# state of a folder that the whole pattern matches, so that everything in it is read
 _ALL: _States = frozenset()
 
 
-def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
+def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
     """The readable files below a folder that match a pattern, sorted by path; all without one."""
-    # one walk over entries, because a check of each of many files takes longer than all else
-    states = (pattern and _left(pattern, {0})) or _ALL
+    # use the directory entries of one walk, as calling stat on many files dominates the time
+    states = (pattern and _with_skipped(pattern, {0})) or _ALL
     top = os.path.realpath(root)
     waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
     entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
     linked_files = list[str]()
     while waiting or links:
-        # links wait until all else is read, so that files keep their own names
+        # follow links last, so that a file reached twice gets its own name, not the link's
         if not waiting:
             links.sort(reverse=True)
             waiting.append(links.pop())
         folder, known, states, beside = waiting.pop()
         real = known or os.path.realpath(folder)
-        if not known and (_holds(real, top) or _holds(real, beside)):  # the link leads back
+        # a link to an enclosing folder
+        if not known and (_holds(real, top) or _holds(real, beside)):
             if not _holds(top, real):
                 others.append(folder)
             continue
-        # each folder is entered once for what is left to match, so that a loop of links ends
+        # enter a folder once per remaining pattern, so that loops of links end
         if (real, states) in entered:
             continue
         if folder != root and os.path.exists(folder + _RUN):  # noqa: PTH110 (never raises)
@@ -400,9 +403,9 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
         entered.add((real, states))
         for entry in _entries(folder, others, must=not states):
             inner: _States | None = _ALL
-            asked = True
+            matches = True
             if states:
-                inner, asked = _advanced(pattern, states, entry.name)
+                inner, matches = _advance(pattern, states, entry.name)
             elif entry.name.startswith("."):
                 continue
             path = os.path.join(real, entry.name)  # noqa: PTH118 (faster than a Path)
@@ -411,9 +414,9 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
                 (links if linked else waiting).append(
                     (entry.path, "" if linked else path, inner, real)
                 )
-            elif asked and entry.is_symlink():
+            elif matches and entry.is_symlink():
                 linked_files.append(entry.path)
-            elif asked and _is(entry, os.DirEntry.is_file):
+            elif matches and _is(entry, os.DirEntry.is_file):
                 files.setdefault(path, entry.path)
     for path in sorted(linked_files):
         if os.path.isfile(path):  # noqa: PTH113 (never raises)
@@ -427,7 +430,7 @@ def _walked(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Fo
 def _with_formats(
     files: Iterable[tuple[str, str, str]], folder: str, store: str, skipped: list[str]
 ) -> list[_Found]:
-    """Those of some files, given by (URL, path, real path), that have a format."""
+    """Files with a known format, from (URL, path, real path)."""
     alike: dict[tuple[str, str], bool] = {}
     readable = []
     for url, path, real in sorted(files):
@@ -439,12 +442,12 @@ def _with_formats(
 
 
 def _holds(folder: str, other: str) -> bool:
-    """Whether a folder is another, or holds it."""
+    """Whether a folder equals or contains another."""
     return os.path.join(other, "").startswith(os.path.join(folder, ""))  # noqa: PTH118 (strings)
 
 
 def _entries(folder: str, unreadable: list[str], *, must: bool) -> list[os.DirEntry[str]]:
-    """What a folder holds; one on the way of a pattern may be closed."""
+    """The entries of a folder; unreadable folders on a pattern's way are skipped."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -463,8 +466,8 @@ def _is(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bo
         return False
 
 
-def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
-    """The parts with those behind a `**`, which may stand for no folder; None without any."""
+def _with_skipped(pattern: tuple[str, ...], states: set[int]) -> _States | None:
+    """Add the states after a `**`, which may match no folder; None for no states."""
     left = set(states)
     for at, part in enumerate(pattern):
         if at in left and part == "**":
@@ -473,8 +476,8 @@ def _left(pattern: tuple[str, ...], states: set[int]) -> _States | None:
     return _ALL if len(pattern) in left else frozenset(left) or None
 
 
-def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
-    """The parts of the pattern behind the name of a folder, and whether a file of it matches."""
+def _advance(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
+    """The states after a name, and whether the name completes the pattern."""
     behind = set[int]()
     for at in states:
         part = pattern[at]
@@ -484,7 +487,7 @@ def _advanced(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_St
             behind |= {at, at + 1} if at + 1 == len(pattern) else {at}
         elif fnmatch.fnmatchcase(name, part):
             behind.add(at + 1)
-    return _left(pattern, behind), len(pattern) in behind
+    return _with_skipped(pattern, behind), len(pattern) in behind
 
 
 _NUMBER = re.compile(r"\d+")
@@ -527,14 +530,15 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
         raise
     except Exception as e:
         raise unreadable(input_name, e) from e
+    # leave out hidden files, and output folders of runs
     folder = folder.rstrip("/")
     outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
-    kept = [
+    remote_paths = [
         path
         for path in paths
         if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
     ]
-    files = ((fs.unstrip_protocol(path), path, path) for path in kept)
+    files = ((fs.unstrip_protocol(path), path, path) for path in remote_paths)
     return _with_formats(files, folder, store, skipped)
 
 

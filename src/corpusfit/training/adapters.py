@@ -148,9 +148,9 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         from safetensors.torch import load_file
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
-    place, dtype = model_under(folder), torch.float32
-    with loading(f"The model in {place}"):  # safetensors only, no code from the model's folder
-        model = auto_class.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
+    base, dtype = model_under(folder), torch.float32
+    with loading(f"The model in {base}"):  # safetensors only, no code from the model's folder
+        model = auto_class.from_pretrained(base, use_safetensors=True, dtype=dtype, **LOCAL)
     if note is None:
         return model
     path = folder / WEIGHTS[note["kind"]]
@@ -241,10 +241,10 @@ def linear_layers(base: Any) -> list[str]:
     from transformers.pytorch_utils import Conv1D
 
     kinds = (nn.Linear, Conv1D)
-    named = {name: module for name, module in base.named_modules() if "lora_" not in name}
+    modules = {name: module for name, module in base.named_modules() if "lora_" not in name}
     return [
         name
-        for name, module in named.items()
+        for name, module in modules.items()
         if not name.endswith(".base_layer")
         and isinstance(getattr(module, "base_layer", module), kinds)
     ]

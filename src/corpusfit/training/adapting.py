@@ -146,8 +146,8 @@ def adapt(
             on_task = list(data) == [TASK]  # then the command sets every setting of the preset
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
             texts = {"data": list(data) if on_task else absolute(data), **texts}
-            named = plan.with_value("model.name", named_model(plan.model.name))
-            settings = named.overrides(all_of_them=on_task)
+            repeatable = plan.with_value("model.name", named_model(plan.model.name))
+            settings = repeatable.overrides(all_of_them=on_task)
             if ready.texts.selection:
                 facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
             facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
@@ -174,24 +174,25 @@ def _prepare(
 ) -> Ready | dict[str, Any]:
     """The model and the text, or the manifest of a finished training."""
     for name in filter(None, [plan.model.name, *itertools.chain(*inputs)]):
-        path = user_path(name)  # which `overwrite` would delete
+        path = user_path(name)  # `overwrite` would delete it
         if path.exists() and path.resolve().is_relative_to(folder.path.resolve()):
             allowed = "a folder that does not contain the model or the texts"
             raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
     data, task, replay, guard, then = inputs
-    own: Sequence[str] = ()
+    heldout: Sequence[str] = ()
     if plan.then_task.on:
-        task, own = training_splits(data, task, machine.progress)
+        task, heldout = training_splits(data, task, machine.progress)
     require_own_text(data, task)
-    # before the texts are read, which takes hours for a large corpus
+    # a wrong model must fail before a large corpus is read for hours
     base = None if plan.model.init else open_base(plan, hardware, machine.progress.warn)
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
             texts = with_task_phase(texts, then, context)
+        # held-out texts: those of `guard`, and dev and test of the task of a second phase
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
-        guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
+        guarded |= held_out_of_task(heldout, plan.read, folder.work, machine.progress)
         pairs = plan.objective.name == TRANSLATION
         languages = None
         if pairs:
@@ -200,8 +201,8 @@ def _prepare(
             plan, texts = choose_side(plan, texts, machine.progress)
         require_suitable(plan, texts)
         tags = tags_of(texts) if plan.objective.tag_domains else []
-        held = itertools.chain(*guarded.values())
-        opened = _opened(plan, base, texts, held, tags, hardware, machine.progress)
+        heldout_texts = itertools.chain(*guarded.values())
+        opened = _opened(plan, base, texts, heldout_texts, tags, hardware, machine.progress)
         if languages is not None:
             check_marks(opened.tokenizer, languages, machine.progress)
         identity = _identity(plan, texts, opened) | (
@@ -213,7 +214,7 @@ def _prepare(
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:
-            folder.free()  # in case a kill came between `finish` and `free`
+            folder.free()  # a kill may have come between `finish` and `free`
             return done
         length = length_of(plan, opened.longest, hardware.device)
         trained_with = objective(plan.objective, opened.special, length)
@@ -223,6 +224,7 @@ def _prepare(
         else:
             backend = backend_tokenizer(opened.tokenizer, opened.name)
             write_bytes(folder.tokenizer, backend.to_str().encode())
+        # only a causal model has to learn where texts end
         end = opened.special.end if plan.objective.name == "causal" else None
         longest = text_length(length, trained_with)
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
@@ -341,7 +343,7 @@ _SAMPLED = 1 << 20
 
 
 class _StepClock(Progress):
-    """Notes when each training step ends."""
+    """Records when each training step ends."""
 
     def __init__(self) -> None:
         self._ends: list[float] = []
@@ -393,17 +395,18 @@ def estimate_adaptation(
             folder = work / f"{passes} passes"
             return _projected(plan, sources, read, passes, folder, guard, field, machine)
 
+        # measure each phase as a training of its own
         one = dataclasses.replace(plan, then_task=ThenTaskPlan())
         first = phase(one, texts.data or texts.task, texts.read, PASSES)
         if not plan.then_task.on:
             return dict(first)
-        own = task_phase(plan, first["length"])
-        second = phase(own, texts.task, texts.task_read, TASK_PASSES)
+        second_plan = task_phase(plan, first["length"])
+        second = phase(second_plan, texts.task, texts.task_read, TASK_PASSES)
     both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
     both["step_s"] = both["seconds"] / both["steps"]
     both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
-    words = f"{first['words']} Then, on the task's text: {second['words']}"
-    return {**first, **both, "words": words, "phases": [first, second]}
+    summary = f"{first['words']} Then, on the task's text: {second['words']}"
+    return {**first, **both, "words": summary, "phases": [first, second]}
 
 
 def _projected(
@@ -416,7 +419,7 @@ def _projected(
     guard_field: str,
     machine: Machine,
 ) -> dict[str, Any]:
-    """The projection of one phase, from a few steps in a folder of its own."""
+    """Project one phase from a few measured steps."""
     sample, share = _sample(sources, read, work, pairs=plan.objective.name == TRANSLATION)
     short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
     small = dataclasses.replace(
@@ -430,10 +433,11 @@ def _projected(
     counts = manifest["counts"]["data"]
     trained = counts["tokens"] - counts.get("source_tokens", 0)
     sampled = (trained, manifest["rows"], manifest["chunks"])
+    # extrapolate the sample by its share of the stored bytes
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, words = resolve_training(plan, size, passes)
+    train, summary = resolve_training(plan, size, passes)
     steps, step_s = train.steps or 0, clock.step()
     return {
         "sources": len(sources),
@@ -443,7 +447,7 @@ def _projected(
         "trained": manifest["trained"],
         "length": length,
         "steps": steps,
-        "words": words,
+        "words": summary,
         "step_s": step_s,
         "seconds": steps * step_s,
         "memory_mb": peak(),
@@ -452,11 +456,11 @@ def _projected(
 
 
 def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -> tuple[str, float]:
-    """Write the first texts or pairs of the data; the input, and its share of the stored bytes."""
+    """Write the first texts of the data; returns the file, and its share of the stored bytes."""
     texts: list[str] = []
     others: list[str] = []
     first, second = read.sides() if pairs else (read, read)
-    if pairs and not corpus.is_parallel(sources):  # the rows of a selection
+    if pairs and not corpus.is_parallel(sources):  # rows of a selection have a field per side
         first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):

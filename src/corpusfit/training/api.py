@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import local_place
+from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
@@ -37,7 +37,7 @@ def build_plan(
     preset: str | None = None,
     data: Any = (),
 ) -> AdaptPlan:
-    """An adaptation's plan: a preset, changed as in `Offer.build`, checked.
+    """Build and check an adaptation's plan: a preset with changes, as in `Offer.build`.
 
     Training on the task's own texts has the preset `tapt` (Gururangan et al. 2020, Don't Stop
     Pretraining) unless another is named.
@@ -45,18 +45,18 @@ def build_plan(
     if preset and isinstance(plan, AdaptPlan):
         cure = "Leave out `preset`, or pass settings in place of the plan."
         raise bad_setting("`preset`", "left out with a plan", preset, cure)
-    asked = offer.build(plan, settings, options)
+    built = offer.build(plan, settings, options)
     alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
     if isinstance(alone, str) and alone == TASK:  # not of a data frame, which compares its cells
         preset = preset or "tapt"
     if preset:
         start = AdaptPlan()
-        for path, value in preset_of(preset, asked.weights.policy).items():
+        for path, value in preset_of(preset, built.weights.policy).items():
             start = start.with_value(path, value)
-        if asked.train.steps is not None or asked.train.epochs is not None:
+        if built.train.steps is not None or built.train.epochs is not None:
             start = start.with_value("train.steps", None).with_value("train.epochs", None)
-        asked = offer.build(plan, settings, options, start)
-    return asked.check()
+        built = offer.build(plan, settings, options, start)
+    return built.check()
 
 
 def _resolve(
@@ -141,19 +141,19 @@ def adapt(
     from corpusfit.training import adapting
 
     return adapting.adapt(
-        built, texts, local_place(out, "`out`"), track=track, overwrite=overwrite, **others
+        built, texts, local_folder_path(out, "`out`"), track=track, overwrite=overwrite, **others
     )
 
 
 @dry_run(adapt, without=("out", "track", "overwrite"))
-def estimate_adaptation(**asked: Any) -> dict[str, Any]:
+def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
-    built, texts, others = _resolve(**asked)
+    built, texts, others = _resolve(**options)
     from corpusfit.training import adapting
 
     return adapting.estimate_adaptation(built, texts, **others)

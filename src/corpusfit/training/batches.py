@@ -36,7 +36,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.begins) - 1
 
-    def some(self, begin: int, end: int) -> list[NDArray[np.int64]]:
+    def between(self, begin: int, end: int) -> list[NDArray[np.int64]]:
         """The chunk numbers of each row from `begin` to `end`, at least one row."""
         at = self.begins[begin : end + 1]
         return np.split(self.order[at[0] : at[-1]], at[1:-1] - at[0])
@@ -57,12 +57,12 @@ class Passes:
         self,
         chunks: Chunks,
         replay: Chunks | None,
-        share: float,  # of replay tokens in a pass; each pass continues where the last one ended
+        share: float,  # of replay tokens in a pass, which continues the last one's
         *,
         length: int,  # tokens of a row
-        overhead: int,  # special tokens of a chunk, with which it fits a row
-        draw: bool,  # as many chunks as there are, with replacement, by weight; else each once
-        pack: bool,  # fill rows; else a row is a chunk, and a batch has those of similar length
+        overhead: int,  # special tokens that each chunk needs besides its own
+        draw: bool,  # draw chunks by weight, with replacement; otherwise take each once
+        pack: bool,  # pack rows; otherwise rows are single chunks, batched by length
         batch: int,  # rows of a batch
         seed: int,
     ) -> None:
@@ -88,9 +88,9 @@ class Passes:
         # the data's chunks, then those of the replay text, as rows number them
         self.chunks = chunks.followed_by(replay) if replay is not None else chunks
         more = np.ones(len(self.chunks) - len(chunks))
-        # factor of the loss of a chunk's tokens: its weight over the mean weight of the data's
+        # factor of a chunk's loss: its weight over the mean weight of the data
         self.scale = np.concatenate([of_loss, more]).astype(np.float32)
-        # how often a chunk comes in a pass, in expectation, times its scale
+        # expected number of times that a chunk is in a pass, times its scale
         counts = len(w) * w / w.sum() if draw else of_loss
         self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
         self._taken = self.chunks.length + np.int32(overhead)
@@ -111,7 +111,7 @@ class Passes:
         """The rows of a pass, by its number from 0; the last result is cached."""
         if self._last is not None and self._last[0] == number:
             return self._last[1]
-        self._last = None  # free it first: two passes would need twice the memory
+        self._last = None  # free the old pass first, as two would need twice the memory
         rng = np.random.default_rng((self._seed, _PASS, number))
         data = np.arange(self._own)
         if self._draw:
@@ -130,8 +130,10 @@ class Passes:
         rest = order[self._head(number) :]
         window = _WINDOW * self._batch
         for begin in range(0, len(rest), window):
-            some = rest[begin : begin + window]
-            rest[begin : begin + window] = some[np.argsort(self._taken[some], kind="stable")]
+            in_window = rest[begin : begin + window]
+            rest[begin : begin + window] = in_window[
+                np.argsort(self._taken[in_window], kind="stable")
+            ]
         whole = len(rest) // self._batch * self._batch
         batches = rest[:whole].reshape(-1, self._batch)
         rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)
@@ -157,7 +159,7 @@ class PairPasses(Passes):
         return int(sum(side.sum() for side in both)) / laid
 
     def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
-        # by the longer side and then the target text, which left less padding than other orders
+        # this order left less padding than others
         target = self.chunks.length.astype(np.int64)
         longer = np.maximum(self.chunks.begin, target)
         windows = np.cumsum(longer[order]) // (_WINDOW * self.length)
@@ -209,7 +211,8 @@ def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int6
     ends = np.cumsum(expected - counts)
     missing = n - int(counts.sum())
     if missing > 0:
-        passed = np.ceil(ends * (missing / ends[-1]) - offset)  # points 0 + offset, 1 + offset …
+        # the points of systematic resampling are offset, 1 + offset, 2 + offset …
+        passed = np.ceil(ends * (missing / ends[-1]) - offset)
         passed[ends == ends[-1]] = missing
         counts += np.diff(passed, prepend=0.0)
     return counts.astype(np.int64)
@@ -229,7 +232,7 @@ class Feed:
             number, row = self.at
             rows = self._passes.rows(number)
             end = min(len(rows), row + k - len(taken))
-            taken += rows.some(row, end)
+            taken += rows.between(row, end)
             self.at = (number + 1, 0) if end == len(rows) else (number, end)
         return taken
 
@@ -259,11 +262,11 @@ class ChunkTokens:
         return np.cumsum(self.frequency, dtype=np.float64)
 
     def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
-        """The first drawn chunk that is of another text and no copy; None without one."""
+        """The first drawn chunk of another text that is no copy; None if there is none."""
         chunks = self.chunks
         drawn = np.searchsorted(self._cumulative, draws * self._cumulative[-1], side="right")
-        own = chunks.text[drawn] == chunks.text[chunk]
-        others = drawn[~(own & (chunks.store[drawn] == chunks.store[chunk]))]
+        same_text = chunks.text[drawn] == chunks.text[chunk]
+        others = drawn[~(same_text & (chunks.store[drawn] == chunks.store[chunk]))]
         for other in others.tolist():
             alike = chunks.length[other] == chunks.length[chunk]
             if not (alike and np.array_equal(self.ids(other), self.ids(chunk))):
@@ -339,8 +342,8 @@ class MicroBatch:
 
     def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
-        given = {k: v for k, v in vars(self).items() if v is not None}
-        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in given.items()})
+        tensors = {k: v for k, v in vars(self).items() if v is not None}
+        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in tensors.items()})
 
 
 def _empty(rows: int, width: int, pad: int) -> TokenRows:

@@ -84,26 +84,26 @@ def whole_pairs(
 def split_heldout(
     chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
-    """Hold whole texts out, with their copies; the draw depends on the seed and the keys alone."""
+    """Hold whole texts out, with their copies; the draw depends on seed and keys alone."""
     # A copy has the same letters and digits; an edited copy is not recognised.
-    own = keys if keys.ndim == 1 else keys[:, 0]
-    different, first = np.unique(own[chunks.text], return_index=True)
+    exact = keys if keys.ndim == 1 else keys[:, 0]
+    different, first = np.unique(exact[chunks.text], return_index=True)
     count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))
-    held = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
-    held = held[np.argsort(first[held], kind="stable")]
-    texts = chunks.text[first[held]]  # the first of several copies
+    heldout = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
+    heldout = heldout[np.argsort(first[heldout], kind="stable")]
+    texts = chunks.text[first[heldout]]  # the first of several copies
     begin = np.searchsorted(chunks.text, texts)
     counts = np.searchsorted(chunks.text, texts, side="right") - begin
-    draw = uniform(value_keys(seed, _CHUNK, different[held]))
+    draw = uniform(value_keys(seed, _CHUNK, different[heldout]))
     places = begin + (draw * counts).astype(np.int64)
     return exclude_keys(chunks, keys, keys[chunks.text[places]].reshape(-1)), chunks.take(places)
 
 
-def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
+def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], heldout: NDArray[np.uint64]) -> Chunks:
     """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `held`."""
-    held_keys = np.isin(keys[chunks.text], held)
+    held_keys = np.isin(keys[chunks.text], heldout)
     copies = np.asarray(held_keys if held_keys.ndim == 1 else held_keys.any(axis=1))
     return chunks.take(~copies)
 
@@ -161,13 +161,13 @@ def training_text(
             "Every text of `data` contains a text of `guard`, so none is left to train on. Name "
             "other data."
         )
-    train, held = split_heldout(clean, data.keys, most, plan.seed, share)
+    train, heldout_chunks = split_heldout(clean, data.keys, most, plan.seed, share)
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(tokenising, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
         phase, chunks, share_measured = task, chunks_of(task, length), 1.0
-        if plan.then_task.on and not texts.then:  # its texts are both trained on and measured
+        if plan.then_task.on and not texts.then:  # trained on in the second phase
             chunks = exclude_keys(chunks, task.keys, dropped)
             share_measured = plan.mix.task_heldout
         most = plan.mix.task_sequences or plan.mix.heldout
@@ -177,8 +177,8 @@ def training_text(
             then = exclude_keys(chunks_of(phase, length), phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
-    if len(held):
-        heldout[name] = data, held
+    if len(heldout_chunks):
+        heldout[name] = data, heldout_chunks
     replay = None
     general = _general_text(texts, dataclasses.replace(tokenising, read=plan.read), folder, figures)
     if general is not None and texts.replay:
@@ -195,7 +195,7 @@ def training_text(
         chunks = apart if len(apart) else chunks
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
         heldout["general"] = general, measured
-    if plan.objective.name == SIMCSE:  # compares texts: the loss of one alone is 0
+    if plan.objective.name == SIMCSE:  # the objective compares texts: the loss of a single one is 0
         for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
             del heldout[name]
             context.progress.note(
@@ -293,6 +293,7 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
     if texts.selection.get("cascade"):
         cure = "Select with one method, as scores of different stages are not comparable."
         raise bad_setting("`weights.policy`", "off for the selection of a cascade", policy, cure)
+    # masks are for selections of a part; weights alone for those of everything
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
         cure = "Use `weights.policy=off`, as the selection was drawn by the weights already."
@@ -321,7 +322,8 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     chosen = cluster_weighted(texts)
     if not chosen:
         return weights
-    # In `selected/`, `weight` is lambda times the factor of the text's clusters: keep the factor.
+    # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
+    # here, so divide by the stored lambda to recover the factor.
     stored = []
     for part in texts.data:
         rows, _, values = read_selected(Path(part.url), part.name, (), "weight")
@@ -333,13 +335,13 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
 
 
 def cluster_weighted(texts: TrainingInputs) -> dict[str, Any]:
-    """The choice of a selection whose weights count its clusters, or an empty dict."""
+    """Settings of a continuous selection whose weights are balanced by cluster; else empty."""
     chosen: dict[str, Any] = texts.selection["plan"]["choose"] if texts.selection else {}
     return chosen if chosen.get("balance") and chosen["policy"] == "continuous" else {}
 
 
 def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
-    """C and alpha of lambda: the plan's, or else the selection's; 0 and 0 without weights."""
+    """C and alpha of lambda, from the plan or else the selection; zeros without weights."""
     if plan.weights.policy == "off" or texts.selection is None:
         return 0.0, 0.0
     chosen = texts.selection["plan"]["choose"]

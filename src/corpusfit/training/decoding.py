@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 BUDGET = {"cpu": 1_024, "cuda": 16_384}
 """Source tokens of a batch, padding included."""
 
-_NEVER = -1e9  # the score of a hypothesis that does not exist, as in `generate`
+_NEVER = -1e9  # score of a missing hypothesis, as in `generate`
 _FOLDED = "corpusfit_folded"
 _CROSS_ATTENTION = ("encoder_attn", "EncDecAttention")  # of the BART and T5 families
 
 
 class Translated(NamedTuple):
-    """Translations of n texts, and how many the model cannot read to their end."""
+    """Translations of n texts, and the number of truncated texts."""
 
     texts: list[str]
     truncated: int
@@ -82,13 +82,13 @@ def beam_search(
     longest = min(search.longest, position_limit(model))
     search = replace(search, longest=longest, penalty=penalty)
     pad = model.config.pad_token_id or 0
-    # words of one token are forbidden in place, as transformers makes a copy of all scores
-    words = stated.bad_words_ids or []
-    forbidden = [w[0] for w in words if len(w) == 1 and w[0] != stated.eos_token_id]
-    # for one beam: `generate` repeats nothing and warns of nothing
+    # mask forbidden single tokens ourselves, as transformers would copy all scores
+    bad_words = stated.bad_words_ids or []
+    forbidden = [w[0] for w in bad_words if len(w) == 1 and w[0] != stated.eos_token_id]
+    # tell `generate` of a single beam, so that it neither expands its inputs nor warns
     options: dict[str, Any] = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0}
     options |= {"do_sample": False, "max_new_tokens": longest, "pad_token_id": pad}
-    options["bad_words_ids"] = [word for word in words if len(word) > 1] or None
+    options["bad_words_ids"] = [word for word in bad_words if len(word) > 1] or None
     translations: list[list[int]] = [[] for _ in rows]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     with torch.inference_mode(), _folding(model) as folding:
@@ -120,7 +120,7 @@ def _decode(
     input_ids: torch.Tensor,
     logits_processor: Any,
     generation_config: Any,
-    **inputs: Any,  # not by name: `generate` would not give the encoder what is named here
+    **inputs: Any,  # positional: `generate` withholds named arguments from the encoder
 ) -> list[list[int]]:
     """Decode a batch for `generate`: the first call has one row for each sentence."""
     import torch
@@ -128,7 +128,7 @@ def _decode(
     encoded, cache = inputs["encoder_outputs"], inputs["past_key_values"]
     mask = inputs["attention_mask"]
     beams = _Beams(input_ids, generation_config.eos_token_id, search, early)
-    for made in range(1, search.longest + 1):
+    for length in range(1, search.longest + 1):
         tokens = beams.tokens.flatten(0, 1)
         folding.mask = mask[:, None, None, :].bool()
         out = model(
@@ -141,13 +141,13 @@ def _decode(
         )
         scores = torch.log_softmax(out.logits[:, -1].float(), -1)
         scores[:, forbidden] = -torch.inf
-        kept, left = beams.extend(logits_processor(tokens, scores), made)
+        parents, left = beams.extend(logits_processor(tokens, scores), length)
         if not len(beams.place):
             break
-        if kept is not None:
-            cache.self_attention_cache.batch_select_indices(kept)
-        # without folding a sentence's rows are alike, so any of its rows will do
-        sources = kept if kept is not None and not folding.used else left
+        if parents is not None:
+            cache.self_attention_cache.batch_select_indices(parents)
+        # without folding every beam has its own copy of the encoded sentence, and all are alike
+        sources = parents if parents is not None and not folding.used else left
         if sources is not None:
             cache.cross_attention_cache.batch_select_indices(sources)
             encoded.last_hidden_state = encoded.last_hidden_state[sources]
@@ -180,7 +180,7 @@ class _Beams:
     def extend(
         self, scores: torch.Tensor, made: int
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Add a token to every beam; the rows and sentences to keep, None for all as they are."""
+        """Add a token to every beam; returns the rows and sentences to keep, None for all."""
         import torch
 
         (n, beams), b = self.scores.shape, self.search.beam
@@ -192,7 +192,7 @@ class _Beams:
         parent = places // values.shape[1]
         ends = torch.isin(token, self.ends) | (made == longest)
         finishing = ends.clone()
-        finishing[:, b:] = False  # only the first b candidates; the others are there to go on
+        finishing[:, b:] = False  # the lower b candidates only replace beams that end
         if bool(finishing.any()):
             ranked = totals / made**penalty + ~finishing * _NEVER
             before = self.tokens.gather(1, parent[:, :, None].expand(-1, -1, made))
@@ -203,7 +203,7 @@ class _Beams:
             self.finished = both.gather(1, order[:, :, None].expand(-1, -1, longest))
         running, order = (totals + ends * _NEVER).topk(b, dim=1)
         parent, token = parent.gather(1, order), token.gather(1, order)
-        # a sentence is done if no running beam can be expected to beat its finished ones
+        # a sentence is done when no running beam is expected to beat its finished ones
         worst = self.best.min(1).values
         done = worst > _NEVER / 2
         if self.early is not True:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.artifacts import listed, remove, write_bytes, writing
+from corpusfit.core.artifacts import names_in, remove, write_bytes, writing
 from corpusfit.core.manifest import OutFolder
 from corpusfit.embed.folders import POOLING
 
@@ -51,7 +51,7 @@ class AdaptFolder(OutFolder):
         remove(*(path for pattern in _MODEL_FILES for path in self.path.glob(pattern)))
 
     def free(self) -> None:
-        """Delete what only resuming needs."""
+        """Delete the files that only a resumed training needs."""
         remove(self.checkpoints, self.first, self.work / "tokens", self.pair_tokenizer)
         remove(self.best, self.tokenizer, self.general, self.guard, self.settled)
 
@@ -64,7 +64,7 @@ class State:
     """Progress of a training."""
 
     step: int  # number of updates done
-    at: tuple[int, int]  # next pass over the data, and next row of that pass
+    at: tuple[int, int]  # position in the data: pass and row
     history: list[dict[str, Any]]  # records of losses so far
     losses: list[float]  # losses of the steps since the last record, each an exact float32
 
@@ -84,7 +84,7 @@ class Checkpoints:
         self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
     ) -> None:
         """Write a checkpoint, then remove old, unfinished and newer checkpoints."""
-        # A newer checkpoint is always incomplete, otherwise training had resumed from it.
+        # Newer checkpoints are incomplete: training would have resumed from a complete one.
         mark = self._mark(state.step)
         files = {
             "weights.safetensors": {n: p.detach() for n, p in parameters.items()},
@@ -99,8 +99,8 @@ class Checkpoints:
         }
         write_bytes(mark, json.dumps({"digests": digests, **vars(state)}).encode())
         steps = self._steps()
-        kept = [s for s in steps if s <= state.step and self._mark(s).is_file()][-self.keep :]
-        for step in set(steps) - set(kept):
+        newest = [s for s in steps if s <= state.step and self._mark(s).is_file()][-self.keep :]
+        for step in set(steps) - set(newest):
             remove(self._mark(step).parent)
 
     def restore(
@@ -143,7 +143,7 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}" / "state.json"
 
     def _steps(self) -> list[int]:
-        matches = map(_STEP.fullmatch, listed(self.folder))
+        matches = map(_STEP.fullmatch, names_in(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, place
+from corpusfit.core.artifacts import folder_path, is_local
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import (
     CorpusfitError,
@@ -50,7 +50,7 @@ class TrainingInputs:
     # how the task's rows become texts; a selection's own setting for its target
     task_read: ReadPlan = field(default_factory=ReadPlan)
     own_task: bool = False  # whether the task is the selection's target
-    # texts of a second phase other than the task's, read as these; empty for the task's
+    # texts of a second phase, if not the task's, read in the same way
     then: list[Source] = field(default_factory=list)
 
     @property
@@ -101,7 +101,7 @@ def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
 def with_task_phase(
     texts: TrainingInputs, then: Sequence[str], context: RunContext
 ) -> TrainingInputs:
-    """The same texts with those of `--then-task`, which are the task's or are read as those."""
+    """Add the texts of a second phase (`--then-task`), which are read like the task's."""
     if not texts.task:
         cure = "For example `task=train.jsonl`."
         raise bad_setting("`task`", "set with `then_task.on`", "nothing", cure)
@@ -111,12 +111,12 @@ def with_task_phase(
 
 
 def _selection(data: Sequence[str]) -> SelectionFolder | None:
-    """The folder of the selection that the data is, if it is one."""
+    """The selection's folder, if the data is a selection."""
     for name in data:
-        run = SelectionFolder(place(name, "`data`") if "://" in name else Path(name))
+        run = SelectionFolder(folder_path(name, "`data`") if "://" in name else Path(name))
         if not (run.work / "run.json").exists() or not run.scores.is_dir():
             continue
-        # its scores are read as a whole, from this machine; other texts beside it have none
+        # weights need the scores of one local selection, so it must be the only input
         if len(data) > 1:
             cure = "To use a selection's text without weights, name its folder selected/."
             raise bad_setting("`data`", "one selection, or other inputs", " and ".join(data), cure)
@@ -128,8 +128,8 @@ def _selection(data: Sequence[str]) -> SelectionFolder | None:
 
 
 def _composed(name: str) -> str:
-    """The folder of texts of a finished composition, or the input itself if it is none."""
-    run = OutFolder(place(name, "`data`") if "://" in name else Path(name))
+    """The text folder of a finished composition; any other input is returned as it is."""
+    run = OutFolder(folder_path(name, "`data`") if "://" in name else Path(name))
     if run.command() != "compose":
         return name
     if run.finished() is None:
@@ -162,7 +162,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
-        now, changed = corpus.found_again(sources, read, partial(scan_with, context.engine))
+        now, changed = corpus.current_sources(sources, read, partial(scan_with, context.engine))
     except CorpusfitError:
         now, changed = [], [s.name for s in sources]
     if changed:
@@ -175,7 +175,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
 
 
 def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
-    """The texts of a translation, which are aligned pairs; the target of a selection is none."""
+    """Check that texts are aligned pairs for a translation; a selection's target is dropped."""
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
@@ -203,7 +203,7 @@ def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
         try:
             marked = code_of(mark)
         except UsageError:
-            continue  # no mark, or none of a language, as of programs
+            continue  # no mark, or one that is no language, such as a programming language
         if marked != language:
             progress.warn(
                 f"The {side} side of `data` is in {language}, by a sample, and the model's "
@@ -215,7 +215,7 @@ def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
 def choose_side(
     plan: AdaptPlan, texts: TrainingInputs, progress: Progress
 ) -> tuple[AdaptPlan, TrainingInputs]:
-    """The plan and the texts with the side that is read of pairs that are no translation's."""
+    """Resolve which side of aligned pairs a monolingual training reads."""
     roles = (
         (texts.data, texts.read),
         (texts.task, texts.task_read),
@@ -243,15 +243,16 @@ def tags_of(texts: TrainingInputs) -> list[str]:
 def sample_texts(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
-    """A uniform sample of about so many characters of the data, in its order; 0 is all of it."""
+    """A uniform sample of about `characters` characters of the data, in order; 0 takes all."""
     finder = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
-    kept: list[tuple[float, int, int, str]] = []  # a heap; the text with the highest draw is first
+    # a heap of negated draws, so that the text with the highest draw is removed first
+    sample: list[tuple[float, int, int, str]] = []
     total = 0
     for shard in corpus.shards(sources, texts.read):
         draw = uniform(place_keys(seed, shard.index, 1))[0]
-        # of a large corpus some shards are enough, more than the sample takes
+        # a random part of a large corpus's shards is enough to draw from
         if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
             continue
         documents = corpus.documents(shard, texts.read)[0].texts
@@ -263,11 +264,11 @@ def sample_texts(
             if not characters:
                 yield text
                 continue
-            heapq.heappush(kept, (-draws[i], shard.index, i, text[:characters]))
+            heapq.heappush(sample, (-draws[i], shard.index, i, text[:characters]))
             total += len(text[:characters])
-            while total - len(kept[0][-1]) >= characters:
-                total -= len(heapq.heappop(kept)[-1])
-    for *_, text in sorted(kept, key=lambda each: each[1:3]):
+            while total - len(sample[0][-1]) >= characters:
+                total -= len(heapq.heappop(sample)[-1])
+    for *_, text in sorted(sample, key=lambda each: each[1:3]):
         yield text
 
 
@@ -275,9 +276,11 @@ def sample_pairs(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
-    held = list(guarded)
+    guarded_texts = list(guarded)
     first, second = texts.read.sides()
-    if texts.selection is not None:  # its rows have both sides as fields
+    if texts.selection is not None:  # rows of a selection have a field per side
         second = dataclasses.replace(texts.read, text_field="translation")
     for read in (first, second):
-        yield from sample_texts(dataclasses.replace(texts, read=read), seed, held, characters)
+        yield from sample_texts(
+            dataclasses.replace(texts, read=read), seed, guarded_texts, characters
+        )

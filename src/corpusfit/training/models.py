@@ -108,22 +108,23 @@ def open_model(
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
-            f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
+            f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_names(body)} "
             "missing. Name a folder with the complete model."
         )
+    # embeddings need no head, so a missing one does not matter
     if objective in EMBEDDINGS:
         model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
         head = []
     if head and not plan.new_head:
         raise ModelError(
             f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
-            f"{_some(head)} missing. Name a model with this head, or pass `model.new_head=true` to "
-            "start with a random one, which takes a good part of the training to learn."
+            f"{_names(head)} missing. Name a model with this head, or pass `model.new_head=true` "
+            "to start with a random one, which takes a good part of the training to learn."
         )
     if head:
         on_warn(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
-            f"head: {_some(head)} new."
+            f"head: {_names(head)} new."
         )
     return checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
 
@@ -165,7 +166,7 @@ def checked_model(
 
 
 def _from_pretrained(
-    kind: str, place: Path, attention: str, config: Any = None
+    kind: str, folder: Path, attention: str, config: Any = None
 ) -> tuple[Any, Sequence[str]]:
     """A model of an auto class of transformers, and names of missing weights."""
     import torch
@@ -175,11 +176,11 @@ def _from_pretrained(
     options |= {"dtype": torch.float32} | ({"config": config} if config else {})
     opening = getattr(transformers, kind).from_pretrained
     try:
-        model, info = opening(place, attn_implementation=attention, **options)
+        model, info = opening(folder, attn_implementation=attention, **options)
     except ValueError as e:
         if "scaled_dot_product_attention" not in str(e):
             raise
-        model, info = opening(place, attn_implementation="eager", **options)
+        model, info = opening(folder, attn_implementation="eager", **options)
     return model, info["missing_keys"]
 
 
@@ -204,8 +205,8 @@ def _sentence_encoder(
     plan: ModelPlan, folder: Path, model: Any, objective: str, seed: int, *, pooled: bool
 ) -> Any:
     """A model with its pooling, and for `tsdae` with a decoder."""
-    # A pooler of transformers is not trained, as no embedding depends on it; `pooled` says
-    # whether the files have one.
+    # No embedding depends on transformers' pooler, so it is not trained. `pooled`: whether the
+    # files have one.
     from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
 
     pooling = read_pooling(folder, plan.pooling, MODEL)
@@ -219,8 +220,8 @@ def _sentence_encoder(
     config.is_decoder = config.add_cross_attention = True
     with _loading(plan.name, objective, seed):
         attention = model.config._attn_implementation
-        place = transformer_folder(folder, MODEL)
-        decoder, _ = _from_pretrained(AUTO["causal"], place, attention, config)
+        transformer = transformer_folder(folder, MODEL)
+        decoder, _ = _from_pretrained(AUTO["causal"], transformer, attention, config)
     return DenoisingAutoencoder(model, pooling, decoder).eval()
 
 
@@ -248,14 +249,14 @@ def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list
     return [n for n in lacking if n not in body], body
 
 
-def _some(names: list[str]) -> str:
+def _names(names: list[str]) -> str:
     """The first name, and the number of others."""
     more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
     return f"{names[0]}{more}"
 
 
 def reads_ahead(model: Any) -> bool:
-    """Whether a token's logits depend on a later token."""
+    """Whether a token's logits depend on later tokens."""
     import torch
 
     ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
@@ -289,8 +290,8 @@ def save_model(
     except StorageError:
         raise
     except Exception as e:  # safetensors has its own error for a full disk
-        what = f"Cannot write the model to {folder}"
-        raise (machine_fault(e, what) or StorageError(f"{what}: {e}.")) from e
+        message = f"Cannot write the model to {folder}"
+        raise (machine_fault(e, message) or StorageError(f"{message}: {e}.")) from e
     finally:
         remove(aside)
 
@@ -300,10 +301,10 @@ class NewWords:
     """Words to add, and what they change."""
 
     words: tuple[str, ...]  # in the order of their ids
-    pieces: tuple[tuple[int, ...], ...]  # the ids of each word's tokens so far
+    pieces: tuple[tuple[int, ...], ...]  # token ids of each word before it is added
     shorter: float  # the share of the texts' word tokens that they save
-    # words that would save as much, and that the tokenizer cannot read as one token: its
-    # vocabulary has them as a piece of other words, say
+    # words that would save as much but that the tokenizer still splits, for instance because
+    # its vocabulary has them as a piece of other words
     passed: tuple[str, ...] = ()
 
 
@@ -331,7 +332,7 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewW
     passed: list[str] = []
     while more := list(islice(ranked, most - len(chosen))):
         candidates = [*chosen, *more]
-        # which of them, between others, become one token each when all of them are added
+        # add all candidates to a copy, and keep those that it reads as one token in context
         trial = backend_tokenizer(opened.tokenizer, opened.name)
         known = trial.get_vocab(with_added_tokens=True).keys()
         new = [word for word in candidates if word not in known]

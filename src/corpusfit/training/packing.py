@@ -15,7 +15,7 @@ from corpusfit.training.special_tokens import SpecialTokens
 if TYPE_CHECKING:
     import torch
 
-LEAK = 1e-2  # allowed share of the difference that chunks cause when attention is not masked
+LEAK = 1e-2  # tolerance, relative to the effect of a neighbouring chunk without a mask
 SAMPLED = 32  # positions of a chunk whose logits are compared
 
 
@@ -39,11 +39,11 @@ class Packing:
         inputs = {"attention_mask": self.mask(chunks, dtype)}
         if self.positions is not None:
             # counted from the first token of each chunk
-            place = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
+            position = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
             first = torch.ones_like(chunks, dtype=torch.bool)
             first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
-            begin = place.masked_fill(~first, 0).cummax(1).values
-            inputs["position_ids"] = place - begin + self.positions
+            begin = position.masked_fill(~first, 0).cummax(1).values
+            inputs["position_ids"] = position - begin + self.positions
         return inputs
 
     def mask(self, chunks: torch.Tensor, dtype: torch.dtype) -> Any:
@@ -63,8 +63,8 @@ def block_mask(
 
     seen = chunks[:, None, :, None] == chunks[:, None, None, :]
     if causal or window:
-        place = torch.arange(chunks.shape[1], device=chunks.device)
-        back = place[:, None] - place
+        position = torch.arange(chunks.shape[1], device=chunks.device)
+        back = position[:, None] - position
         if causal:
             seen = seen & (back >= 0)
         if window:
@@ -79,7 +79,7 @@ def block_mask(
 def find_packing(
     predictor: Predictor, special: SpecialTokens, length: int, *, causal: bool
 ) -> Packing | None:
-    """How this model can keep chunks of a row apart, found by trying masks and positions."""
+    """Find masks and positions that keep chunks of a row apart in this model, by trial."""
     # A packing works if two chunks in one row have the same logits as each chunk alone. The
     # trial takes a few forward passes.
     # Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
@@ -112,7 +112,7 @@ def find_packing(
     reach = getattr(config, "sliding_window", None) or 0
     windows = (0, reach) if slides and reach else (0,)
     starts = dict.fromkeys((first_position(model), 0, None))
-    # the likely and fast ones first
+    # try likely and fast variants first
     forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
     with evaluation_mode(model):
         ones = zip(texts, spread, strict=True)

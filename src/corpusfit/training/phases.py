@@ -1,4 +1,4 @@
-"""Trains the phases of an adaptation: on the data, then perhaps on the task's own texts."""
+"""Trains the phases of an adaptation: on the data, then optionally on the task's texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
 
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
-_CHECKPOINT_BYTES = 12  # per trained parameter: the weight and two moments
+_CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
 _MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
 
 
@@ -59,8 +59,8 @@ class Ready:
 
 def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
     """Bytes of a training's model, and of its checkpoints while one is written."""
-    kept = _CHECKPOINT_BYTES * facts["trained"] * (checkpoints + 1)
-    return int(4 * facts["parameters"] + kept)
+    checkpoint_bytes = _CHECKPOINT_BYTES * facts["trained"] * (checkpoints + 1)
+    return int(4 * facts["parameters"] + checkpoint_bytes)
 
 
 def assemble_training(
@@ -75,7 +75,7 @@ def assemble_training(
     plan, text, opened = ready.plan, ready.text, ready.opened
     pairs = plan.objective.name == TRANSLATION
     model = opened.model.to(accelerator.device)
-    predictor = Predictor(model)  # before an adapter changes the model
+    predictor = Predictor(model)  # its trials need the model without an adapter
     packing = None
     if ready.objective.packs:
         causal = plan.objective.name == "causal"
@@ -90,7 +90,7 @@ def assemble_training(
         overhead=ready.objective.overhead(),
         draw=plan.weights.policy == "resample",
         pack=packing is not None,
-        # whatever `train.micro_tokens`, which may change on resume
+        # not `train.micro_tokens`, which may change on resume and would reorder the data
         batch=max(1, _MICRO_TOKENS[hardware.device] // ready.length),
         seed=plan.seed,
     )
@@ -166,11 +166,11 @@ def assemble_training(
 
 
 class TrainingProgress(TrainerCallback):
-    """Passes a training's steps and losses on to a progress display."""
+    """Shows a training's steps and losses."""
 
     def __init__(self, progress: Progress, steps: int, measurement: float = 0.0) -> None:
         self._progress, self._steps = progress, steps
-        self._measurement = measurement  # the work of measuring held-out losses, in steps
+        self._measurement = measurement  # cost of measuring held-out losses, in steps
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
 
@@ -217,13 +217,13 @@ class PhaseRunner:
     accelerator: Any  # Accelerate's `Accelerator`
     progress: Progress
     track: str  # experiment tracker, or ""
-    trial: TrainerCallback | None = None  # of a training that only measures the loss on the task
+    # callback of a trial, which measures only the loss on the task
+    trial: TrainerCallback | None = None
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
         """Train all phases; returns the facts for the manifest."""
-        # The second phase trains the model that the first leaves in `folder.first`, so it
-        # is what `adapt --data task` makes of that model, and a run that was killed in it
-        # resumes in it.
+        # The first phase is a complete training in `folder.first`. So the second gives what
+        # `adapt --data task` would make of that model, and a run killed in it resumes in it.
         if ready.then is None:
             return self._phase(ready, folder, [])
         main, inner = self.accelerator.is_main_process, AdaptFolder(folder.first)
@@ -235,7 +235,7 @@ class PhaseRunner:
                 inner.finish(before)
             self.accelerator.wait_for_everyone()
             self.accelerator.free_memory()
-        ready.opened.model.to("meta")  # frees its memory
+        ready.opened.model.to("meta")  # free its memory before the next model is loaded
         opened = open_model(
             ModelPlan(str(inner.path)),
             ready.plan.objective.name,
@@ -248,7 +248,7 @@ class PhaseRunner:
         if self.trial is not None and resumed:
             self.trial.resume(earlier[-1]["step"], earlier)
         after = self._phase(dataclasses.replace(ready.then, opened=opened), folder, earlier)
-        # the facts of the first phase, the model of the second, and those of each phase
+        # top-level facts are the first phase's; the losses span both
         phases = [
             {"phase": name, **{key: facts.get(key) for key in _OF_A_PHASE}}
             for name, facts in (("data", before), (TASK, after))
@@ -268,7 +268,7 @@ class PhaseRunner:
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
         done = earlier[-1]["step"] if earlier else 0
-        if self.trial is not None:  # it needs no other loss
+        if self.trial is not None:  # other held-out losses would only cost time
             heldout = {TASK: ready.text.heldout[TASK]}
             text = dataclasses.replace(ready.text, heldout=heldout)
             ready = dataclasses.replace(ready, text=text)
@@ -287,12 +287,12 @@ class PhaseRunner:
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)
             history = train(training, self.trial or shown)
-        # before the first step and of the kept weights; empty without held-out text
+        # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"heldout": {}}]
         best = training.plan.keep == "best"
-        kept = min(measured, key=minimised) if best else measured[-1]
-        facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
-        first, now = measured[0]["heldout"], kept["heldout"]
+        final = min(measured, key=minimised) if best else measured[-1]
+        facts["losses"] = {"before": measured[0]["heldout"], "after": final["heldout"]}
+        first, now = measured[0]["heldout"], final["heldout"]
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) > first.get(name, 0.0):
             self.progress.warn(
@@ -302,7 +302,8 @@ class PhaseRunner:
             )
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
-        if main and (self.trial is None or ready.then is not None):  # a second phase needs it
+        # a trial needs no model, except that of a first phase for the second
+        if main and (self.trial is None or ready.then is not None):
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model

@@ -28,8 +28,8 @@ def loss_unit(objective: str) -> str:
     return "text" if objective == SIMCSE else "token"
 
 
-def _left_out(setting: str, where: str, came: object, cure: str) -> UsageError:
-    return bad_setting(f"`{setting}`", f"left out {where}", came, cure)
+def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
+    return bad_setting(f"`{setting}`", f"left out {where}", got, cure)
 
 
 Precision = Annotated[
@@ -122,10 +122,10 @@ class ModelPlan(Group, group="model"):
 
     def _check_together(self) -> None:
         if bool(self.name) == bool(self.init):
-            given = f"`model.name={self.name}` `model.init={self.init}`"
+            both = f"`model.name={self.name}` `model.init={self.init}`"
             cure = "For example `model.name=bert-base-uncased`, or `model.init=tiny`."
             allowed = "given by `model.name` or by `model.init`"
-            raise bad_setting("The model", allowed, given if self.name else "neither", cure)
+            raise bad_setting("The model", allowed, both if self.name else "neither", cure)
         if self.vocabulary and not self.init:
             cure = "Add `model.init=tiny`, or leave out `model.vocabulary`."
             raise _left_out("model.vocabulary", "without `model.init`", self.vocabulary, cure)
@@ -135,8 +135,8 @@ class ModelPlan(Group, group="model"):
             raise bad_setting("`model.vocabulary`", allowed, self.vocabulary, cure)
         if self.tokenizer_characters != _CHARACTERS and not (self.init or self.add_tokens):
             allowed = "left out without `model.init` or `model.add_tokens`"
-            came = self.tokenizer_characters
-            raise bad_setting("`model.tokenizer_characters`", allowed, came, "Leave it out.")
+            got = self.tokenizer_characters
+            raise bad_setting("`model.tokenizer_characters`", allowed, got, "Leave it out.")
         if self.add_tokens and self.init:
             raise _left_out(
                 "model.add_tokens",
@@ -487,9 +487,9 @@ class ThenTaskPlan(Group, group="then_task"):
     def _check_together(self) -> None:
         if not self.on:
             for setting, plain in vars(ThenTaskPlan()).items():
-                if (came := getattr(self, setting)) != plain:
+                if (got := getattr(self, setting)) != plain:
                     allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
-                    raise bad_setting(f"`then_task.{setting}`", allowed, came, cure)
+                    raise bad_setting(f"`then_task.{setting}`", allowed, got, cure)
         if self.steps is not None and self.epochs is not None:
             raise _left_out(
                 "then_task.steps", "with `then_task.epochs`", self.steps, "Set one of them."

@@ -24,7 +24,7 @@ def is_bert_attention(part: Any) -> bool:
     # Causal attention is excluded, because it may work without a mask.
     import torch
 
-    maps = all(isinstance(getattr(part, of, None), torch.nn.Module) for of in _MAPS)
+    maps = all(isinstance(getattr(part, name, None), torch.nn.Module) for name in _MAPS)
     dropout = isinstance(getattr(part, "dropout", None), torch.nn.Dropout)
     ahead = getattr(part, "is_causal", False) or getattr(part, "is_decoder", False)
     return maps and dropout and hasattr(part, "attention_head_size") and not ahead
@@ -54,8 +54,8 @@ def attend_at(
         of_query = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[3])
         mask = mask.expand(len(states), -1, -1, -1).gather(2, of_query)
 
-    def heads(of: torch.Tensor) -> torch.Tensor:
-        return of.view(*of.shape[:2], -1, part.attention_head_size).transpose(1, 2)
+    def heads(states: torch.Tensor) -> torch.Tensor:
+        return states.view(*states.shape[:2], -1, part.attention_head_size).transpose(1, 2)
 
     out: torch.Tensor = scaled_dot_product_attention(
         heads(queries),
@@ -86,24 +86,30 @@ class Predictor:
         self.hooked = False  # whether the head sees the selected positions alone
         self.early = ""  # where states are selected before the head, if anywhere
         self._at: torch.Tensor | None = None
-        self._laid: torch.Size | None = None  # rows and columns that `_at` refers to
-        self._seen = ""  # where states were selected
+        self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
+        self._seen = ""  # where states were selected in the last call
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
         for part in self._parts():
-            if part is not None and self._stays(_HEAD, part.register_forward_hook(self._keep)):
+            if part is not None and self._is_exact(
+                _HEAD, part.register_forward_hook(self._select_output)
+            ):
                 self.hooked = True
                 break
         last = self._last_attention() if self.hooked else None
-        if last and self._stays(_LAYER, last.output.register_forward_pre_hook(self._keep_early)):
+        if last and self._is_exact(
+            _LAYER, last.output.register_forward_pre_hook(self._select_input)
+        ):
             self.early = _LAYER
             inside = last.self
-            if is_bert_attention(inside) and self._stays(_ATTENTION, _Patch(inside, self._attend)):
+            if is_bert_attention(inside) and self._is_exact(
+                _ATTENTION, _Patch(inside, self._attend)
+            ):
                 self.early = _ATTENTION
 
     def _last_attention(self) -> Any:
         """The last layer's attention, if it has BERT's submodules `self` and `output`."""
-        # None also for a model with a pooler, which needs the first token of each row.
+        # None for a model with a pooler, too, as that needs the first token of each row.
         base = self.model.base_model
         layers = getattr(getattr(base, "encoder", None), "layer", None)
         if not layers or not (self.pools or getattr(base, "pooler", None) is None):
@@ -118,8 +124,8 @@ class Predictor:
         yield getattr(base, "decoder", None)  # OPT's head reads a submodule of its base model
         yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
 
-    def _stays(self, where: str, handle: Any) -> bool:
-        """Whether a hook selects states there and keeps the logits; otherwise it is removed."""
+    def _is_exact(self, where: str, handle: Any) -> bool:
+        """Whether a hook selects states there without changing the logits; else remove it."""
         import torch
 
         rows = self.model.get_input_embeddings().weight.shape[0]
@@ -131,61 +137,64 @@ class Predictor:
             if self.model.config.is_encoder_decoder:
                 inputs["decoder_input_ids"] = ids
             with evaluation_mode(self.model):
-                own, hooked = self._tried(inputs)
-            good = hooked.shape == own.shape and relative_difference(hooked, own) < TOLERANCE
-            good = good and self._seen == where
+                expected, hooked = self._expected_and_hooked(inputs)
+            same_shape = hooked.shape == expected.shape and self._seen == where
+            good = same_shape and relative_difference(hooked, expected) < TOLERANCE
         except Exception:  # layers and heads raise many kinds of exceptions for selected states
             good = False
         if not good:
             handle.remove()
         return good
 
-    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _expected_and_hooked(
+        self, inputs: dict[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """The model's own logits at some positions, and those with the hook."""
         import torch
 
         at = torch.tensor([1, 2, 6], device=self.model.device)
-        own = _logits(self.model(**inputs)).flatten(0, 1)[at]
-        return own, self.logits(self.model, inputs, at)
+        expected = _logits(self.model(**inputs)).flatten(0, 1)[at]
+        return expected, self.logits(self.model, inputs, at)
 
-    def _keep(self, _module: Any, _args: Any, out: Any) -> Any:
+    def _select_output(self, _module: Any, _args: Any, out: Any) -> Any:
         """Hook: select states from a module's output."""
         if self._at is None:
             return out
         if not self._seen:
             self._seen = _HEAD
-            out.last_hidden_state = self._picked(out[0])
+            out.last_hidden_state = self._select(out[0])
         return out
 
-    def _attend(self, own: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
+    def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""
         at, mask = self._at, args[0] if args else more.get("attention_mask")
         known = mask is None or mask.ndim == len("BHLL")
-        if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._laid or not known:
-            return own(states, *args, **more)
+        if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._shape or not known:
+            return forward(states, *args, **more)
         self._seen = _ATTENTION
-        return self._arranged(attend_at(part, states, mask, at)), None
+        return self._for_head(attend_at(part, states, mask, at)), None
 
-    def _keep_early(self, _module: Any, args: Any) -> Any:
+    def _select_input(self, _module: Any, args: Any) -> Any:
         """Hook: select states from a module's inputs; not if the model has padded the rows."""
-        if self._at is None or args[-1].shape[:2] != self._laid:
+        if self._at is None or args[-1].shape[:2] != self._shape:
             return None
-        rest = args[1:] if self._seen == _ATTENTION else args  # the attention selected its own
+        # the attention has selected its states already
+        rest = args[1:] if self._seen == _ATTENTION else args
         self._seen = self._seen or _LAYER
-        return *args[: len(args) - len(rest)], *map(self._picked, rest)
+        return *args[: len(args) - len(rest)], *map(self._select, rest)
 
-    def _picked(self, states: torch.Tensor) -> torch.Tensor:
+    def _select(self, states: torch.Tensor) -> torch.Tensor:
         """Select from states [B, L, d], and shape them for the head."""
         assert self._at is not None  # noqa: S101
-        return self._arranged(states.flatten(0, 1).index_select(0, self._at))
+        return self._for_head(states.flatten(0, 1).index_select(0, self._at))
 
-    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
+    def _for_head(self, states: torch.Tensor) -> torch.Tensor:
         """Shape states [M, d] for the head: one row."""
         return states[None]
 
-    def _asked(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> Any:
+    def _call_with_hooks(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> Any:
         """The model's output with hooks active; `_seen` records where states were selected."""
-        self._at, self._laid, self._seen = at, inputs["input_ids"].shape, ""
+        self._at, self._shape, self._seen = at, inputs["input_ids"].shape, ""
         try:
             return call(**inputs, **self._more)
         finally:
@@ -193,14 +202,14 @@ class Predictor:
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
         """Logits [M, V] at some positions."""
-        logits: torch.Tensor = _logits(self._asked(call, inputs, at)).flatten(0, 1)
+        logits: torch.Tensor = _logits(self._call_with_hooks(call, inputs, at)).flatten(0, 1)
         return logits if self._seen else logits.index_select(0, at)
 
     def pair(
         self, call: Any, inputs: dict[str, Any], at: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits [M, V] as in `logits`, and next-sentence logits [B, 2]; class 0: it follows."""
-        out = self._asked(call, inputs, at)
+        out = self._call_with_hooks(call, inputs, at)
         logits: torch.Tensor = out.prediction_logits.flatten(0, 1)
         logits = logits if self._seen else logits.index_select(0, at)
         return logits, out.seq_relationship_logits
@@ -223,9 +232,9 @@ def _logits(out: Any) -> Any:
     return out["logits"] if "logits" in out else out["prediction_logits"]
 
 
-def relative_difference(some: torch.Tensor, others: torch.Tensor) -> float:
+def relative_difference(ours: torch.Tensor, others: torch.Tensor) -> float:
     """Largest difference relative to the largest logit; infinite for NaN."""
-    largest = (some - others).abs().max() / others.abs().max()
+    largest = (ours - others).abs().max() / others.abs().max()
     return float(largest.nan_to_num(float("inf")))
 
 
@@ -268,10 +277,10 @@ def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     import torch
 
     rows = max(1, _AT_ONCE // logits.shape[1])
-    room = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
+    buffer = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
     for begin in range(0, len(logits), rows):
-        some = logits[begin : begin + rows]
-        yield slice(begin, begin + rows), room[: len(some)].copy_(some)
+        block = logits[begin : begin + rows]
+        yield slice(begin, begin + rows), buffer[: len(block)].copy_(block)
 
 
 @cache

@@ -106,14 +106,14 @@ def preset(name: str, weights: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Size:
-    """What the defaults depend on.
+    """Facts that the default settings depend on.
 
     The device's speed is not measured, so equal data gives equal models on machines of one kind.
     """
 
     tokens: int  # tokens of the training data, without special tokens
     rows: int  # sequences in a pass over the data
-    texts: int  # texts, or parts of long texts, in a pass; a packed row has several
+    texts: int  # chunks in a pass; a packed row has several
     parameters: int  # number of weights of the model
     longest: int  # maximum tokens of a sequence of the model
     device: str  # `cpu` or `cuda`
@@ -131,10 +131,10 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
 
 def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     """The plan of the second phase of `--then-task`, on the task's texts."""
-    # Its sequences are as long as those of the first phase, so that held-out losses compare.
-    own = dataclasses.asdict(plan.then_task)
-    del own["on"]
-    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **own)
+    # Sequences are as long as in the first phase, so that held-out losses are comparable.
+    settings = dataclasses.asdict(plan.then_task)
+    del settings["on"]
+    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **settings)
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 
@@ -166,12 +166,12 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     rows = f"{batch:,} sequences of {length}"
     if translates:
         rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
-    made = steps * batch / max(1, size.rows)
-    words = (
+    passes_made = steps * batch / max(1, size.rows)
+    summary = (
         f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
-        f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
+        f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
         f"learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
         f"{' A step has all texts, as they are few.' if every else ''}"
     )
-    return whole, words
+    return whole, summary

@@ -86,7 +86,7 @@ def evaluations(plan: TrainPlan) -> set[int]:
 
 
 def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
-    """Whether as many measurements gave no new best weights; never with a patience of 0."""
+    """Whether the last `patience` measurements brought no new best; never for 0."""
     values = [minimised(r) for r in history if "heldout" in r]
     if not patience or not values:
         return False
@@ -94,9 +94,8 @@ def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool
 
 
 def minimised(record: Mapping[str, Any]) -> float:
-    """What the best weights minimise, of a record of held-out losses."""
-    # That is minus BLEU if it is measured, else the loss on the task's text or, without a
-    # task, on the data.
+    """The value of a measurement that the best weights minimise."""
+    # Negated BLEU if it is measured, else the loss on the task or, without one, on the data.
     losses: Mapping[str, float] = record["heldout"]
     if "bleu" in record:
         return -float(record["bleu"])
@@ -167,11 +166,11 @@ def out_of_memory_error(
 
 @contextmanager
 def naming_memory_errors(error: TrainingError) -> Iterator[None]:
-    """Raise an error in place of any that means out of memory, by its type or its message."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
+    """Replace any out-of-memory error, known by type or message, by `error`."""
+    phrases = ("out of memory", "can't allocate memory", "not enough memory")
     try:
         yield
     except (MemoryError, RuntimeError) as e:
-        if isinstance(e, MemoryError) or any(w in str(e) for w in words):
+        if isinstance(e, MemoryError) or any(w in str(e) for w in phrases):
             raise error from e
         raise

@@ -47,8 +47,8 @@ class SentenceEncoder(torch.nn.Module):
         states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         if self.pooling.mode == "cls":
             return states[:, 0]
-        kept = states.masked_fill(attention_mask[:, :, None] == 0, 0)
-        return kept.sum(1, dtype=torch.float32) / attention_mask.sum(1, keepdim=True)
+        masked = states.masked_fill(attention_mask[:, :, None] == 0, 0)
+        return masked.sum(1, dtype=torch.float32) / attention_mask.sum(1, keepdim=True)
 
     @property
     def _probe(self) -> torch.Tensor:
@@ -74,9 +74,9 @@ class DenoisingAutoencoder(SentenceEncoder):
         self.config = copy.deepcopy(encoder.config)
         self.config.is_encoder_decoder = True
         for name, weight in decoder.base_model.named_parameters():
-            part, _, own = name.rpartition(".")
+            part, _, leaf = name.rpartition(".")
             if name in self._names:
-                setattr(encoder.get_submodule(part), own, weight)
+                setattr(encoder.get_submodule(part), leaf, weight)
 
     @property
     def _names(self) -> set[str]:

@@ -172,7 +172,7 @@ def require_translating(flag: str, model: Any, tokenizer: Any, name: str) -> int
         )
     pad = tokenizer.pad_token_id
     pad = model.config.pad_token_id if pad is None else pad
-    starts = (_stated(model, of) for of in ("decoder_start_token_id", "bos_token_id"))
+    starts = (_stated(model, setting) for setting in ("decoder_start_token_id", "bos_token_id"))
     if pad is None or all(start is None for start in starts):
         lacking = "pad_token_id" if pad is None else "decoder_start_token_id"
         raise ModelError(

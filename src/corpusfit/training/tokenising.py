@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import listed, read_arrays, remove, write_arrays, write_bytes
+from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import (
     InputError,
@@ -119,6 +119,7 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
     def ids_of(texts: Sequence[str], side: str) -> list[NDArray[Any]]:
         ids: list[NDArray[Any]] = []
         for at in range(0, len(texts), _PAIRS_AT_ONCE):
+            # by keyword, as multilingual tokenizers mark source and target differently
             batch = {side: list(texts[at : at + _PAIRS_AT_ONCE])}
             encoded = tokenizer(**batch, return_attention_mask=False, verbose=False)
             ids += [np.array(row, kind) for row in encoded["input_ids"]]
@@ -147,6 +148,7 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
             "unknown_source": sum(int((ids == unknown).sum()) for ids in first),
             "unknown_target": sum(int((ids == unknown).sum()) for ids in second),
         }
+        # interleave the sides, so that a pair is one run of ids
         both = [ids for pair in zip(first, second, strict=True) for ids in pair]
         ids = np.concatenate([np.empty(0, kind), *both])
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -175,7 +177,7 @@ def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
 
 def pieces_of(text: str) -> Iterator[str]:
     """A text, cut before a space between words if it is too long to tokenise at once."""
-    # this bounds memory; a tokenizer that does not split at spaces can give another token at a cut
+    # bounds memory; a tokenizer that does not split at spaces may tokenise a cut differently
     begin = 0
     while len(text) - begin > CHARACTERS_AT_ONCE:
         end = begin + CHARACTERS_AT_ONCE
@@ -196,7 +198,7 @@ class TokeniseShard(Job[Shard, int]):
     out: Path  # folder of the parts, on this machine
     end: int | None  # id to append to each text, if any
     pairs: bool = False
-    tagged: bool = False  # whether a source text begins with the tag of its file's domain
+    tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
 
     def start(self) -> Callable[[Shard], int]:
         """Open the tokenizer."""
@@ -237,7 +239,7 @@ class TokeniseSelected(Job[tuple[int, Path], int]):
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
             rows, columns, scores = read_selected(path, name, fields, "score")
-            # in the tally the number stands for the source
+            # the tally refers to the source by this number
             tally = Tally(number, len(rows))
             part, counts = tokenise(name, rows, columns[:2], columns[-1], scores, tally)
             write_part(self.out, number, part, counts)
@@ -354,7 +356,7 @@ class Tokenising:
             with progress.showing(f"tokenise {kind}", total, "tokens"):
                 for tokens in self.context.map(job, pieces):
                     progress.advance(0, tokens)
-            # ids of a source that changed since its fingerprint would be found under a wrong name
+            # a source that changed since it was fingerprinted would poison the cache
             for source in sources:
                 if corpus.content(source) != source.fingerprint:
                     remove(out)
@@ -421,7 +423,7 @@ def _path(folder: Path, number: int) -> Path:
 
 def finished(folder: Path) -> set[int]:
     """Numbers of the parts in a folder; a part is written atomically."""
-    return {int(match[1]) for name in listed(folder) if (match := _NAME.fullmatch(name))}
+    return {int(match[1]) for name in names_in(folder) if (match := _NAME.fullmatch(name))}
 
 
 def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> None:
@@ -476,9 +478,9 @@ class Tokens:
 
     def name(self, text: int) -> str:
         """File and row of a text, for messages."""
-        part, place = self._place(text)
+        part, index = self._place(text)
         arrays, header = read_arrays(self._paths[part], ["rows"])
-        return f"{header['source']}, row {arrays['rows'][place]}"
+        return f"{header['source']}, row {arrays['rows'][index]}"
 
     def ids(self, text: int, begin: int, end: int) -> NDArray[Any]:
         """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`."""
@@ -501,7 +503,7 @@ class Tokens:
                 yield part, row
 
     def _place(self, text: int) -> tuple[int, int]:
-        """The part of a text, and its position there."""
+        """The part that holds a text, and the text's position in it."""
         part = int(np.searchsorted(self._first, text, side="right")) - 1
         return part, text - int(self._first[part])
 

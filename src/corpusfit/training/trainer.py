@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from corpusfit.training.tokenising import Tokens
 
 
-_STREAM = 2**40  # random numbers apart from those of the steps
+_STREAM = 2**40  # a random stream other than those of the steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +227,8 @@ class Training:
     micro_rows: int  # maximum number of sequences per forward pass
     width: int  # tokens in a row; 0 for the length of the longest row of a forward pass
     seed: int
-    done: int = 0  # steps of an earlier phase, which trackers count too
-    bleu: HeldoutBleu | None = None  # BLEU on held-out pairs, if the best weights go by it
+    done: int = 0  # steps of an earlier phase, added in trackers
+    bleu: HeldoutBleu | None = None  # held-out BLEU, if it decides on the best weights
 
     @property
     def measurement(self) -> float:
@@ -284,7 +284,7 @@ class TrainingLoop:
         call = work.accelerator.prepare(work.network.predictor.model)
         self.network = dataclasses.replace(work.network, call=call)
         self._losses: list[torch.Tensor] = []
-        self._kept: int | None = None  # the step of the last checkpoint
+        self._kept: int | None = None  # step of the last checkpoint
 
     def run(self) -> None:
         """Run all remaining steps."""
@@ -309,7 +309,8 @@ class TrainingLoop:
                 self._measure(done)
                 if out_of_patience(self.history, work.plan.patience):
                     break
-            in_sync = self.world == 1 or done % every == 0  # elsewhere, processes' losses differ
+            # losses are summed over processes only at a record, so checkpoints wait for one
+            in_sync = self.world == 1 or done % every == 0
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
                 self._kept = done
                 if self.main:
@@ -331,7 +332,8 @@ class TrainingLoop:
         checkpoints.restore(state.step, self.parameters, self.updates.optimizer)
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
-        self._losses = list((losses if self.main else losses * 0).unbind())  # summed over processes
+        # losses are summed over processes, so only one may restore them
+        self._losses = list((losses if self.main else losses * 0).unbind())
         self.callback.resume(state.step, state.history)
         return state
 
@@ -355,12 +357,12 @@ class TrainingLoop:
             texts = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
             names = list(dict.fromkeys(texts))
             more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
-            kept = "There is no checkpoint yet"
+            checkpoint = "There is no checkpoint yet"
             if self._kept is not None:
-                kept = f"The last checkpoint is from step {self._kept:,}"
+                checkpoint = f"The last checkpoint is from step {self._kept:,}"
             return TrainingError(
                 f"Training diverged: the loss of step {steps:,} is not finite. The batch holds "
-                f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set `train.rate` below "
+                f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.rate` below "
                 f"{work.plan.rate:g} and another `out`, or remove the text."
             )
 
@@ -374,10 +376,12 @@ class TrainingLoop:
         import torch
 
         work, device = self.work, self.work.accelerator.device
+        # divide by counts over all processes, so that the gradient does not depend on their number
         counts = [sum(len(m.at) for m in batch.micros), len(batch.rows)]
         predicted, pairs = self._summed(torch.tensor(counts, dtype=torch.float64)).tolist()
         total = torch.zeros((), device=device)
         for number, micro in enumerate(batch.micros):
+            # processes exchange gradients once, with the last micro-batch
             last = number == len(batch.micros) - 1
             with nullcontext() if last else work.accelerator.no_sync(self.network.call):
                 with self.network.scope():
@@ -388,7 +392,7 @@ class TrainingLoop:
         return total
 
     def _summed(self, figures: torch.Tensor) -> torch.Tensor:
-        """The sum over all processes."""
+        """Sum over all processes."""
         import torch
 
         if self.world == 1:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.tuning.plan import TunePlan
 
@@ -109,18 +109,18 @@ def tune(
     )
     from corpusfit.tuning import running
 
-    into = place(out, "`out`")
+    into = folder_path(out, "`out`")
     return running.tune(built, texts, into, train=train, machine=machine, overwrite=overwrite)
 
 
 @dry_run(tune, without=("out", "train", "overwrite"))
-def estimate_tuning(**asked: Any) -> dict[str, Any]:
+def estimate_tuning(**options: Any) -> dict[str, Any]:
     """Dry run of `tune`, measured over a few steps; takes `tune`'s arguments.
 
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
-    built, texts, machine = _resolve(**asked)
+    built, texts, machine = _resolve(**options)
     from corpusfit.tuning import running
 
     return running.estimate_tuning(built, texts, machine=machine)

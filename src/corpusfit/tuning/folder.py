@@ -1,4 +1,4 @@
-"""The folder of a tuning, and a finished one."""
+"""The output folder and the result of `tune`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TuneFolder(OutFolder):
         self.tokens = self.work / "cache"
 
     def _has_work(self) -> bool:
-        """Whether there is a trial; scores have an identity of their own."""
+        """Whether there is a trial; scores alone do not count, as they have their own identity."""
         return self.trials.is_dir() or self.schedule.exists()
 
     def _clear(self) -> None:
@@ -40,7 +40,7 @@ class TuneFolder(OutFolder):
         remove(self.trials, self.selection, self.model, self.texts, self.ranking, self.schedule)
 
     def free(self) -> None:
-        """Delete what only the search needs."""
+        """Delete intermediate files of the search."""
         remove(self.selections, self.training, self.tokens)
 
 
@@ -50,7 +50,7 @@ class Tuned(Finished):
 
     Attributes:
         selection: the winner's selection, for `corpusfit adapt --data`.
-        model: the winner's adapted model; None unless it was asked for.
+        model: the winner's adapted model; None without `train`.
     """
 
     selection: Selection
@@ -71,7 +71,7 @@ def rows_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """One flat row per trial, last rung first, each rung in order of its outcome.
 
     `change` is the loss minus that of the model before adaptation, in nats per token; `bits` are
-    the method's held-out bits per word, if they are known.
+    the method's held-out bits per word, or None.
     """
     base = manifest["base"]
     return [

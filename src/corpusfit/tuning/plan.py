@@ -138,16 +138,16 @@ class SearchPlan(Group, group="search"):
 
     def _budget(self) -> tuple[float, str]:
         """The number of the budget and its unit: empty for steps, or s, min, h."""
-        found = _BUDGET.fullmatch(self.budget.strip())
-        if found is None or not 0 < float(found[1]) < float("inf"):
+        match = _BUDGET.fullmatch(self.budget.strip())
+        if match is None or not 0 < float(match[1]) < float("inf"):
             raise bad_setting(
                 "`search.budget`",
                 "a number of training steps or a time, such as '2000 steps' or 30min",
                 self.budget,
                 "For example `search.budget=30min`.",
             )
-        unit = found[2] or ""
-        return float(found[1]), "" if unit.startswith("step") else unit
+        unit = match[2] or ""
+        return float(match[1]), "" if unit.startswith("step") else unit
 
     @property
     def steps(self) -> int | None:
@@ -167,16 +167,16 @@ class SearchPlan(Group, group="search"):
 
     def amounts(self) -> list[float]:
         """The fractions of the corpus."""
-        found = []
+        fractions = []
         for part in _parts(self.fractions, "`search.fractions`", "numbers above 0 and at most 1"):
             try:
-                found.append(float(part))
+                fractions.append(float(part))
             except ValueError:
-                found.append(0.0)
-            if not 0 < found[-1] <= 1:
+                fractions.append(0.0)
+            if not 0 < fractions[-1] <= 1:
                 cure = "For a tenth of the corpus: `search.fractions=0.1`."
                 raise bad_setting("`search.fractions`", "above 0 and at most 1", part, cure)
-        return found
+        return fractions
 
     def uses(self) -> list[str]:
         """The uses of relevance weights."""
@@ -189,10 +189,10 @@ class SearchPlan(Group, group="search"):
 
 def _parts(text: str, setting: str, allowed: str) -> list[str]:
     """The different parts of a list separated by commas, at least one."""
-    found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not found:
+    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
         raise bad_setting(setting, allowed, text)
-    return found
+    return parts
 
 
 @dataclass(frozen=True)
@@ -215,9 +215,9 @@ class TunePlan(Settings):
         """The plan itself, after every group is checked."""
         if self.model.init or not self.model.name:
             cure = "For example `model.name=bert-base-uncased`."
-            came = f"`model.init={self.model.init}`" if self.model.init else "nothing"
+            got = f"`model.init={self.model.init}`" if self.model.init else "nothing"
             allowed = "a pre-trained model: a model folder or a Hugging Face hub id"
-            raise bad_setting("`model.name`", allowed, came, cure)
+            raise bad_setting("`model.name`", allowed, got, cure)
         return super().check()
 
     def _check_together(self) -> None:

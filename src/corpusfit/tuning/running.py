@@ -53,7 +53,7 @@ class Parts:
     fit: list[str]  # texts to select by during the search
     heldout: list[str]  # texts to measure the loss on, with no near-duplicate in `fit`
     clean: list[str]  # all texts that hold no guarded text, for the winner's selection
-    guarded: int  # number of texts that hold one, which are not used
+    guarded: int  # number of unused texts, which hold one
 
     @property
     def near(self) -> int:
@@ -75,9 +75,9 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
     held = set(range(int(np.searchsorted(np.cumsum(groups.sizes), wanted)) + 1))
     near = _near(clean, groups)
     out = held.union(*(near[group] for group in held))
-    of = groups.of.tolist()
-    heldout = [text for text, group in zip(clean, of, strict=True) if group in held]
-    fit = [text for text, group in zip(clean, of, strict=True) if group not in out]
+    group_of = groups.of.tolist()
+    heldout = [text for text, group in zip(clean, group_of, strict=True) if group in held]
+    fit = [text for text, group in zip(clean, group_of, strict=True) if group not in out]
     if len(groups.sizes) < FEWEST or not fit:
         without = f" that hold no text of `guard` ({len(holders):,} do)" if holders else ""
         raise InputError(
@@ -89,16 +89,16 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
 
 
 def _found(texts: Sequence[str], index: HeldoutIndex) -> dict[int, list[int]]:
-    """The numbers of the indexed texts that each text holds, by the text's position."""
-    found: dict[int, list[int]] = {}
+    """By position of a text, the numbers of the indexed texts in it."""
+    numbers: dict[int, list[int]] = {}
     matches = ContaminationFinder(index).find(text_array(list(texts)))
     for text, number in zip(matches.text.tolist(), matches.watched.tolist(), strict=True):
-        found.setdefault(text, []).append(number)
-    return found
+        numbers.setdefault(text, []).append(number)
+    return numbers
 
 
 def _near(texts: Sequence[str], groups: Groups) -> dict[int, set[int]]:
-    """The other groups that hold a text of each group, or that a text of it holds."""
+    """By group, the other groups with a near-duplicate of one of its texts."""
     index = HeldoutIndex.of_texts(texts)
     groups_of: dict[int, set[int]] = defaultdict(set)
     for number, group in zip(index.numbers(texts).tolist(), groups.of.tolist(), strict=True):
@@ -117,8 +117,8 @@ def read_texts(sources: list[Source], read: ReadPlan, progress: Progress) -> lis
     texts: list[str] = []
     rejected, losses = Reasons(), cures.Losses()
     for shard in corpus.shards(sources, read):
-        found, tally = read_shard(shard, read, tuple(s.name for s in sources))
-        texts += found.texts.to_pylist()
+        documents, tally = read_shard(shard, read, tuple(s.name for s in sources))
+        texts += documents.texts.to_pylist()
         rejected.add(tally.rejects)
         losses.add(sources[shard.source].name, tally.documents, tally.reasons())
     if rejected.counts:
@@ -171,13 +171,13 @@ def tune(
     with locked(folder.work, "tune", make=True):
         # every trial would fail with a model that cannot be adapted, after the corpus is scored
         open_base(plan.adaptation(), resolve(plan.train, "train"), machine.progress.warn)
-        found = _read(plan, inputs, folder, machine)
-        texts = (sampled(found.corpus, plan.read), sampled(found.target, plan.target_read))
+        sources = _read(plan, inputs, folder, machine)
+        texts = (sampled(sources.corpus, plan.read), sampled(sources.target, plan.target_read))
         read = with_side(plan.read, plan.embed.embedder, machine.progress.note, *texts)
         plan = dataclasses.replace(plan, read=read)
-        folder.begin(found.identity(plan), overwrite=overwrite)
+        folder.begin(sources.identity(plan), overwrite=overwrite)
         if folder.finished() is None:
-            folder.finish(_search(plan, inputs, found, folder, machine, began))
+            folder.finish(_search(plan, inputs, sources, folder, machine, began))
         folder.free()
         model = _train(plan, inputs, folder, machine) if train else None
     selection = SelectionFolder(folder.selection).finished()
@@ -225,11 +225,13 @@ def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machi
     read = plan.target_read
     read = dataclasses.replace(read, text_field=inputs.guard_field or read.text_field)
     with machine.running(folder.work) as context:
-        asked = {role: getattr(inputs, role) for role in _ROLES}
-        found = {role: context.find(own, plan.read, role) for role, own in asked.items() if own}
+        named = {role: getattr(inputs, role) for role in _ROLES}
+        sources = {
+            role: context.find(names, plan.read, role) for role, names in named.items() if names
+        }
     guarded = held_out(inputs.guard, read, folder.work, machine.progress, setting="guard")
     base = fingerprint(find(plan.model.name, setting=MODEL))
-    return _Found(found["target"], found["corpus"], found.get("replay", []), guarded, base)
+    return _Found(sources["target"], sources["corpus"], sources.get("replay", []), guarded, base)
 
 
 _ROLES = ("target", "corpus", "replay")
@@ -238,14 +240,14 @@ _ROLES = ("target", "corpus", "replay")
 def _search(
     plan: TunePlan,
     inputs: TuneInputs,
-    found: _Found,
+    sources: _Found,
     folder: TuneFolder,
     machine: Machine,
     began: float,
 ) -> dict[str, Any]:
     """Search, select by the winner; the manifest."""
-    guarded = [text for texts in found.guarded.values() for text in texts]
-    parts = divide(read_texts(found.target, plan.target_read, machine.progress), guarded, plan)
+    guarded = [text for texts in sources.guarded.values() for text in texts]
+    parts = divide(read_texts(sources.target, plan.target_read, machine.progress), guarded, plan)
     _note_parts(parts, machine)
     fields = {plan.read.text_field, plan.target_read.text_field}  # select and adapt read them
     fit, heldout, guard, clean = (
@@ -279,7 +281,7 @@ def _search(
         "plan": plan.as_dict(),
         "repeat": command_words("tune", named, options, settings),
         "given": named,
-        **{role: [source_as_dict(source) for source in getattr(found, role)] for role in _ROLES},
+        **{role: [source_as_dict(source) for source in getattr(sources, role)] for role in _ROLES},
         "counts": {
             "target": len(parts.clean) + parts.guarded,
             "guarded": parts.guarded,
@@ -292,7 +294,7 @@ def _search(
         "rungs": [dataclasses.asdict(rung) for rung in rungs],
         "trials": [dataclasses.asdict(trial) for trial in trials],
         "winner": dataclasses.asdict(winner),
-        "conclusions": concluded(trials, rungs, plan.search.margin),
+        "conclusions": conclude(trials, rungs, plan.search.margin),
         "warnings": search.quiet.warnings,
         "steps": sum(trial.done for trial in trials),
         "seconds": round(time.perf_counter() - began, 1),
@@ -312,10 +314,10 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
         )
 
 
-def concluded(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> list[str]:
-    """What the search shows, in sentences."""
+def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> list[str]:
+    """The conclusions of a search, in sentences."""
     winner, base = trials[0], trials[0].losses[0][1]
-    found = [
+    conclusions = [
         f"Winner: {winner.setting.label}; held-out loss on the target {base:.3f} → "
         f"{winner.loss:.3f} nats per token after {winner.done:,} steps (lower is better)."
     ]
@@ -325,24 +327,24 @@ def concluded(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> 
         if trial.rung == len(rungs) and trial.loss <= winner.loss + margin
     ]
     if level:
-        found.append(f"No difference shown, within {margin:g}: {', '.join(level)}.")
+        conclusions.append(f"No difference shown, within {margin:g}: {', '.join(level)}.")
     chance = next(t for t in trials if t.setting.method == RANDOM)
     rival = next((t for t in trials if t.rung == chance.rung and t.setting == winner.setting), None)
     at = rival.at(chance.done) if rival is not None and not chance.error else None
     if at is not None and rival is not chance:
-        found.append(
+        conclusions.append(
             f"At {chance.done:,} steps the loss is {at:.3f} with {winner.setting.label}, and "
             f"{chance.loss:.3f} with random text."
         )
     if winner.setting.method == RANDOM:
-        found.append("Random text was best: no method tried helps this model at this budget.")
+        conclusions.append("Random text was best: no method tried helps this model at this budget.")
     if winner.loss >= base:
-        found.append("No setting lowered the loss of the model before adaptation.")
-    return found
+        conclusions.append("No setting lowered the loss of the model before adaptation.")
+    return conclusions
 
 
 def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> Adapted:
-    """Adapt the model on the winner's selection, then on the target if the winner does."""
+    """Adapt the model on the winner's selection, then on the target if it has a second phase."""
     then_task = (folder.finished() or {})["winner"]["setting"]["then_task"]
     return adapt(
         plan.adaptation(then_task=then_task),

@@ -18,7 +18,7 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to select and adapt; a further choice is a further field.
+    """One way to select and adapt.
 
     Attributes:
         method: scoring method.
@@ -39,13 +39,13 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """The setting in a few words, for people."""
+        """A short label."""
         weights = f" {self.weights}" * (self.weights != "off")
         return f"{self.method} {self.fraction:g}{weights}" + " then task" * self.then_task
 
     @property
     def key(self) -> str:
-        """The setting as the name of a file."""
+        """A file name for the setting."""
         return self.label.replace(" ", "-").replace(":", "-")
 
 
@@ -59,13 +59,13 @@ def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:
     axes = (methods, amounts, uses, phases)
     places = itertools.product(*(range(len(axis)) for axis in axes))
     ordered = sorted(places, key=lambda place: (sum(place), place))
-    found = [Setting(RANDOM, max(amounts), "off")]
+    settings = [Setting(RANDOM, max(amounts), "off")]
     for method, amount, use, phase in ordered:
         setting = Setting(methods[method], amounts[amount], uses[use], phases[phase] == "yes")
         pointless = setting.weights != "off" and (setting.fraction == 1 or setting.method == RANDOM)
         if not pointless:
-            found.append(setting)
-    return list(dict.fromkeys(found))
+            settings.append(setting)
+    return list(dict.fromkeys(settings))
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ def too_small(budget: int, least: int) -> UsageError:
 
 
 def is_behind(loss: float, others: Sequence[float], passed: int, margin: float) -> bool:
-    """Whether a trial can stop: as many trials as pass on are ahead of it at the same step.
+    """Whether a trial can stop: enough trials are ahead of it at the same step to fill the rung.
 
-    The median stopping rule with the rank that decides here in place of the median, and the losses
-    at one step in place of their running means.
+    A median stopping rule, with the rank that passes on in place of the median, and losses at one
+    step in place of running means.
 
     Reference: Golovin et al. (2017), Google Vizier, section 3.2.1.
     """

@@ -91,7 +91,7 @@ def order(trials: Sequence[Trial]) -> list[Trial]:
 
 
 class EarlyStopError(Exception):
-    """Ends a training that is behind."""
+    """Raised to end a training that is behind."""
 
 
 class TrialCallback(TrainerCallback):
@@ -137,14 +137,14 @@ class TrialCallback(TrainerCallback):
         self._progress.advance(steps, tokens)
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
-        """Take over what was measured before."""
+        """Restore earlier measurements."""
         for record in history:
             self._keep(record)
         self.moved += step
         self._progress.skip(step)
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Keep a loss, and compare it."""
+        """Record a loss, and stop the trial if it is behind."""
         if not self._keep(record):
             return
         step, loss = self.losses[-1]
@@ -152,7 +152,9 @@ class TrialCallback(TrainerCallback):
         if len(self.losses) == 1:
             self._began = self._ended
         if self._rung.steps <= 2 * step < 2 * self._rung.steps:
-            others = [found for trial in self._before if (found := trial.at(step)) is not None]
+            others = [
+                other_loss for trial in self._before if (other_loss := trial.at(step)) is not None
+            ]
             if is_behind(loss, others, self._rung.passed, self._margin):
                 raise EarlyStopError
 
@@ -210,9 +212,9 @@ class Search:
         total = sum(rung.trials * rung.steps for rung in rungs)
         with self.machine.progress.showing("tune", total, "tokens"):
             for number, rung in enumerate(rungs, 1):
-                found = self._rung(number, rung, left)
-                trials = [*found, *trials]
-                left = [trial.setting for trial in found[: rung.passed]]
+                finished = self._rung(number, rung, left)
+                trials = [*finished, *trials]
+                left = [trial.setting for trial in finished[: rung.passed]]
                 keys = {setting.selection.key for setting in left}
                 remove(*(p for p in self.folder.selections.glob("*") if p.name not in keys))
         return rungs, trials
@@ -269,14 +271,14 @@ class Search:
         if not self.folder.schedule.exists():
             search = self.plan.search
             first = self._train(settings[0], 0, Rung(1, search.least, 1), [])
-            found = steps_within(
+            steps = steps_within(
                 search,
                 len(settings),
                 elapsed=time.perf_counter() - self.began,
                 step=first.training / search.least,
                 around=first.seconds - first.training,
             )
-            write_bytes(self.folder.schedule, json.dumps({"steps": found}).encode())
+            write_bytes(self.folder.schedule, json.dumps({"steps": steps}).encode())
         return int(json.loads(self.folder.schedule.read_bytes())["steps"])
 
     def _announce(self, rungs: Sequence[Rung], settings: int) -> None:
@@ -292,38 +294,39 @@ class Search:
 
     def _rung(self, number: int, rung: Rung, settings: Sequence[Setting]) -> list[Trial]:
         """All trials of a rung, best first; runs those that are not finished."""
-        found: list[Trial] = []
+        trials: list[Trial] = []
         progress = self.machine.progress
         for setting in settings:
             path = self.folder.trials / f"{number}-{setting.key}.json"
             if path.exists():
-                found.append(Trial.read(path))
+                trials.append(Trial.read(path))
                 progress.skip(rung.steps)
                 continue
-            trial = self._train(setting, number, rung, found)
+            trial = self._train(setting, number, rung, trials)
             trial.write(path)
-            found.append(trial)
-            progress.note(f"Rung {number}, {len(found)} of {rung.trials}: {described(trial)}")
-        if all(trial.error for trial in found):
-            raise TrainingError(f"Every trial of rung {number} failed: {found[0].error}")
-        return order(found)
+            trials.append(trial)
+            progress.note(f"Rung {number}, {len(trials)} of {rung.trials}: {described(trial)}")
+        if all(trial.error for trial in trials):
+            raise TrainingError(f"Every trial of rung {number} failed: {trials[0].error}")
+        return order(trials)
 
     def _train(self, setting: Setting, number: int, rung: Rung, before: Sequence[Trial]) -> Trial:
-        """Select, and train a trial; an error of its text or its training is its result."""
+        """Select for and train a trial; an error is recorded as its result."""
         began = time.perf_counter()
         callback = TrialCallback(
             rung, before, self.plan.search.margin, self.machine.progress, self.quiet
         )
-        place = self.folder.training / f"{number}-{setting.key}"
+        folder = self.folder.training / f"{number}-{setting.key}"
         stopped, error = False, ""
         try:
-            self._adapt(setting, rung.steps, place, callback)
+            self._adapt(setting, rung.steps, folder, callback)
         except EarlyStopError:
             stopped = True
         except (TrainingError, InputError) as e:
             error = str(e)
             self.quiet.warn(f"The trial {setting.label} failed: {error}")
-        remove(place)
+        # only the record of a trial is kept: models and checkpoints are large
+        remove(folder)
         self.machine.progress.skip(rung.steps - callback.moved)
         return Trial(
             setting,
@@ -337,21 +340,22 @@ class Search:
             error,
         )
 
-    def _adapt(self, setting: Setting, steps: int, place: Path, callback: TrialCallback) -> None:
-        """Train a trial, with the texts that hold a guarded text found once for each selection."""
+    def _adapt(self, setting: Setting, steps: int, folder: Path, callback: TrialCallback) -> None:
+        """Train a trial; its selection is searched for guarded texts only once."""
         machine = dataclasses.replace(self.machine, progress=self.quiet)
         selection = self._selection(setting, machine)
-        known, own = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(place).guard
-        if known.exists() and not own.exists():
-            own.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(known, own)
+        # reuse the search for guarded texts of an earlier trial on the same selection
+        known, guard = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(folder).guard
+        if known.exists() and not guard.exists():
+            guard.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(known, guard)
         try:
             adapt(
                 self.plan.adaptation(
                     steps, then_task=setting.then_task, batch=self.plan.train.batch or self.batch
                 ),
                 [str(selection)],
-                place,
+                folder,
                 task=[self.heldout],
                 replay=self.replay,
                 guard=[self.guard],
@@ -360,16 +364,16 @@ class Search:
                 then=[self.fit] if setting.then_task else (),
             )
         finally:
-            if own.exists() and not known.exists():
-                own.rename(known)
+            if guard.exists() and not known.exists():
+                guard.rename(known)
 
     def _selection(self, setting: Setting, machine: Machine) -> Path:
-        place = self.folder.selections / setting.selection.key
-        if not (place / "manifest.json").exists():
+        folder = self.folder.selections / setting.selection.key
+        if not (folder / "manifest.json").exists():
             plan = self.plan.selection(setting.method, setting.fraction, setting.weights)
-            copy_scores(self.folder.scores / setting.method.replace(":", "-"), place)
-            choose(place, plan.choose, machine=machine)
-        return place
+            copy_scores(self.folder.scores / setting.method.replace(":", "-"), folder)
+            choose(folder, plan.choose, machine=machine)
+        return folder
 
 
 def _is_ranked(name: str) -> bool:

@@ -23,7 +23,7 @@ def test_components_are_scikit_learns(vectors):
         np.testing.assert_allclose(own, other * np.sign(own @ other), atol=1e-6)
         assert own[np.abs(own).argmax()] > 0
     np.testing.assert_allclose(
-        np.abs(ours.place(vectors)), np.abs(theirs.transform(vectors)), atol=1e-4
+        np.abs(ours.project(vectors)), np.abs(theirs.transform(vectors)), atol=1e-4
     )
 
 
@@ -49,7 +49,7 @@ def test_the_largest_comes_first(vectors):
 def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
     """One Gaussian's ellipse is that of the rows' own mean and covariance."""
     found = fit_domains(vectors, 1, components=5, steps=150, seed=0)
-    places = found.projection.place(vectors)[:, :2].astype(np.float64)
+    places = found.projection.project(vectors)[:, :2].astype(np.float64)
     apart = found.ellipses()[0] - places.mean(axis=0)
     covariance = np.cov(places.T, bias=True)
     far = np.einsum("nd,de,ne->n", apart, np.linalg.inv(covariance), apart)

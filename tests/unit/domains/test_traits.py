@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.domains.describe import own_words, traits
+from corpusfit.domains.describe import characteristic_words, traits
 
 
 def test_traits_are_counted_by_text():
@@ -23,7 +23,7 @@ def test_own_words_are_those_that_diverge_most():
     from scipy.special import rel_entr
 
     texts = ["cell bank", "cell assay", "bank market", "bank share"]
-    found = own_words(texts, np.array([0, 0, 1, 1]), 2)
+    found = characteristic_words(texts, np.array([0, 0, 1, 1]), 2)
     assert found == [["cell"], ["bank"]]
     parts = rel_entr(np.array([2, 1]) / 4, np.array([2, 3]) / 8)
     assert parts[0] == pytest.approx(0.5 * np.log(2))
@@ -31,4 +31,4 @@ def test_own_words_are_those_that_diverge_most():
 
 
 def test_a_cluster_without_texts_has_no_words():
-    assert own_words(["a cell", "a cell"], np.array([0, 0]), 2)[1] == []
+    assert characteristic_words(["a cell", "a cell"], np.array([0, 0]), 2)[1] == []

@@ -9,7 +9,14 @@ import pytest
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import transformer, transformer_files
-from corpusfit.embed.finetune import Examples, Tuning, accumulate, finetune, opened, write_folder
+from corpusfit.embed.finetune import (
+    Examples,
+    Tuning,
+    accumulate,
+    finetune,
+    open_tuned,
+    write_folder,
+)
 from corpusfit.embed.transformer import load_transformer
 
 TOPICS = (
@@ -59,7 +66,7 @@ def gradients(encoder, given, step, budget, slope=0.3):
 
 
 def logits(tuned, texts):
-    return opened(tuned).encode(texts) @ tuned.head[:-1] + tuned.head[-1]
+    return open_tuned(tuned).encode(texts) @ tuned.head[:-1] + tuned.head[-1]
 
 
 def test_the_encoders_gradient_is_a_difference_quotient(plain):

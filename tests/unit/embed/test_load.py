@@ -68,7 +68,7 @@ def test_a_hub_that_never_answers_is_left(tiny_bert, tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
-        monkeypatch.setattr("corpusfit.embed.folders._PATIENCE", 0.1)
+        monkeypatch.setattr("corpusfit.embed.folders._HUB_TIMEOUT", 0.1)
         monkeypatch.setattr(HUB, download)
         prepare(EmbedPlan(embedder="someone/some-model", precision="fp32"), tmp_path)
     assert asked == [True]

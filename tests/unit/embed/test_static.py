@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import ModelError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare, wordpiece
@@ -130,7 +130,7 @@ def test_no_texts_an_empty_text_and_progress(plan, cache, texts):
 
 
 def test_a_cache_in_a_store_is_shared_by_machines(plan, cache, tmp_path, monkeypatch):
-    shared = place(f"memory://models/{tmp_path.name}", "--cache")
+    shared = folder_path(f"memory://models/{tmp_path.name}", "--cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
     assert prepare(plan, shared) == prepare(plan, cache)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "two"))

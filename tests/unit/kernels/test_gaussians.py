@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.kernels.vectors import Gaussians, densities, gathered, maximised, responsibilities
+from corpusfit.kernels.vectors import Gaussians, densities, gather_sums, maximise, responsibilities
 
 
 @pytest.fixture
@@ -42,10 +42,10 @@ def test_the_same_steps_as_scikit_learns(rows, steps):
     ours = started(rows)
     theirs = sklearns(rows, ours, steps)
     for _ in range(steps):
-        sums = gathered(rows[:500], ours)
-        sums.add(gathered(rows[500:], ours))
+        sums = gather_sums(rows[:500], ours)
+        sums.add(gather_sums(rows[500:], ours))
         assert sums.rows == len(rows)
-        ours = maximised(sums, 1e-6)
+        ours = maximise(sums, 1e-6)
     np.testing.assert_allclose(ours.weights, theirs.weights_, atol=2e-4)
     np.testing.assert_allclose(ours.means, theirs.means_, atol=2e-3)
     precisions = ours.factors @ ours.factors.transpose(0, 2, 1)
@@ -59,14 +59,14 @@ def test_the_same_steps_as_scikit_learns(rows, steps):
 def test_likelihood_never_falls(rows):
     now, before = started(rows), -np.inf
     for _ in range(15):
-        sums = gathered(rows, now)
+        sums = gather_sums(rows, now)
         assert sums.likelihood >= before - 1e-2
-        now, before = maximised(sums, 1e-6), sums.likelihood
+        now, before = maximise(sums, 1e-6), sums.likelihood
 
 
 def test_a_component_of_copies_keeps_a_width():
     """Its covariance is rounding alone, and may come out with variances below 0."""
     x = (np.random.default_rng(0).normal(size=(1, 40)) * 9).astype(np.float32).repeat(50, axis=0)
-    found = maximised(gathered(x, started(x, 1)), 1e-6)
+    found = maximise(gather_sums(x, started(x, 1)), 1e-6)
     assert np.isfinite(found.factors).all()
     assert np.isfinite(densities(x, found)).all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpusfit.core.engine.worker import noticed_by
+from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
@@ -15,6 +15,6 @@ def test_a_method_on_words_is_compiled(name):
     method = registry.build(name, {})
     texts = text_array([f"word{i} and more of {i % 7} words" for i in range(40)])
     heard = []
-    with noticed_by(lambda: heard.append(1)):
+    with on_compile(lambda: heard.append(1)):
         method.fit(texts, texts, seed=1).score(texts)
     assert not heard

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from corpusfit.core.types import taken, text_array
+from corpusfit.core.types import take_texts, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.heldout_bits import (
     FOLDS,
@@ -36,7 +36,9 @@ def corpus():
 
 def total(held, method, target, sample, budget):
     return sum(
-        held.bits(fit_to_sample(method, taken(target, held.fitted(f)), sample, seed=0)(), f, budget)
+        held.bits(
+            fit_to_sample(method, take_texts(target, held.fitted(f)), sample, seed=0)(), f, budget
+        )
         for f in range(held.count)
     )
 
@@ -52,14 +54,14 @@ def test_bits_are_those_of_a_model_trained_on_the_taken_texts(corpus, name):
     budget = round(0.1 * counts.sum())
     assert held.budget() == budget
     for fold in range(FOLDS):
-        scores = fit_to_sample(method, taken(target, held.fitted(fold)), sample, seed=0)()
+        scores = fit_to_sample(method, take_texts(target, held.fitted(fold)), sample, seed=0)()
         chosen, left = [], budget
         for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
             if counts[i] > left:
                 break
             chosen.append(i)
             left -= counts[i]
-        model, _ = train([taken(sample, np.array(chosen)), every], 3, signs=False)
+        model, _ = train([take_texts(sample, np.array(chosen)), every], 3, signs=False)
         bits = entropy(model, 3, target, signs=False)[0]
         own = (held.folds == fold) & (held.tokens > 0)
         found[own] = (bits * held.tokens)[own]

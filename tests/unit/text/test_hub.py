@@ -12,7 +12,7 @@ import pytest
 from corpusfit.core.errors import InputError, MissingDependencyError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
-from corpusfit.text import find, found_again, rows, shards
+from corpusfit.text import current_sources, find, rows, shards
 
 pytest.importorskip("datasets", reason="the extra hub is not installed")
 
@@ -100,7 +100,7 @@ def test_a_folder_is_found_from_elsewhere(dataset, tmp_path, monkeypatch, given)
     sources = find([given], ReadPlan(), spool=tmp_path, role="corpus")
     assert (sources[0].name, sources[0].url) == ("box@train", f"hub:{inside}/box@train")
     monkeypatch.chdir(tmp_path)
-    assert found_again(sources, ReadPlan())[1] == []
+    assert current_sources(sources, ReadPlan())[1] == []
     assert len([r for s in shards(sources, ReadPlan()) for r in rows(s, ReadPlan())]) == 200
 
 

@@ -14,7 +14,7 @@ import zstandard
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
-from corpusfit.text import find, found_again, rows, shards, sides
+from corpusfit.text import current_sources, find, rows, shards, sides
 
 PACKED = {
     "": bytes,
@@ -200,12 +200,12 @@ def test_names_and_fingerprints(moses, write, tmp_path):
     sources = found(law, koran, law)
     assert [s.name for s in sources] == ["koran/dev.de", "law/dev.de"]
     assert sides(sources) == ("de", "en")
-    assert found_again(sources, plan) == (sources, [])
+    assert current_sources(sources, plan) == (sources, [])
     turned = "pair:" + ",".join(law.removeprefix("pair:").split(",")[::-1])
     assert found(turned)[0].fingerprint != found(law)[0].fingerprint
     assert sides(found(law, turned)) == ("text", "translation")
     moses("law/dev", b"x\n", b"z\n")  # the other side alone
-    assert found_again(sources, plan)[1] == ["law/dev.de"]
+    assert current_sources(sources, plan)[1] == ["law/dev.de"]
     tsv = write("p.tsv", "de\ten\nx\ty\n")
     by_names = found(f"pair:{tsv}:de,en"), found(f"pair:{tsv}:en,de"), found(f"pair:{tsv}")
     assert len({s.fingerprint for (s,) in by_names}) == 3

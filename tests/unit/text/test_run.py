@@ -108,7 +108,7 @@ def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl
 
 def test_a_piece_is_done_when_the_next_one_is_drawn(run):
     calls = run.machine.progress.calls
-    for _ in run.here(iter("ab")):
+    for _ in run.track(iter("ab")):
         assert sum(c[1] for c in calls) == len(calls) // 2
     assert sum(c[1] for c in calls) == 2
 

@@ -15,11 +15,11 @@ import fsspec
 import pytest
 import xxhash
 
-from corpusfit.core.artifacts import place
+from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
 from corpusfit.core.plan import ReadPlan
+from corpusfit.text import current_sources, fingerprint, rows, shards
 from corpusfit.text import find as find_sources
-from corpusfit.text import fingerprint, found_again, rows, shards
 
 ROW = b'{"text": "x"}\n'
 
@@ -373,11 +373,11 @@ def test_standard_input_is_found_from_elsewhere(monkeypatch, tmp_path):
     sources = find_sources(["-"], ReadPlan(), spool=Path("spool"), role="corpus")
     assert sources[0].url == str(tmp_path / "spool" / "corpus-stdin")
     monkeypatch.chdir("/")
-    assert found_again(sources, ReadPlan())[1] == []
+    assert current_sources(sources, ReadPlan())[1] == []
 
 
 def test_standard_input_is_not_kept_in_a_store():
-    spool = place("memory://bucket/run/.corpusfit", "--out")
+    spool = folder_path("memory://bucket/run/.corpusfit", "--out")
     with pytest.raises(UsageError, match=r"^`out`.*run'"):
         find_sources(["-"], ReadPlan(), spool=spool, role="corpus")
 

@@ -10,7 +10,7 @@ import pytest
 
 from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.text import content, files_of, find, found_again, rows, shards
+from corpusfit.text import content, current_sources, files_of, find, rows, shards
 
 PLAN = ReadPlan()
 
@@ -57,7 +57,7 @@ def test_the_log_is_read(writer, tmp_path):
     assert len(files_of(now)) == 2
     assert now.fingerprint != before.fingerprint
     assert content(now) == now.fingerprint
-    assert found_again([before], PLAN)[1] == ["live.db"]
+    assert current_sources([before], PLAN)[1] == ["live.db"]
 
 
 def test_a_copy_in_a_folder_that_cannot_be_written(writer, tmp_path):

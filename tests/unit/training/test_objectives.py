@@ -513,7 +513,9 @@ def test_the_expected_gradient_of_pairs_is_the_same_drawn_or_weighted(tmp_path):
         token_rows = lay_pairs(chunk_tokens, first, aim.special, np.array([r[1:] for r in rows]))
         scale = token_rows.scale * np.asarray(factors, np.float32)[:, None]
         token_rows = dataclasses.replace(token_rows, scale=scale)
-        tokens, pairs = aim.losses(network, MicroBatch.of(token_rows, *aim._aim(token_rows, key)))
+        tokens, pairs = aim.losses(
+            network, MicroBatch.of(token_rows, *aim._targets(token_rows, key))
+        )
         (tokens + pairs).backward()
         return gradients(model)
 

@@ -44,7 +44,9 @@ def kept(delete, ids, n):
     """How often each set of places of a text stays, over n keys."""
     aim = objective(ObjectivePlan("tsdae", delete=delete), BERT_MARKS)
     keys = place_keys(0, 0, n)
-    return Counter(tuple(np.flatnonzero(aim.kept(np.array(ids), int(k))).tolist()) for k in keys)
+    return Counter(
+        tuple(np.flatnonzero(aim.surviving(np.array(ids), int(k))).tolist()) for k in keys
+    )
 
 
 def test_words_are_deleted_with_the_asked_probability():
@@ -60,7 +62,7 @@ def test_words_are_deleted_with_the_asked_probability():
 
 def test_without_marks_of_words_each_token_is_one():
     aim = objective(ObjectivePlan("tsdae"), dataclasses.replace(BERT_MARKS, begins=None))
-    found = [aim.kept(np.array([7, 9, 12]), int(k)).tolist() for k in place_keys(0, 0, 200)]
+    found = [aim.surviving(np.array([7, 9, 12]), int(k)).tolist() for k in place_keys(0, 0, 200)]
     assert {tuple(places) for places in found} == {
         *((a, b, c) for a in (True, False) for b in (True, False) for c in (True, False))
     } - {(False,) * 3}
@@ -85,7 +87,7 @@ def test_tsdaes_loss_is_that_of_transformers_decoder_text_by_text(tmp_path, mode
     expected, tokens = 0.0, 0
     for row, key in zip(batch.rows, keys, strict=True):
         ids = work.chunk_tokens.ids(int(row[0]))
-        left = ids[work.objective.kept(ids, int(key))]
+        left = ids[work.objective.surviving(ids, int(key))]
         noisy, whole = (torch.tensor([[2, *map(int, some), 3]]) for some in (left, ids))
         states = model.encoder(noisy).last_hidden_state
         vector = states[:, :1] if mode == "cls" else states.mean(1, keepdim=True)

@@ -52,7 +52,7 @@ def test_loss_is_that_of_seq2seq_trainer(tmp_path, kind, smoothing):
     )
     model = work.network.predictor.model.train()
     peer = transformers.Seq2SeqTrainer(model=model, args=arguments)
-    rows = work.passes.rows(0).some(0, 3)
+    rows = work.passes.rows(0).between(0, 3)
     for row in rows:
         with torch.no_grad():
             expected = float(peer.compute_loss(model, collated(work, row)))
@@ -101,7 +101,7 @@ def test_gradient_does_not_depend_on_micro_batches(tmp_path, micro_rows):
 
 def test_micro_batches_are_within_the_limit(tmp_path):
     work = translation_of(tmp_path, pair_tokens=300, micro_rows=2)
-    rows, keys = work.passes.rows(0).some(0, 4), np.zeros(4, np.uint64)
+    rows, keys = work.passes.rows(0).between(0, 4), np.zeros(4, np.uint64)
     micros = work.objective.micro_batches(work.chunk_tokens, rows, keys, 2)
     most = 2 * work.objective.length
     assert max(max(m.ids.numel(), m.decoder.numel()) for m in micros) <= most
@@ -172,7 +172,7 @@ def test_a_pass_has_every_pair_once_in_batches_of_similar_length():
     for number in range(2):
         rows = passes.rows(number)
         assert sorted(rows.order.tolist()) == list(range(300))
-        batches = [sides[row] for row in rows.some(0, len(rows))]
+        batches = [sides[row] for row in rows.between(0, len(rows))]
         assert all(len(b) * b.max() <= 200 for b in batches)
         assert len(batches) * 200 < 1.15 * sides.max(1).sum()
         laid = sum(len(b) * (b[:, 0].max() + b[:, 1].max()) for b in batches)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.tuning.plan import SearchPlan, TunePlan
-from corpusfit.tuning.running import concluded, divide
+from corpusfit.tuning.running import conclude, divide
 from corpusfit.tuning.schedule import (
     RANDOM,
     Rung,
@@ -216,16 +216,16 @@ def test_conclusions_say_what_is_not_shown():
     rungs = [Rung(3, 10, 2), Rung(2, 30, 1)]
     trials = [trial("a", 4.0, rung=2, steps=30), trial("b", 4.005, rung=2, steps=30)]
     trials += [trial("a", 4.4), trial("b", 4.5), trial(RANDOM, 4.9)]
-    text = " ".join(concluded(trials, rungs, 0.01))
+    text = " ".join(conclude(trials, rungs, 0.01))
     assert "a 0.1; held-out loss on the target 5.000 → 4.000" in text
     assert "No difference shown, within 0.01: b 0.1." in text
     assert "4.400 with a 0.1, and 4.900 with random text" in text
     stopped = dataclasses.replace(trials[-1], losses=((0, 5.0), (5, 4.95)), stopped=True)
     halfway = dataclasses.replace(trials[2], losses=((0, 5.0), (5, 4.7), (10, 4.4)))
-    text = " ".join(concluded([*trials[:2], halfway, trials[3], stopped], rungs, 0.01))
+    text = " ".join(conclude([*trials[:2], halfway, trials[3], stopped], rungs, 0.01))
     assert "At 5 steps the loss is 4.700 with a 0.1, and 4.950 with random text" in text
     worse = [trial(RANDOM, 5.1, rung=2), trial("a", 5.2, rung=2), trial(RANDOM, 5.1)]
-    text = " ".join(concluded(worse, rungs, 0.01))
+    text = " ".join(conclude(worse, rungs, 0.01))
     assert "Random text was best" in text
     assert "No setting lowered the loss" in text
     assert math.isinf(Trial(Setting("a", 0.1, "off"), 1, 9, (), 0, 0.0, 0.0, error="x").loss)

@@ -1,4 +1,4 @@
-"""The contract of every engine: `Job`, what to do with a piece, and `Engine`, where to do it."""
+"""The engine contract: `Job`, what to do with a piece, and `Engine`, where to do it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PlainJob(Job[Piece, Result]):
     """A job that opens nothing."""
 
     def start(self) -> Callable[[Piece], Result]:
-        """What does a piece."""
+        """The function to call with a piece."""
         return self._work
 
     @abstractmethod
@@ -81,8 +81,8 @@ class Engine(ABC):
         Args:
             job: what to do.
             pieces: the pieces.
-            on_share: told in this process what is done of a piece; at least that all of it is,
-                before its result is yielded.
+            on_share: called in this process with the share of a piece that is done; at least once,
+                with 1, before its result is yielded.
 
         Yields:
             Results in the order of completion, which may differ between runs.

@@ -28,18 +28,18 @@ from corpusfit.core.engine.worker import (
     ENVIRONMENT,
     drawn,
     guarded,
-    heard_by,
-    noticed_by,
+    on_compile,
+    on_report,
     opened,
     packed,
 )
 from corpusfit.core.errors import WorkerError, raise_machine_fault
 
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
-_POLL = 0.5  # seconds between two looks at what is done of the pieces in progress
-_ALMOST = 1 - 2**-20  # the greatest share of a piece in progress
+_POLL = 0.5  # seconds between two polls of the workers' progress
+_ALMOST = 1 - 2**-20  # maximum share of an unfinished piece
 _BUFFERS = 64 << 20  # bytes, twice the buffer of OpenBLAS
-_COMPILES = -1.0  # a worker compiles kernels; no piece has this number
+_COMPILES = -1.0  # value for a worker that compiles kernels; no piece has this number
 
 
 class LocalEngine(Engine):
@@ -54,7 +54,8 @@ class LocalEngine(Engine):
         super().__init__(workers)
         self._jobs = Path()  # folder of job files, each read once by a worker
         self._pool: ProcessPoolExecutor | None = None
-        self._shares: Any = ()  # by worker, its piece's number plus the share done; then _COMPILES
+        # by worker: its piece's number plus the share done; the last entry flags compilation
+        self._shares: Any = ()
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> LocalEngine:
@@ -62,7 +63,7 @@ class LocalEngine(Engine):
         self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
         context = multiprocessing.get_context("spawn")
         taken = None
-        with contextlib.suppress(OSError):  # a full disk: progress is by whole pieces
+        with contextlib.suppress(OSError):  # on a full disk, report whole pieces only
             self._shares, taken = context.RawArray("d", self.workers + 1), context.Value("i", 0)
         self._pool = ProcessPoolExecutor(
             self.workers,
@@ -73,7 +74,7 @@ class LocalEngine(Engine):
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
-        """Stop the workers; after an error kill them, as their pieces run again."""
+        """Stop the workers; after an error kill them, as a rerun repeats their pieces."""
         if self._pool is None:
             return
         if kind is not None:
@@ -94,13 +95,13 @@ class LocalEngine(Engine):
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
         job_file = self._written(job)
         waiting = enumerate(pieces)
-        running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine, and in the map
+        running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine and in this call
         try:
             while True:
                 free = self.workers * _PIECES_PER_WORKER - len(running)
                 for in_map, piece in itertools.islice(waiting, free):
                     number = next(self._numbers)
-                    with _clean_environment():  # a worker is started when the first piece needs it
+                    with _clean_environment():  # the pool starts workers on demand
                         running[self._pool.submit(_do, job_file, number, piece)] = number, in_map
                 if not running:
                     return
@@ -139,9 +140,9 @@ class LocalEngine(Engine):
         return self._jobs / name
 
 
-_number = 0  # in a worker, of its piece
-_shares: Any = None  # in a worker, shared by all; None if nothing is shared
-_HEARD = contextlib.ExitStack()  # in a worker, to its end
+_number = 0  # in a worker: number of its piece
+_shares: Any = None  # in a worker: progress array shared by all; None without one
+_HEARD = contextlib.ExitStack()  # in a worker: listeners for its lifetime
 
 
 def _do(job_file: Path, number: int, piece: Any) -> Any:
@@ -154,23 +155,23 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
         _number = number
         drawn()
         return work(piece)
-    except Exception as e:  # not every library's error can travel to the other process
+    except Exception as e:  # some libraries' errors cannot be pickled
         raise_machine_fault(e)
         raise
 
 
 @functools.cache
 def _notice_compiling() -> None:
-    """In a worker: say when a kernel is compiled."""
+    """In a worker: flag when a kernel is compiled."""
     if _shares is not None:
         compiles = functools.partial(_shares.__setitem__, -1, _COMPILES)
-        _HEARD.enter_context(noticed_by(compiles))
+        _HEARD.enter_context(on_compile(compiles))
 
 
 @functools.cache
 def _take_buffers() -> None:
-    """In a worker with limited memory (`ulimit -v`): take what SciPy's linear algebra needs."""
-    # without memory for its buffer SciPy's OpenBLAS tries again without end
+    """In a worker with limited memory (`ulimit -v`): reserve OpenBLAS's buffer early."""
+    # SciPy's OpenBLAS retries forever if it cannot allocate its buffer
     with contextlib.suppress(ImportError):  # Windows, or no SciPy
         import resource
 
@@ -182,9 +183,9 @@ def _take_buffers() -> None:
             dgemm(1.0, np.ones((200, 200)), np.ones((200, 200)))
 
 
-def _share(shares: Any, place: int, done: float) -> None:
-    """In a worker: write the number of its piece and the share of it that is done."""
-    shares[place] = _number + min(max(done, 0.0), _ALMOST)
+def _share(shares: Any, slot: int, done: float) -> None:
+    """In a worker: publish the number of its piece and the share done."""
+    shares[slot] = _number + min(max(done, 0.0), _ALMOST)
 
 
 def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
@@ -194,9 +195,9 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
     if taken is not None:
         _shares = shares
         with taken.get_lock():
-            place = taken.value
+            slot = taken.value
             taken.value += 1
-        heard_by(functools.partial(_share, shares, place))
+        on_report(functools.partial(_share, shares, slot))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
@@ -230,7 +231,7 @@ def _clean_environment() -> Iterator[None]:
 @contextlib.contextmanager
 def _defer_ctrl_c() -> Iterator[None]:
     """Start children with SIGINT blocked, and defer a SIGINT of this process until then."""
-    # blocking does not defer it: another thread would receive it, and this one would raise
+    # blocking is not enough: another thread would receive the signal, and this one would raise
     held: list[int] = []
     ours = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if ours else None
@@ -287,5 +288,5 @@ class InlineEngine(Engine):
 
 @functools.lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """The libraries to limit; they are looked for again when more modules are imported."""
+    """The libraries to limit; detected again when more modules are imported."""
     return ThreadpoolController()

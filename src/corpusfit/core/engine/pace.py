@@ -1,4 +1,4 @@
-"""How far a stage is and how long it will still take, from what was done when."""
+"""Progress and ETA of a stage."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ class Pace:
 
     @property
     def share(self) -> float:
-        """The part that is done, from 0 to below 1 until `finish`; 0 if the total is unknown."""
+        """The fraction done, below 1 until `finish`; 0 if the total is unknown."""
         share = (self._skipped + self.done) / self.total if self.total else 0.0
         return min(share, _ALMOST) if not self._finished else float(self.total > 0)
 
     @property
     def skipped_all(self) -> bool:
-        """Whether all that was passed so far was done before."""
+        """Whether all progress so far was skipped, finished work."""
         return bool(self._skipped and not self.done)
 
     def skip(self, done: float) -> None:
-        """Work was done before, and says nothing about the speed."""
+        """Count work of an earlier command, which must not affect the speed."""
         self._skipped += done
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Mark the stage as complete."""
         self._finished = True
 
     def add(self, done: float, now: float) -> None:
-        """More work was done."""
+        """Count finished work."""
         self.done += done
         if self.done <= _BEGUN * self.total:  # workers start and prepare their first pieces
             self._began = now
 
     def left(self, now: float) -> float | None:
-        """Seconds until all is done, at least 1; None if nothing is known about it."""
+        """ETA in seconds, at least 1; None if unknown."""
         if self._finished or not self.total or self.done <= _BEGUN * self.total:
             return None
         todo = max(0.0, self.total - self._skipped - self.done)

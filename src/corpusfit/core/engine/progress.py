@@ -15,19 +15,19 @@ class Progress:
     """Shows nothing; a front end overrides what it shows. The library itself never prints."""
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """A stage starts; `total` is its amount of work (0: unknown), `unit` that of its rate."""
+        """Start a stage; `total` is its amount of work (0: unknown), `unit` that of its rate."""
 
     def advance(self, done: float, units: int = 0) -> None:
-        """Work was done: `done` of the total, and the number of units; 0 of both: it begins."""
+        """Count finished work: `done` of the total, and units; zeros signal that work begins."""
 
     def skip(self, done: float) -> None:
-        """A part of the total is not done now; most likely an earlier command did it."""
+        """Skip a part of the total, most likely finished by an earlier command."""
 
     def end(self) -> None:
-        """The stage is over."""
+        """End the stage."""
 
     def stop(self) -> None:
-        """The stage is over because of an error."""
+        """End the stage after an error."""
         self.end()
 
     @contextlib.contextmanager
@@ -51,15 +51,15 @@ class Progress:
 class Meter:
     """Advances a progress by what is done of pieces; the `on_share` of an engine's `map`."""
 
-    # weights: the part of the total of each piece that `weighed` draws next, the last of several if
-    # earlier ones were skipped; 1 if there is none. It is emptied.
+    # weights: queue of the weights of pieces to come; only the last one counts if pieces were
+    # skipped, and the default is 1. `weighed` empties it.
     def __init__(self, progress: Progress, weights: list[float] | None = None) -> None:
         self._progress, self._drawn = progress, [] if weights is None else weights
         self._weights: list[float] = []
         self._shares: list[float] = []
 
     def weighed(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """The pieces, which are weighed as they are drawn."""
+        """Yield the pieces, and note their weights."""
         self._drawn.clear()
         for piece in pieces:
             self._weights.append(self._drawn.pop() if self._drawn else 1.0)
@@ -81,7 +81,7 @@ class Meter:
 
 
 class WarningCollector(Progress):
-    """Keeps each warning once, shows it on another display if there is one, and nothing else."""
+    """Collects distinct warnings, and passes them on to another display, if any."""
 
     def __init__(self, shown: Progress | None = None) -> None:
         self._shown = shown or Progress()

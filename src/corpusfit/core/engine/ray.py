@@ -38,7 +38,8 @@ class _Order:
         def fetch() -> bytes:
             import ray
 
-            with contextlib.suppress(OSError):  # a node without that folder can still use URLs
+            # without that folder, absolute paths and URLs still work
+            with contextlib.suppress(OSError):
                 os.chdir(self.home)
             data: bytes = ray.get(self.job)
             return data
@@ -73,7 +74,7 @@ class _Crew:
         self._actor_class = ray.remote(_EncoderActor).options(**settings)
         self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
         self._actors: set[Any] = set()  # actors that have started
-        self._free: deque[Any] = deque()  # an actor once for each piece it can take
+        self._free: deque[Any] = deque()  # free actors, once per piece that they can take
         self._running: dict[Any, tuple[Any, Any, int]] = {}  # answer -> actor, piece, lost attempts
         self._failures = 0
 
@@ -179,7 +180,7 @@ class RayEngine(Engine):
         super().__init__(workers)
         self._limit = workers
         self._ray: Any = None
-        self._connected = False  # whether this engine connected, and must disconnect
+        self._connected = False  # whether this engine opened the connection, and must close it
         self._crew: _Crew | None = None
 
     def __enter__(self) -> RayEngine:
@@ -306,6 +307,7 @@ def _connect(ray: Any, cores: int) -> None:
         try:
             ray.init(address=address, **quiet)
         except ConnectionError as e:
+            # without RAY_ADDRESS, the lack of a running cluster is no error: start one
             if address != "auto":
                 raise bad_setting(
                     "RAY_ADDRESS",

@@ -21,7 +21,7 @@ ENVIRONMENT = {
 }
 """One compute thread, so that results do not depend on the engine; set before imports."""
 
-# share of a piece that is prepared and no more; `Pace` takes the time from then
+# share of a prepared piece; `Pace` measures the time from then on
 _PREPARED = 2**-20
 
 _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
@@ -58,26 +58,26 @@ def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def report(share: float) -> None:
-    """In a worker: say what share of the piece in progress is done, at any time, at no cost.
+    """In a worker: report the share of the current piece that is done; cheap.
 
-    A share of 0 says that the piece is prepared and its work begins now.
+    A share of 0 means that the piece is prepared and its work begins now.
     """
     _share(max(share, _PREPARED))
 
 
 def drawn() -> None:
-    """In a worker: a piece was drawn, and is to be prepared."""
+    """In a worker: a piece was received, and its preparation begins."""
     _share(0.0)
 
 
-def heard_by(share: Callable[[float], None]) -> None:
-    """In a worker: let the engine hear what `report` is told."""
+def on_report(share: Callable[[float], None]) -> None:
+    """In a worker: register the engine's callback for `report`."""
     global _share  # noqa: PLW0603
     _share = share
 
 
 def counting(total: float) -> Callable[[float], None]:
-    """In a worker: a callback that gets parts of a total as they are done; reports the share."""
+    """In a worker: a callback that adds up parts of a total and reports the share."""
     done = 0.0
 
     def add(more: float) -> None:
@@ -89,7 +89,7 @@ def counting(total: float) -> Callable[[float], None]:
 
 
 @contextmanager
-def noticed_by(call: Callable[[], None]) -> Iterator[None]:
+def on_compile(call: Callable[[], None]) -> Iterator[None]:
     """Call a function whenever numba compiles a kernel in this process, not when it loads one."""
     from numba.core import event  # not before it is used: it takes 100 MB of address space
 

@@ -22,8 +22,8 @@ CONTAINMENT = 0.8  # The least containment that counts as contamination
 _ORDER = 5
 _MOST = 128
 _FEWEST = 4
-_HEAD = 24  # bytes of a text's form
-_HEAD_IN = 48  # characters whose form nearly always has so many
+_HEAD = 24  # bytes of a text's normal form that the quick filter compares
+_HEAD_IN = 48  # characters whose normal form nearly always has `_HEAD` bytes
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
 # `normalise` is slow, and changes words only in texts with one of these or a tag.
@@ -54,18 +54,18 @@ class HeldoutIndex:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> HeldoutIndex:
-        """Index some texts, without copies and blank texts."""
+        """Index texts; copies and blank texts are skipped."""
         known: dict[bytes, int] = {b"": -1}
         spelled: list[str] = []
-        of: list[int] = []
+        numbers: list[int] = []
         for text in texts:
             if normal_form(folded(text)) in known:
                 continue
-            number = of[-1] + 1 if of else 0
+            number = numbers[-1] + 1 if numbers else 0
             for each in map(folded, (text, *_detokenised(text))):
                 if known.setdefault(normal_form(each), number) == number:
                     spelled.append(each.encode("utf-8", "replace").decode())  # no lone surrogates
-                    of.append(number)
+                    numbers.append(number)
         del known[b""]
         keys = np.array([key_of(form) for form in known], np.uint64)
         order = np.argsort(keys)
@@ -77,7 +77,7 @@ class HeldoutIndex:
             np.unique(np.array([key_of(form[:_HEAD]) for form in known], np.uint64)),
             *inverted(grams, bounds),
             np.diff(bounds).astype(np.int32),
-            np.array(of, np.int64),
+            np.array(numbers, np.int64),
         )
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class HeldoutIndex:
         return self.numbers_of(map(folded, texts))
 
     def numbers_of(self, folded_texts: Iterable[str]) -> NDArray[np.int64]:
-        """As `numbers`, of texts that `folded` returned."""
+        """Like `numbers`, for texts that are already `folded`."""
         keys = form_keys(folded_texts)
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
@@ -142,7 +142,7 @@ class ContaminationFinder:
         self._index = index
         self._bits = bitmap(index.grams)
         self._table = table_of(index.grams)
-        # short texts have too few n-grams to be told by a share of them: only copies count
+        # a share of very few n-grams proves nothing, so short texts match only as copies
         need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
         self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
 
@@ -162,25 +162,26 @@ class ContaminationFinder:
             self._need,
         )
         contained = (hits / self._index.sizes[sketch]).astype(np.float32)
-        same, of = self._same(spelled)
+        same, heldout = self._same(spelled)
         pairs = (
             np.concatenate([text, same]),
-            np.concatenate([self._index.of[sketch], of]),
+            np.concatenate([self._index.of[sketch], heldout]),
             np.concatenate([contained, np.ones(len(same), np.float32)]),
             np.concatenate([byte, np.zeros(len(same), np.int64)]),
         )
+        # keep the highest containment of each pair of texts
         best = np.lexsort((-pairs[2], pairs[1], pairs[0]))
-        text, of = pairs[0][best], pairs[1][best]
+        text, heldout = pairs[0][best], pairs[1][best]
         first = np.ones(len(text), bool)
-        first[1:] = (np.diff(text) != 0) | (np.diff(of) != 0)
+        first[1:] = (np.diff(text) != 0) | (np.diff(heldout) != 0)
         return ContaminationMatches(*(column[best[first]] for column in pairs))
 
     def _same(self, spelled: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The `folded` texts that are the same text as a held-out one, and its number."""
         heads = np.array([key_of(_head(text)) for text in spelled], np.uint64)
         at = np.flatnonzero(np.isin(heads, self._index.heads))
-        of = self._index.numbers_of([spelled[i] for i in at.tolist()])
-        return at[of >= 0], of[of >= 0]
+        heldout = self._index.numbers_of([spelled[i] for i in at.tolist()])
+        return at[heldout >= 0], heldout[heldout >= 0]
 
 
 def _head(spelled: str) -> bytes:

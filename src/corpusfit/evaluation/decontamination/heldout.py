@@ -41,30 +41,32 @@ def held_out(
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
     plain: list[str] = []
-    for place in inputs:
-        path = user_path(place)
+    for source in inputs:
+        path = user_path(source)
         is_file = path.is_file()
-        if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
-            plain.append(place)  # read like a corpus, after all others
+        if not ((is_file and _may_hold_words(path.name)) or _has_splits(source, path)):
+            plain.append(source)  # read like a corpus, after all others
             continue
-        files = find_splits(place, "auto", f"`{setting}`")
+        files = find_splits(source, "auto", f"`{setting}`")
         # a single split is named as it was given, and held out whole
         if len(files.places) == 1:
             (places,) = files.places.values()
             parts = {path.name if is_file else files.name: places}
         else:
             prefix = f"{files.name} " if len(inputs) > 1 else ""
-            held: list[str] = [split for split in ("dev", "test") if split in files.places]
+            heldout_splits: list[str] = [
+                split for split in ("dev", "test") if split in files.places
+            ]
             # nothing is drawn from the train of pairs
-            if len(held) < 2 and files.form != "pairs":
-                missing = "test" if held == ["dev"] else "dev"
+            if len(heldout_splits) < 2 and files.form != "pairs":
+                missing = "test" if heldout_splits == ["dev"] else "dev"
                 progress.note(
                     f"`{setting}` {files.name} has no {missing} split. An evaluation draws one "
-                    f"from train, so all of train is held out too. To hold out only {held[0]}, "
-                    "name its file, or hub:NAME@SPLIT."
+                    "from train, so all of train is held out too. To hold out only "
+                    f"{heldout_splits[0]}, name its file, or hub:NAME@SPLIT."
                 )
-                held = ["train", *held]
-            parts = {prefix + split: files.places[split] for split in held}
+                heldout_splits = ["train", *heldout_splits]
+            parts = {prefix + split: files.places[split] for split in heldout_splits}
         for name, places in parts.items():
             texts = _words(name, files.form, places)
             if texts is None:
@@ -96,25 +98,25 @@ def training_splits(
         cure = "Leave out `then_task.on`, or name a selection as `data`."
         raise bad_setting("`then_task.on`", "left out with `data=task`", True, cure)
     train: list[str] = []
-    held: list[str] = []
-    for place in task:
-        if not _has_splits(place, user_path(place)):
-            train.append(place)
+    heldout: list[str] = []
+    for source in task:
+        if not _has_splits(source, user_path(source)):
+            train.append(source)
             continue
-        files = find_splits(place, "auto", "`task`")
+        files = find_splits(source, "auto", "`task`")
         if files.form != "rows":
             cure = "Write its training texts to a .jsonl file, and name that."
-            raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", place, cure)
+            raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", source, cure)
         train += files.places["train"]
         judged = [split for split in ("dev", "test") if split in files.places]
-        held += [each for split in judged for each in files.places[split]]
+        heldout += [each for split in judged for each in files.places[split]]
         if len(judged) < 2:
             progress.warn(
                 f"`task={files.name}` does not have both a dev and a test split. An evaluation "
                 "draws the missing one from train, which `then_task.on` trains on. Make all three "
                 "with `corpusfit split`."
             )
-    return train, held
+    return train, heldout
 
 
 def held_out_of_task(
@@ -123,15 +125,17 @@ def held_out_of_task(
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
         progress.note(f"Also in `guard`: the dev and test texts of `task` ({', '.join(places)}).")
-    held = held_out(places, read, spool, progress, setting="guard", field="`read.text_field`")
+    texts_by_split = held_out(
+        places, read, spool, progress, setting="guard", field="`read.text_field`"
+    )
     # the keys are part of the identity of stored runs
-    return {f"--task {name}": texts for name, texts in held.items()}
+    return {f"--task {name}": texts for name, texts in texts_by_split.items()}
 
 
-def _has_splits(place: str, path: Path) -> bool:
+def _has_splits(source: str, path: Path) -> bool:
     """Whether an input may have several splits."""
-    if hub.with_prefix(place).startswith(hub.PREFIX):
-        return "@" not in place.rpartition("/")[2]
+    if hub.with_prefix(source).startswith(hub.PREFIX):
+        return "@" not in source.rpartition("/")[2]
     return path.is_dir()
 
 

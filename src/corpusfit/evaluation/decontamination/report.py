@@ -102,7 +102,7 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
 
 
 def _excerpts(texts: Texts, matches: ContaminationMatches) -> dict[int, str]:
-    """Excerpts of some matches, from the highest containment to the lowest."""
+    """Excerpts of a few matches, spread from the highest containment to the lowest."""
     if not len(matches):
         return {}
     fullest = np.argsort(-matches.containment, kind="stable")
@@ -110,7 +110,7 @@ def _excerpts(texts: Texts, matches: ContaminationMatches) -> dict[int, str]:
     excerpts = {}
     for match in fullest[shown].tolist():
         text, byte = texts[int(matches.text[match])].as_py(), int(matches.byte[match])
-        # the byte is of the form that was searched: the fewest characters that reach it
+        # the offset counts bytes of the `folded` text: find the character that reaches it
         ends = range(len(text))
         begin = bisect_left(ends, byte, key=lambda end: len(folded(text[:end]).encode()))
         data = text[begin : begin + _LENGTH].encode()[:_LENGTH]
@@ -126,7 +126,7 @@ def find_leaks(
     *,
     origin: str = "",
 ) -> Leaks:
-    """Look for held-out texts in every text of some sources.
+    """Search all texts of the sources for held-out texts.
 
     Reference: Broder (1997), On the resemblance and containment of documents.
     """
@@ -192,7 +192,7 @@ def find_contaminated(
     splits: Mapping[str, Sequence[str]],
     texts: TrainingInputs,
     read: ReadPlan,
-    kept: Path,
+    cache_file: Path,
     context: RunContext,
     *,
     then_task: bool = False,
@@ -200,8 +200,8 @@ def find_contaminated(
 ) -> tuple[NDArray[np.uint64], dict[str, Any]]:
     """The keys of all contaminated texts: those that contain a held-out text."""
     # a document or a segment is left out whole
-    if kept.exists():
-        arrays, figures = read_arrays(kept)
+    if cache_file.exists():
+        arrays, figures = read_arrays(cache_file)
         return arrays["keys"], figures
     index = HeldoutIndex.of_texts(text for split in splits.values() for text in split)
     figures = {"texts": int(index.texts.max(initial=-1)) + 1}
@@ -212,27 +212,27 @@ def find_contaminated(
     for role, (sources, how) in roles.items():
         if not sources:
             continue
-        run = context.at(kept.parent)
+        run = context.at(cache_file.parent)
         if pairs:
             selected = not corpus.is_parallel(sources)  # the rows of a selection
             leaks = find_all_leaks(index, sources, how, run, selected_pairs=selected)
         else:
             leaks = find_leaks(index, sources, how, run)
-        held = len(np.unique(leaks.watched))
+        different = len(np.unique(leaks.watched))
         holders = len(np.unique(leaks.places(), axis=0))
-        figures[role] = {"texts": leaks.texts, "holders": holders, "held": held}
+        figures[role] = {"texts": leaks.texts, "holders": holders, "held": different}
         keys = np.union1d(keys, leaks.keys)
         if holders:
             context.progress.warn(
-                f"{held:,} of {figures['texts']:,} different texts of `guard` are in `{role}`: "
-                f"{holders:,} of {leaks.texts:,} texts contain one and are left out."
+                f"{different:,} of {figures['texts']:,} different texts of `guard` are in `{role}`:"
+                f" {holders:,} of {leaks.texts:,} texts contain one and are left out."
             )
         else:
             context.progress.note(
                 f"None of {figures['texts']:,} different texts of `guard` is in `{role}` "
                 f"({leaks.texts:,} texts)."
             )
-    write_arrays(kept, {"keys": keys}, figures)
+    write_arrays(cache_file, {"keys": keys}, figures)
     return keys, figures
 
 
@@ -244,14 +244,14 @@ class SplitContamination:
     """Contamination by one split of a task."""
 
     texts: int  # number of different texts of the split
-    found: int  # number of those that a text to train on contains
-    holders: int  # number of texts to train on that contain one
+    found: int  # number of these that a training text contains
+    holders: int  # number of training texts that contain one
     sources: dict[str, int]  # number of those texts by origin, in descending order
 
 
 @dataclass(frozen=True)
 class Example:
-    """One find."""
+    """One contaminated text."""
 
     split: str  # split of the task
     text: str  # the task's text
@@ -266,7 +266,7 @@ class Contamination:
     """Contamination of text to train on by a task's held-out texts.
 
     Attributes:
-        task: what was looked for, as it was named.
+        task: the held-out input, as the user named it.
         texts: number of texts to train on.
         size: their size in bytes.
         holders: number of those that contain a held-out text.
@@ -331,7 +331,7 @@ def report_contamination(
         return [(segment["source"], segment["row"]) for segment in segments]
 
     def named(source: int, row: int) -> tuple[str, int]:
-        """File and row as people know them: of a selection, those of the corpus."""
+        """File and row to show; rows of a selection are traced back to the corpus."""
         if selection is not None:
             return selected_rows(source)[row]
         return inputs.data[source].name, row
@@ -368,7 +368,7 @@ def report_contamination(
         ]
     different = np.unique(leaks.places(), axis=0)
     rows: dict[str, list[int]] = {}
-    for name, row in sorted({named(*place) for place in different.tolist()}):
+    for name, row in sorted({named(*position) for position in different.tolist()}):
         rows.setdefault(name, []).append(row)
     return Contamination(
         tuple(task),

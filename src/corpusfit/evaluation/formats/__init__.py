@@ -20,9 +20,9 @@ class Labelled:
     """n examples of one split."""
 
     pieces: list[list[str]]  # one text or the words of a sentence of each example
-    # labels of each example: one of each piece, or those that the kind of task reads
+    # labels of each example: one per piece, or whatever the kind of task reads
     labels: list[list[Any]]
-    notes: tuple[str, ...] = ()  # notes for the user, a sentence each
+    notes: tuple[str, ...] = ()  # notes for the user, one sentence each
 
     @classmethod
     def of_sentences(

@@ -27,7 +27,7 @@ WORD = re.compile(
 _ANNOTATION = re.compile(r"T\S*\t(\S+)[ \t]+(\d+ +\d+(?: *; *\d+ +\d+)*) *(?:\t(.*))?")
 _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
-_SAID = {
+_NOTES = {
     "gaps": "discontinuous annotations of {} were taken from their first character to their last",
     "shared": "annotations of {} were left out: they share a word with a longer one",
     "wordless": "annotations of {} were left out: they hold no word",
@@ -45,13 +45,14 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
     # A document is split into sentences at line breaks, or without any at sentence ends, never
     # inside an annotation. Gaps of a discontinuous annotation are tagged too, as in mDAPT. Of
     # annotations that share a word, the longest is kept, of equally long ones the first.
-    paths = {Path(place) for place in places}
+    paths = {Path(file) for file in places}
     events = _Events(Counter(), {})
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
     for path in sorted(paths):
         other = path.with_suffix(".txt" if path.suffix == ".ann" else ".ann")
         if other not in paths:
+            # half of a pair, which is reported but not read
             events.note("no_text" if path.suffix == ".ann" else "no_marks", path.name)
         elif path.suffix == ".ann":
             text, annotations = _as_counted(whole_text(other), path)
@@ -64,15 +65,15 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
             "a word."
         )
     notes = (
-        f"{events.counts[kind]:,} {words.format(split)} (for instance {events.examples[kind]})."
-        for kind, words in _SAID.items()
+        f"{events.counts[kind]:,} {message.format(split)} (for instance {events.examples[kind]})."
+        for kind, message in _NOTES.items()
         if events.counts[kind]
     )
     return Labelled(pieces, tags, tuple(notes))
 
 
 class _Events(NamedTuple):
-    """What the user is told of, by kind: how often, and the first place."""
+    """What to report to the user: by kind, a count and the first place."""
 
     counts: Counter[str]
     examples: dict[str, str]
@@ -92,13 +93,13 @@ class _Annotation:
     words: str
 
     def fits(self, text: str) -> bool:
-        """Whether its characters of a text are those that it was written for."""
+        """Whether the text at its offsets is the text that it annotates."""
         marked = "".join(text[b:e] for b, e in self.parts)
         return "".join(self.words.split()) == "".join(marked.split())
 
 
 def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
-    """The text with the line ends that the offsets count, and the annotations of an `.ann`."""
+    """The text in the form that the offsets refer to, and the annotations of an `.ann`."""
     annotations = []
     for number, line in lines_of(path):
         if not line.strip() or line.startswith(_OTHERS):
@@ -109,12 +110,12 @@ def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
                 f"{path}, line {number}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words';"
                 f" got {line[:60]!r}."
             )
-        name, offsets, words = match.groups()
+        name, offsets, covered = match.groups()
         parts = [(int(b), int(e)) for b, e in map(str.split, offsets.split(";"))]
-        annotations.append(_Annotation(number, name, parts, words or ""))
-    # Files that passed through Windows have two characters at each line end, or a byte order mark,
-    # which their annotations do not count. Of the forms of the text, the one is taken that most
-    # annotations fit: as stored if as many fit.
+        annotations.append(_Annotation(number, name, parts, covered or ""))
+    # Files edited on Windows have CRLF line ends or a byte order mark, which their offsets may not
+    # count. Try each form of the text and keep the one that fits most annotations; ties go to the
+    # text as stored.
     plain = text.removeprefix("\ufeff")
     forms = dict.fromkeys([text, plain, plain.replace("\r\n", "\n")])
     if len(forms) == 1:

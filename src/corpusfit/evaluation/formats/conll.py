@@ -26,8 +26,8 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
     # not supported, because `#` is a word in many texts.
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
-    for place in places:
-        _read(Path(place), pieces, tags)
+    for file in places:
+        _read(Path(file), pieces, tags)
     return Labelled.of_sentences(split, pieces, tags)
 
 
@@ -50,9 +50,9 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
             )
         word, tag = columns[0].strip(" "), columns[-1].strip(" ")
         if not word or not TAG.fullmatch(tag):
-            what = "last column must be a tag such as O, B-NAME or I-NAME"
-            what = what if word else "first column must be a word"
-            raise InputError(f"{path}, line {number}: the {what}; got {line[:60]!r}.")
+            fault = "last column must be a tag such as O, B-NAME or I-NAME"
+            fault = fault if word else "first column must be a word"
+            raise InputError(f"{path}, line {number}: the {fault}; got {line[:60]!r}.")
         if between:
             pieces.append([])
             tags.append([])
@@ -80,7 +80,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
     """
     # Comments and empty nodes are skipped. A multi-word token is one word, as it stands in the
     # text, with the first tag of its syntactic words that is not O.
-    sentences = [sentence for place in places for sentence in _sentences(Path(place))]
+    sentences = [sentence for file in places for sentence in _sentences(Path(file))]
     if not sentences:
         raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")
     if field == _ANY:
@@ -108,8 +108,8 @@ def _sentences(path: Path) -> Iterator[_Sentence]:
             sentence, last = [], 0
             continue
         columns = line.split("\t")
-        of = _NUMBER.fullmatch(columns[_ID])
-        if len(columns) != _COLUMNS or not of:
+        id_match = _NUMBER.fullmatch(columns[_ID])
+        if len(columns) != _COLUMNS or not id_match:
             raise InputError(
                 f"{path}, line {number}: must have the ten columns of CoNLL-U, the first a number; "
                 f"got {line[:60]!r}."
@@ -117,11 +117,11 @@ def _sentences(path: Path) -> Iterator[_Sentence]:
         misc = dict(part.split("=", 1) for part in columns[_MISC].split("|") if "=" in part)
         if "." in columns[_ID]:
             continue
-        if of[1] is None and int(columns[_ID]) <= last:
+        if id_match[1] is None and int(columns[_ID]) <= last:
             whole = sentence[-1][1]
             whole.update((n, v) for n, v in misc.items() if whole.get(n, "O") == "O")
             continue
-        last = int(of[1] or last)
+        last = int(id_match[1] or last)
         sentence.append((columns[_FORM], misc))
     if sentence:
         yield sentence
@@ -159,8 +159,8 @@ def read_xlsx(places: Sequence[str], split: str) -> Labelled:
     # blank rows, or in a file without any at full stops.
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
-    for place in places:
-        rows = _rows(Path(place))
+    for file in places:
+        rows = _rows(Path(file))
         if rows and rows[0] and not TAG.fullmatch(rows[0][-1]):
             rows[0] = []
         stops = all(rows[1:])
@@ -171,7 +171,7 @@ def read_xlsx(places: Sequence[str], split: str) -> Labelled:
                 continue
             if len(row) < 2 or not TAG.fullmatch(row[-1]):
                 raise InputError(
-                    f"{place}, row {number}: the last cell must be a tag such as O, B-NAME or "
+                    f"{file}, row {number}: the last cell must be a tag such as O, B-NAME or "
                     f"I-NAME, and the first a word; got {' | '.join(row)[:60]!r}."
                 )
             if between:
@@ -219,14 +219,14 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
     """
     texts: list[list[str]] = []
     labels: list[list[str]] = []
-    for place in places:
-        for number, line in lines_of(Path(place)):
+    for file in places:
+        for number, line in lines_of(Path(file)):
             label, _, text = line.partition("\t")
             if not line.strip() or line.startswith(ABSTRACT):
                 continue
             if not label.strip() or not text.strip():
                 raise InputError(
-                    f"{place}, line {number}: must be a label, a tab and a sentence; got "
+                    f"{file}, line {number}: must be a label, a tab and a sentence; got "
                     f"{line[:60]!r}."
                 )
             texts.append([text.strip()])

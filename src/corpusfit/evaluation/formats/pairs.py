@@ -23,8 +23,9 @@ _LABEL, _TRANSLATION = TaskPlan().label_field, "translation"
 
 def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
     """The texts of a split, each with its translation as the label; a note counts the rejects."""
-    named = pair_input(places, plan.direction)
-    if not named:
+    input_name = pair_input(places, plan.direction)
+    # rows with a field for each side
+    if not input_name:
         field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
         rows = read_rows(places, replace(plan, label_field=field), split)
         labelled = rows.labelled(
@@ -40,8 +41,9 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
             pieces=pieces,
             labels=[[second(x) for x in texts_of] for texts_of in labelled.labels],
         )
+    # two line-aligned files or a TSV
     read = ReadPlan(normalise=plan.normalise)
-    sources = corpus.find([named], read, spool=Path(), role="task")
+    sources = corpus.find([input_name], read, spool=Path(), role="task")
     texts: list[list[str]] = []
     translations: list[list[str]] = []
     rejects: Counter[str] = Counter()
@@ -50,14 +52,15 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
             if isinstance(row, Document):
                 texts.append([row.text.strip()])
                 translations.append([str(row.translation).strip()])
+            # an incomplete test set would give other scores, so it is an error, unlike a bad pair
             elif row.reason.startswith(BROKEN):
                 raise InputError(f"{sources[0].url} cannot be read completely: {row.reason}.")
             else:
                 rejects[corpus.kind(row.reason)] += 1
     if not texts:
         raise EmptyInputError(
-            f"The {split} split of `task` must hold pairs with text on both sides; {named} has "
-            "none. Check the files and `task.direction`."
+            f"The {split} split of `task` must hold pairs with text on both sides; "
+            f"{input_name} has none. Check the files and `task.direction`."
         )
     if not rejects:
         return Labelled(texts, translations)
@@ -72,8 +75,10 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
 
 def both_sides(places: Sequence[str], split: str) -> list[str]:
     """The texts of a split and their translations, in any direction; raises as the reader does."""
-    named = "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
-    labelled = read_translations(places, split, TaskPlan(direction=named))
+    direction = (
+        "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
+    )
+    labelled = read_translations(places, split, TaskPlan(direction=direction))
     return [text for texts in (*labelled.pieces, *labelled.labels) for text in texts]
 
 
@@ -86,7 +91,7 @@ def pair_input(places: Sequence[str], direction: str) -> str:
             return ""
         return f"pair:{places[0]}" + (f":{direction.replace('-', ',')}" if direction else "")
     # A direction has one hyphen, so that of an ending is an underscore there: pt_BR-en.
-    by_language = {ending(Path(place)).replace("-", "_"): place for place in places}
+    by_language = {ending(Path(file)).replace("-", "_"): file for file in places}
     first, second = sorted(by_language)
     allowed = f"{first}-{second} or {second}-{first} for these files"
     if sorted(direction.split("-")) != [first, second]:
@@ -100,10 +105,10 @@ def languages_of(places: Sequence[str], plan: TaskPlan) -> tuple[str, str]:
     if plan.direction:
         source, target = plan.direction.split("-")
         return source, target
-    named = pair_input(places, "")
-    if not named:
+    input_name = pair_input(places, "")
+    if not input_name:
         return "text", _TRANSLATION
-    return corpus.sides(corpus.find([named], ReadPlan(), spool=Path(), role="task"))
+    return corpus.sides(corpus.find([input_name], ReadPlan(), spool=Path(), role="task"))
 
 
 def ending(path: Path) -> str:

@@ -29,13 +29,13 @@ from corpusfit.text.rejects import BROKEN, EMPTY_LINE, INVALID_UTF8, missing_fie
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a split, whose labels are not understood yet."""
+    """The rows of a split, before their labels are parsed."""
 
     split: str  # name of the split, for messages
     sources: Sequence[Source]  # its files
     read: ReadPlan  # how they are read; the label is the id field
     rows: list[Row]  # the rows in reading order, without empty lines
-    cure: str = ""  # what to do about a file that is not in UTF-8; empty if all are
+    cure: str = ""  # advice on a file that is not in UTF-8; empty if all are
 
     def values(self) -> list[object]:
         """The values of the label field that are not missing."""
@@ -145,7 +145,7 @@ def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
 
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet")
-# Rows, and the names of the tags' numbers as far as the data set has them.
+# Rows, and the data set's names for tag numbers, if it has any.
 _Rows = tuple[Iterable[Mapping[str, Any]], Sequence[str]]
 
 
@@ -156,16 +156,16 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
     """
     # Tags are words or numbers; the names of numbers are those of `task.label_names`, or of the
     # data set's own features.
-    given = given_names(plan)
+    tag_names = given_names(plan)
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
-    for place in places:
-        rows, names = _opened(place, plan)
+    for source in places:
+        rows, names = _opened(source, plan)
         for number, row in enumerate(rows):
             words, labels = row.get(plan.text_field), row.get(plan.label_field)
             if isinstance(words, str):
                 kinds = " or ".join(kind for kind in KINDS if "rows" in load(kind).forms)
-                raise bad_setting("`task.kind`", f"{kinds} for the texts of {place}", "tagging")
+                raise bad_setting("`task.kind`", f"{kinds} for the texts of {source}", "tagging")
             if (
                 not isinstance(words, list)
                 or not isinstance(labels, list)
@@ -173,18 +173,20 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
             ):
                 fields = ", ".join(map(str, row))
                 raise InputError(
-                    f"{place}, row {number}: must have as many tags in {plan.label_field!r} as "
+                    f"{source}, row {number}: must have as many tags in {plan.label_field!r} as "
                     f"words in {plan.text_field!r}; its fields are {fields}. Set "
                     "`task.text_field` and `task.label_field`."
                 )
             if words:
                 pieces.append([str(word) for word in words])
-                tags.append([_tag(tag, given or names, f"{place}, row {number}") for tag in labels])
+                tags.append(
+                    [_tag(tag, tag_names or names, f"{source}, row {number}") for tag in labels]
+                )
     return Labelled.of_sentences(split, pieces, tags)
 
 
 def given_names(plan: TaskPlan) -> list[str]:
-    """What the plan calls the numbers of labels, from 0; empty if it does not."""
+    """The plan's names for label numbers, from 0; empty without them."""
     return [name.strip() for name in plan.label_names.split(",") if name.strip()]
 
 
@@ -200,32 +202,32 @@ def _tag(tag: object, names: Sequence[str], where: str) -> str:
     return with_type(tag)
 
 
-def _opened(place: str, plan: TaskPlan) -> _Rows:
-    if place.startswith(hub.PREFIX):
-        streamed, features = hub.opened(place)
+def _opened(source: str, plan: TaskPlan) -> _Rows:
+    if source.startswith(hub.PREFIX):
+        streamed, features = hub.opened(source)
         tag = getattr(features.get(plan.label_field), "feature", None)
         return streamed, getattr(tag, "names", None) or ()
-    name, _ = unpacked_name(place)
+    name, _ = unpacked_name(source)
     if name.lower().endswith(".parquet"):
-        return _parquet(place, plan)
+        return _parquet(source, plan)
     if not name.lower().endswith(SUFFIXES):
-        raise InputError(f"{place}: rows of words and tags must be {', '.join(SUFFIXES)} or hub:.")
-    text = whole_text(Path(place)).removeprefix("\ufeff").strip()
+        raise InputError(f"{source}: rows of words and tags must be {', '.join(SUFFIXES)} or hub:.")
+    text = whole_text(Path(source)).removeprefix("\ufeff").strip()
     try:
         lines = [text] if text.startswith("[") else filter(None, map(str.strip, text.split("\n")))
         parsed = [orjson.loads(line) for line in lines]
     except orjson.JSONDecodeError as e:
-        raise InputError(f"{place}: must be a JSON list of rows or JSON lines; {e}.") from e
+        raise InputError(f"{source}: must be a JSON list of rows or JSON lines; {e}.") from e
     rows: list[Any] = parsed[0] if len(parsed) == 1 and isinstance(parsed[0], list) else parsed
     if not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{place}: every row must be a JSON object.")
+        raise InputError(f"{source}: every row must be a JSON object.")
     return rows, ()
 
 
-def _parquet(place: str, plan: TaskPlan) -> _Rows:
+def _parquet(source: str, plan: TaskPlan) -> _Rows:
     """The rows, and the names in the features that `datasets` wrote into the schema."""
     try:
-        table = pq.ParquetFile(place)
+        table = pq.ParquetFile(source)
         batches = table.iter_batches() if table.schema.names else ()  # none has a number of rows
         rows = [row for batch in batches for row in batch.to_pylist()]
         notes = json.loads((table.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
@@ -234,4 +236,4 @@ def _parquet(place: str, plan: TaskPlan) -> _Rows:
         return rows, inner.get("names", ())
     except (pa.ArrowException, AttributeError, LookupError, OSError, ValueError) as e:
         raise_machine_fault(e)
-        raise InputError(f"{place} cannot be read: {str(e).splitlines()[0]}.") from e
+        raise InputError(f"{source} cannot be read: {str(e).splitlines()[0]}.") from e

@@ -43,7 +43,7 @@ def metrics(kind: str = "auto") -> tuple[str, ...]:
 
 
 def detect(form: str, labels: Sequence[object]) -> str:
-    """The kind of a task of a format (`reading.FORMS`), by its labels in train if it has any."""
+    """Detect a task's kind from its format (`reading.FORMS`) and the labels of train, if any."""
     able = [kind for kind in names() if form in load(kind).forms]
     claiming = [kind for kind in able if labels and load(kind).claims(labels)]
     return next(iter([*claiming, *(kind for kind in able if load(kind).usual)]))

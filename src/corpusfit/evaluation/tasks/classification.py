@@ -27,22 +27,22 @@ class Classification(TaskType):
     one_class = True
 
     def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
-        """Of two labels the positive one second, so that `BINARY` is of the second."""
+        """Put the positive one of two labels second, as `BINARY` metrics measure the second."""
         if not plan.positive and plan.metric not in BINARY:
             return labels
         if len(labels) != 2:
-            setting, came = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
+            setting, got = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
             allowed = f"a metric of all classes, as the task has {len(labels):,} labels and not two"
-            if not came:
-                allowed, came = f"left out, as the task has {len(labels):,} labels", plan.positive
+            if not got:
+                allowed, got = f"left out, as the task has {len(labels):,} labels", plan.positive
             cure = f"The labels are {', '.join(labels[:8])}{', …' * (len(labels) > 8)}."
-            raise bad_setting(f"`task.{setting}`", allowed, came, cure)
+            raise bad_setting(f"`task.{setting}`", allowed, got, cure)
         if plan.positive and plan.positive not in labels:
             raise bad_setting("`task.positive`", " or ".join(labels), plan.positive)
         return labels[::-1] if plan.positive == labels[0] else labels
 
     def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """All; those of two classes only where there are two."""
+        """All metrics, but binary ones only for two labels."""
         return self.metrics if len(labels) == 2 else METRICS
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
@@ -54,7 +54,7 @@ class Classification(TaskType):
         return in_order(labels)
 
     def constant(self, task: Task) -> dict[str, float]:
-        """The metrics of the most frequent class of train; of several, the first."""
+        """Metrics of always answering the most frequent class of train; ties go to the first."""
         # a score below this one shows that nothing was learned
         answer = np.bincount(task.train.flat).argmax()
         answers = np.full(len(task.test), answer, np.int32)

@@ -16,7 +16,7 @@ from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.tasks.classification import Classification
 from corpusfit.kernels.chance import place_keys
 
-_DRAWN = 2  # random numbers apart from those of `nested_places` and missing splits
+_DRAWN = 2  # a random stream other than those of `nested_places` and missing splits
 
 
 class FewShot(Classification):
@@ -54,14 +54,14 @@ class FewShot(Classification):
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
             prompts = [before + plan.likelihood.begun(text) for text in examples.texts()]
-            asked = [_sequences(decoder, prompt, labels) for prompt in prompts]
+            encoded = [_sequences(decoder, prompt, labels) for prompt in prompts]
             nats = decoder.log_likelihoods(
-                [sequence for of_prompt, _ in asked for sequence in of_prompt],
+                [sequence for of_prompt, _ in encoded for sequence in of_prompt],
                 lambda numbers: on_done(len(numbers) / len(labels)),
             )
             # longer labels are less likely, so a label counts by its bytes
             answers = (nats.reshape(-1, len(labels)) / sizes).argmax(1)
-            return answers.tolist(), sum(cut for _, cut in asked)
+            return answers.tolist(), sum(cut for _, cut in encoded)
 
         return answer
 
@@ -69,7 +69,7 @@ class FewShot(Classification):
 def _sequences(
     decoder: Decoder, prompt: str, labels: tuple[str, ...]
 ) -> tuple[list[TokenSequence], bool]:
-    """The prompt followed by each label, and whether the beginning of one is cut."""
+    """The prompt followed by each label, and whether a prompt was truncated."""
     # Prompt and label are tokenised together; white space at the end of the prompt is the label's.
     begin = prompt.rstrip()
     rest = prompt[len(begin) :]

@@ -45,32 +45,32 @@ class LmEval(TaskType):
     default_metric = "acc"
     augmentations = ()
 
-    def read(self, place: str, plan: TaskPlan) -> Task:
+    def read(self, source: str, plan: TaskPlan) -> Task:
         """The examples of a task by name, or of a YAML file; lm-eval downloads what it names."""
-        file = user_path(place).absolute()
-        name, place = (file.stem, str(file)) if file.is_file() else (place, place)
+        file = user_path(source).absolute()
+        name, source = (file.stem, str(file)) if file.is_file() else (source, source)
         try:
-            asked = _evaluated(place, "dummy")
+            logged = _evaluated(source, "dummy")
         except CorpusfitError:
             raise
         except Exception as e:
             raise InputError(
-                f"`task={place}` must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
+                f"`task={source}` must be a task of lm-eval: its name (`lm_eval ls tasks` lists "
                 f"them), or a YAML file. lm-eval says: {type(e).__name__}: {first_line(e)}."
             ) from e
-        has = [m for m in self.metrics if all(m in sample for sample in asked.values())]
+        has = [m for m in self.metrics if all(m in sample for sample in logged.values())]
         wanted = metric_of(plan, self.kind)
         if wanted not in has:
-            known = ", ".join(next(iter(asked.values()))["metrics"])
+            known = ", ".join(next(iter(logged.values()))["metrics"])
             cure = f"{name} has {known}."
             raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
         examples = [
             {"example": key, "asked": sample["arguments"], "target": sample["target"]}
-            for key, sample in asked.items()
+            for key, sample in logged.items()
         ]
         pieces = [[json.dumps(e, ensure_ascii=False, default=str)] for e in examples]
         test, none = Examples(pieces, [[] for _ in pieces]), Examples([], [])
-        return Task(name, self.kind, (), 0, none, none, test, place=place)
+        return Task(name, self.kind, (), 0, none, none, test, place=source)
 
     def open_model(
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
@@ -89,8 +89,8 @@ class LmEval(TaskType):
                 batch_size=_BATCH,
                 mixed_precision_dtype="bfloat16" if hardware.precision == "bf16" else None,
             )
-            named = [json.loads(text)["example"] for text in examples.texts()]
-            keys = [(name, number) for name, number in named]
+            examples_of = [json.loads(text)["example"] for text in examples.texts()]
+            keys = [(name, number) for name, number in examples_of]
             with naming_memory_errors(_OUT_OF_MEMORY):
                 logged = _evaluated(task.place, opened, keys)
             on_done(len(examples))
@@ -115,7 +115,7 @@ class LmEval(TaskType):
 
 
 def _evaluated(
-    place: str, model: Any, keys: list[_Key] | None = None
+    source: str, model: Any, keys: list[_Key] | None = None
 ) -> dict[_Key, Mapping[str, Any]]:
     """What lm-eval logs of each example, by the first of its task's filters."""
     try:
@@ -124,23 +124,24 @@ def _evaluated(
     except ImportError as e:
         allowed, cure = "another kind without lm-eval", "Install it with `pip install lm-eval`."
         raise bad_setting("`task.kind`", allowed, "lm_eval", cure) from e
-    file = Path(place)
+    file = Path(source)
     options = (
         {"include_path": str(file.parent), "include_defaults": False} if file.is_file() else {}
     )
-    asked: dict[str, list[int]] = {}
+    wanted: dict[str, list[int]] = {}
     for name, number in sorted(keys or ()):
-        asked.setdefault(name, []).append(number)
+        wanted.setdefault(name, []).append(number)
     manager = TaskManager(**options)
-    loaded = manager.load([place])["tasks"]
+    loaded = manager.load([source])["tasks"]
     logged = lm_eval.simple_evaluate(
         model,
-        tasks=[task for name, task in loaded.items() if not asked or name in asked],
-        samples=asked or None,
+        tasks=[task for name, task in loaded.items() if not wanted or name in wanted],
+        samples=wanted or None,
         task_manager=manager,
         bootstrap_iters=0,
     )["samples"]
     by_example: dict[_Key, Mapping[str, Any]] = {}
+    # a task logs an example once per filter: the first one counts
     for name, samples in logged.items():
         for sample in samples:
             by_example.setdefault((name, sample["doc_id"]), sample)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 
-# What says whether an example has a class, by the value in a multi-hot list.
+# Values of a multi-hot list, and whether the example has the class.
 _SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
 
 
@@ -38,7 +38,7 @@ class Multilabel(TaskType):
     default_metric = "micro_f1"
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether all are lists, perhaps as text."""
+        """Whether all values are lists, or text of lists."""
         texts = [value.strip() for value in labels if isinstance(value, str)]
         return all(isinstance(value, list | str) for value in labels) and all(
             text.startswith("[") and text.endswith("]") for text in texts
@@ -60,7 +60,7 @@ class Multilabel(TaskType):
         return items if usable else None
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
-        """The labels of each example, each once; those of multi-hot lists by their places."""
+        """Deduplicate the labels of each example; multi-hot lists become label names."""
         # Lists of train that are all of one length, two or more, and hold nothing but 0 and 1, or
         # false and true, are multi-hot: as class numbers, every example would have the same
         # classes.
@@ -82,7 +82,7 @@ class Multilabel(TaskType):
                         f"train are; {split} has {row[:8]}. Check `task.label_field`."
                     )
                 if hot:
-                    named = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
+                    labels = [places[i] for i, value in enumerate(row) if _SWITCH[value]]
                 else:
                     # a list of booleans, or with a number twice, holds no names of classes
                     numbers = [label for label in row if not isinstance(label, str)]
@@ -94,8 +94,8 @@ class Multilabel(TaskType):
                             f"or 1 for every class; {split} has {row[:8]}. Check "
                             "`task.label_field`, or write the names of each example's labels."
                         )
-                    named = [_name(label, names) for label in row]
-                rows.append(list(dict.fromkeys(named)))
+                    labels = [_name(label, names) for label in row]
+                rows.append(list(dict.fromkeys(labels)))
             changed[split] = dataclasses.replace(labelled, labels=rows)
         if hot:
             called = ", ".join(places[:8]) + (", …" if length > 8 else "")
@@ -111,9 +111,9 @@ class Multilabel(TaskType):
             )
         return in_order(labels)
 
-    def numbers(self, own: Sequence[str], number: Mapping[str, int]) -> list[float]:
+    def numbers(self, labels: Sequence[str], number: Mapping[str, int]) -> list[float]:
         """For each label of the task, whether the example has it."""
-        return [int(label in own) for label in number]
+        return [int(label in labels) for label in number]
 
     def targets(self, labels: Sequence[float]) -> NDArray[np.float32]:
         return np.asarray([labels], np.float32)

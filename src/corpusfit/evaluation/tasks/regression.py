@@ -57,8 +57,8 @@ class Regression(TaskType):
             )
         return (), 1
 
-    def numbers(self, own: Sequence[float], number: Mapping[str, int]) -> list[float]:
-        return list(own)
+    def numbers(self, labels: Sequence[float], number: Mapping[str, int]) -> list[float]:
+        return list(labels)
 
     def targets(self, labels: Sequence[float]) -> NDArray[np.float64]:
         return np.asarray(labels, np.float64)
@@ -114,5 +114,5 @@ def _scale(task: Task) -> tuple[float, float]:
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from the middle one, the mean rank for ties."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place] - (len(values) + 1) / 2
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse] - (len(values) + 1) / 2

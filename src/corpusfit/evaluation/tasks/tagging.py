@@ -117,10 +117,10 @@ class Tagging(TaskType):
         ends = np.cumsum(sizes + 1) - 1
         begins = ends - sizes
         stops = np.array([end for _, end in offsets], np.int64)
-        place = np.searchsorted(stops, begins, side="right")
+        token = np.searchsorted(stops, begins, side="right")
         starts = np.array([*(begin for begin, _ in offsets), np.iinfo(np.int64).max], np.int64)
-        inside = starts[place] < ends
-        return np.where(inside, place + len(special.prefix), NOWHERE)
+        inside = starts[token] < ends
+        return np.where(inside, token + len(special.prefix), NOWHERE)
 
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]

@@ -53,8 +53,8 @@ class Translation(TaskType):
     also_shown = ("chrf",)
     augmentations = ()
 
-    def numbers(self, own: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
-        return list(own)
+    def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
+        return list(labels)
 
     def open_model(
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
@@ -84,12 +84,15 @@ class Translation(TaskType):
             return sums
         references = [[str(labels_of[0]) for labels_of in examples.labels]]
         answered = [str(answer) for answer in answers]
-        words = np.array(bleu._extract_corpus_statistics(answered, references), np.int64)
-        sums[:, 0, _BLEU], sums[:, 1, _BLEU] = words[:, 2 : 2 + _ORDERS], words[:, 2 + _ORDERS :]
-        sums[:, 1, _LENGTH], sums[:, 2, _LENGTH] = words[:, 0], words[:, 1]
+        statistics = np.array(bleu._extract_corpus_statistics(answered, references), np.int64)
+        sums[:, 0, _BLEU], sums[:, 1, _BLEU] = (
+            statistics[:, 2 : 2 + _ORDERS],
+            statistics[:, 2 + _ORDERS :],
+        )
+        sums[:, 1, _LENGTH], sums[:, 2, _LENGTH] = statistics[:, 0], statistics[:, 1]
         grams = np.array(chrf._extract_corpus_statistics(answered, references), np.int64)
-        for row, place in ((0, 2), (1, 0), (2, 1)):
-            sums[:, row, _CHRF["chrf++"]] = grams[:, place::3]
+        for row, offset in ((0, 2), (1, 0), (2, 1)):
+            sums[:, row, _CHRF["chrf++"]] = grams[:, offset::3]
         return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
@@ -132,14 +135,14 @@ def _bleu(labels: tuple[str, ...]) -> Any:
     """The BLEU of sacreBLEU, with the tokenizer of the target language."""
     with importing("A translation task", "train"):
         from sacrebleu.metrics import BLEU
-    named = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
-    return BLEU(tokenize=named[0], force=True)
+    candidates = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
+    return BLEU(tokenize=candidates[0], force=True)
 
 
-def _chrf(words: int) -> Any:
+def _chrf(word_order: int) -> Any:
     with importing("A translation task", "train"):
         from sacrebleu.metrics import CHRF
-    return CHRF(word_order=words)
+    return CHRF(word_order=word_order)
 
 
 def _bleu_of(summed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -163,8 +166,8 @@ def _chrf_of(grams: NDArray[np.float64]) -> NDArray[np.float64]:
     occurs = (answer > 0) & (gold > 0)
     orders = np.maximum(occurs.sum(-1), 1)
     precision, recall = (
-        np.where(occurs, match / np.where(occurs, of, 1), 0.0).sum(-1) / orders
-        for of in (answer, gold)
+        np.where(occurs, match / np.where(occurs, total, 1), 0.0).sum(-1) / orders
+        for total in (answer, gold)
     )
     both = _BETA * precision + recall
     score = (1 + _BETA) * precision * recall / np.where(both > 0, both, 1)

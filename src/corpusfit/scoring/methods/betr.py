@@ -123,9 +123,9 @@ class Betr(Method[Paired]):
         ends, columns, values = hashed.shares(*text, characters.table(), False, _ORDER, size)
         x = rows(ends, columns, values, size)
         weight = self.c * balanced(positive)
-        found = logistic(x, positive.astype(np.float64), weight, 1.0)
+        parameters = logistic(x, positive.astype(np.float64), weight, 1.0)
         depth = int(rank[best].max()) + 1
-        return BetrScorer(found[:-1].astype(np.float32), float(found[-1]), count, depth)
+        return BetrScorer(parameters[:-1].astype(np.float32), float(parameters[-1]), count, depth)
 
 
 def best_ranks(
@@ -160,8 +160,8 @@ def _ranks(
     for first in range(0, len(near), _BLOCK):
         for cosines in products(near[first : first + _BLOCK], far):
             least = np.partition(cosines, -depth)[-depth]
-            found = np.flatnonzero(cosines >= least)
-            found = found[np.argsort(-cosines[found], kind="stable")]
-            rank[found] = np.minimum(rank[found], places[: len(found)])
+            reached = np.flatnonzero(cosines >= least)
+            reached = reached[np.argsort(-cosines[reached], kind="stable")]
+            rank[reached] = np.minimum(rank[reached], places[: len(reached)])
             np.maximum(highest, cosines, out=highest)
     return rank, highest

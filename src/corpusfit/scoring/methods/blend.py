@@ -44,15 +44,15 @@ class BlendScorer(Scorer[Any]):
     @cached_property
     def members(self) -> list[Scorer[Any]]:
         """The members' scorers, opened once per process."""
-        return [registry.from_array(self.scorers[own]) for own in _parts(self.ends)]
+        return [registry.from_array(self.scorers[part]) for part in _parts(self.ends)]
 
     def score(self, batch: Any) -> NDArray[np.float32]:
         """Score n texts, or float32 [n, d], or both: the mean rank, float32 [n] in [0, 1]."""
         total = np.zeros(len(batch))
         each = zip(self.members, self.reads, self.weights, _parts(self.knots), strict=True)
-        for member, reads, weight, own in each:
+        for member, reads, weight, part in each:
             scores = member.score(read_as(batch, reads))
-            total += weight * rank_among(scores, self.known[own], self.ranks[own])
+            total += weight * rank_among(scores, self.known[part], self.ranks[part])
         return total.astype(np.float32)
 
 
@@ -165,8 +165,8 @@ class Blend(Method[Any]):
 
 def _union(kinds: Iterable[Reads]) -> Reads:
     """The input that contains all of these."""
-    found = set(kinds)
-    return found.pop() if len(found) == 1 else "both"
+    different = set(kinds)
+    return different.pop() if len(different) == 1 else "both"
 
 
 def _ranked(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.types import Reads, Texts, buffers, taken
+from corpusfit.core.types import Reads, Texts, buffers, take_texts
 from corpusfit.kernels import similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
@@ -97,8 +97,8 @@ class Bm25Scorer(Scorer[Texts]):
         total = added.sum(axis=0)
         best = np.argmax(np.where(total > 0.0, (total - self.shift) * self.scale, -np.inf))
         effects = (added[:, best] * self.scale[best]).tolist()
-        found = [Effect(spelling[i], e) for i, e in zip(first[shown], effects, strict=True) if e]
-        return sorted(found, key=lambda e: -e.effect)
+        listed = [Effect(spelling[i], e) for i, e in zip(first[shown], effects, strict=True) if e]
+        return sorted(listed, key=lambda e: -e.effect)
 
     def _entries(self, word: int) -> NDArray[np.float64]:
         """One word's entries, float64 [m]."""
@@ -151,17 +151,15 @@ class Bm25(Method[Texts]):
         keys, places = table_of(every)
         grams, bounds = grams_of(*buffers(background), table(), 1)
         known = find_each(keys, places, count_each(grams, bounds)[0])
-        n, m, df = (
-            len(background),
-            len(ends) - 1,
-            np.bincount(known[known >= 0], minlength=len(every)),
-        )
+        n, m = len(background), len(ends) - 1
+        df = np.bincount(known[known >= 0], minlength=len(every))
         idf = np.log(1.0 + (n - df + 0.5) / (df + 0.5))
         query = np.repeat(np.arange(m, dtype=np.int32), np.diff(ends))
         entries = (counts * idf[terms]).astype(np.float32)
         index = similar.inverted(terms.astype(np.int32), query, entries, len(every), m)
         mean = max(1.0, len(grams) / n)
         one = np.ones(m, np.float32)
+        # without calibration: shift 0, scale 1
         plain = Bm25Scorer(
             keys,
             places,
@@ -172,7 +170,7 @@ class Bm25(Method[Texts]):
             shift=0.0 * one,
             scale=one,
         )
-        return _calibrated(plain, background) if self.calibrated else plain
+        return _calibrate(plain, background) if self.calibrated else plain
 
     def _queries(
         self, target: Texts, seed: int
@@ -186,12 +184,12 @@ class Bm25(Method[Texts]):
                 f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]
-        drawn_texts = taken(target, np.sort(drawn))
+        drawn_texts = take_texts(target, np.sort(drawn))
         words, counts, ends = count_each(*grams_of(*buffers(drawn_texts), table(), 1))
         return words, counts, ends
 
 
-def _calibrated(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
+def _calibrate(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
     """Shift and scale every query, so that its scores estimate minus the log of a rank's share.
 
     The tail of a query's scores is taken as exponential, above its k-th highest score in the
@@ -200,6 +198,7 @@ def _calibrated(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
     """
     n = len(background)
     k = min(max(_LEAST, round(_TAIL * n)), n - 1)
+    # keep the k + 1 highest scores of each query, block by block
     top = np.zeros((0, len(plain.shift)), np.float32)
     for first in range(0, n, _BLOCK):
         block = plain.matches(background.slice(first, _BLOCK))

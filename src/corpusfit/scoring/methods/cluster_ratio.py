@@ -60,9 +60,9 @@ class ClusterRatioScorer(Scorer[Vectors]):
         ends, ratios = np.cumsum(self.sizes), []
         each = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
         for end, size, temperature, added in each:
-            of = slice(end - size, end)
-            p = _shares(near, self.centroids[of], temperature) + added
-            ratios.append(np.log(p / self.corpus[of]).astype(np.float32))
+            part = slice(end - size, end)
+            p = _shares(near, self.centroids[part], temperature) + added
+            ratios.append(np.log(p / self.corpus[part]).astype(np.float32))
         return dataclasses.replace(self, ratio=np.concatenate(ratios))
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
@@ -76,8 +76,8 @@ class ClusterRatioScorer(Scorer[Vectors]):
             cosines = products(x, self.centroids) / lengths(x)
             total = np.zeros(len(x), np.float32)
             for end, size, temperature in zip(ends, self.sizes, self.temperatures, strict=True):
-                of = slice(end - size, end)
-                total += (memberships(cosines[:, of], temperature) * self.ratio[of]).sum(axis=1)
+                part = slice(end - size, end)
+                total += (memberships(cosines[:, part], temperature) * self.ratio[part]).sum(axis=1)
             return total / np.float32(len(self.sizes))
 
         return blockwise(batch, self.centroids.shape[1], block, _ROWS)
@@ -136,11 +136,11 @@ class ClusterRatio(Method[Vectors]):
         for k in map(int, self.clusters.split(",")):
             rng = np.random.default_rng(seed % 2**64)
             most = max(1, len(far) // _TEXTS)
-            found = spherical_k_means(far, min(k, most), rng)
-            temperature = self.softness * _spread(far, found)
-            centroids.append(found)
-            added.append(self.smoothing / len(found))
-            shares.append(_shares(far, found, temperature) + added[-1])
+            centres = spherical_k_means(far, min(k, most), rng)
+            temperature = self.softness * _spread(far, centres)
+            centroids.append(centres)
+            added.append(self.smoothing / len(centres))
+            shares.append(_shares(far, centres, temperature) + added[-1])
             temperatures.append(temperature)
         corpus = np.concatenate(shares)
         return ClusterRatioScorer(
@@ -148,7 +148,7 @@ class ClusterRatio(Method[Vectors]):
             np.zeros(len(corpus), np.float32),
             corpus,
             tuple(added),
-            tuple(len(found) for found in centroids),
+            tuple(len(centres) for centres in centroids),
             tuple(temperatures),
         ).for_target(target)
 

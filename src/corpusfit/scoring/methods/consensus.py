@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.types import Paired, Reads, Vectors, read_as, taken
+from corpusfit.core.types import Paired, Reads, Vectors, read_as, take_texts
 from corpusfit.kernels.scores import (
     agreed_depth,
     balanced,
@@ -153,6 +153,7 @@ class Consensus(Method[Paired]):
         fitted = [self._fitted(*m, target, background, seed) for m in MEMBERS]
         trusted, order, count = self._agreed([ranks for _, ranks in fitted])
         n = len(order)
+        # positives: units that the members agree on; negatives: the lower two thirds
         best, rest = order[:count], order[n // 3 :]
         vectors = plain_rows(background.vectors)
         mean = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
@@ -161,16 +162,19 @@ class Consensus(Method[Paired]):
         positive = np.arange(len(learned)) < len(best)
         label, weight = positive.astype(np.float64), balanced(positive)
         weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
-        own: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
-        ratios = [own.for_target(vectors[best]), own]
+        cluster_ratio: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
+        # the same clusters give ratios for the positives and for the target
+        ratios = [cluster_ratio.for_target(vectors[best]), cluster_ratio]
         parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
+        # three scores of different units: scale by their spread, sum, and calibrate
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
         slope, intercept = platt((scales @ parts)[learned], positive, weight)
         odds = slope * (scales @ parts) + intercept
         share = max(count / (n + 1), class_share(odds))  # at least the positives are of the domain
+        # fold the calibration into the parts, so that scoring is one linear function
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
-        ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
+        ratio = dataclasses.replace(cluster_ratio, ratio=together.astype(np.float32))
         shown = best[:_SHOWN]
         return ConsensusScorer(
             mean,
@@ -180,7 +184,7 @@ class Consensus(Method[Paired]):
             share,
             tuple(trusted.tolist()),
             len(best),
-            tuple(taken(background.texts, shown).to_pylist()),
+            tuple(take_texts(background.texts, shown).to_pylist()),
             directions[shown],
         )
 

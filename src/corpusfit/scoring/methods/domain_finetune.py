@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.core.types import Reads, Texts, as_texts, taken
+from corpusfit.core.types import Reads, Texts, as_texts, take_texts
 from corpusfit.embed import transformer, transformer_files
-from corpusfit.embed.finetune import Tuned, Tuning, finetune, opened, write_folder
+from corpusfit.embed.finetune import Tuned, Tuning, finetune, open_tuned, write_folder
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.kernels.vectors import products
 from corpusfit.scoring.classifiers import least_similar
@@ -58,7 +58,7 @@ class DomainFinetuneScorer(Scorer[Texts]):
 
     @cached_property
     def _encoder(self) -> TransformerEncoder:
-        return opened(self._tuned)
+        return open_tuned(self._tuned)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the opened network, which is never sent to workers."""
@@ -136,7 +136,7 @@ class DomainFinetune(Method[Texts]):
         tuned = finetune(
             folder,
             target.to_pylist(),
-            taken(background, drawn).to_pylist(),
+            take_texts(background, drawn).to_pylist(),
             count / len(drawn),
             Tuning(self.epochs, self.rate, self.batch, seed),
         )

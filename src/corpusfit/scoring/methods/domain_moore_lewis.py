@@ -65,8 +65,8 @@ class DomainMooreLewisScorer(Scorer[Paired]):
 
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram raised the score; log2 P(domain) is added to their sum."""
-        found = self.by_words.explain(text)
-        return [Effect(effect.part, _PER_BIT * effect.effect) for effect in found]
+        word_effects = self.by_words.explain(text)
+        return [Effect(effect.part, _PER_BIT * effect.effect) for effect in word_effects]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class DomainMooreLewis(Method[Paired]):
     def fit(self, target: Paired, background: Paired, *, seed: int) -> DomainMooreLewisScorer:
         """Fit both."""
         domain = registry.unit_method(_DOMAIN, {}).fit(target, background, seed=seed)
-        words = registry.unit_method(_WORDS, {}).fit(target.texts, background.texts, seed=seed)
+        by_words = registry.unit_method(_WORDS, {}).fit(target.texts, background.texts, seed=seed)
         return DomainMooreLewisScorer(
-            registry.as_array(_DOMAIN, domain), registry.as_array(_WORDS, words)
+            registry.as_array(_DOMAIN, domain), registry.as_array(_WORDS, by_words)
         )

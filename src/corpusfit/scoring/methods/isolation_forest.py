@@ -29,8 +29,8 @@ _ROWS = 4096
 
 def _average_path(n: NDArray[np.int64]) -> NDArray[np.float64]:
     """c(n), mean path length of an unsuccessful search among n (TADPOLE, appendix C)."""
-    many = np.maximum(n, 3).astype(np.float64)
-    c = 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many
+    clipped = np.maximum(n, 3).astype(np.float64)
+    c = 2.0 * (np.log(clipped - 1.0) + np.euler_gamma) - 2.0 * (clipped - 1.0) / clipped
     return np.where(n <= 1, 0.0, np.where(n == 2, 1.0, c))
 
 
@@ -89,8 +89,8 @@ class IsolationForest(Method[Vectors]):
         """Grow the trees on the target and, unless the share is 0, one background text or more."""
         from sklearn.ensemble import IsolationForest as Grower
 
-        asked = max(1, round(self.background * len(target))) if self.background else 0
-        count = min(len(background), asked)
+        wanted = max(1, round(self.background * len(target))) if self.background else 0
+        count = min(len(background), wanted)
         chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)
         x = plain_rows(np.concatenate([target, background[np.sort(chosen)]]))
         grown = Grower(

@@ -29,10 +29,10 @@ _TINY = 1e-10
 
 def _nearest(squared: NDArray[np.float32], k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Distances [n, k] and positions [n, k] of the k smallest in each row, nearest first."""
-    place = np.argpartition(squared, k - 1, axis=1)[:, :k]
-    near = np.sqrt(np.take_along_axis(squared, place, axis=1).astype(np.float64))
+    nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
+    near = np.sqrt(np.take_along_axis(squared, nearest, axis=1).astype(np.float64))
     order = np.argsort(near, axis=1, kind="stable")
-    return np.take_along_axis(near, order, axis=1), np.take_along_axis(place, order, axis=1)
+    return np.take_along_axis(near, order, axis=1), np.take_along_axis(nearest, order, axis=1)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class LofScorer(Scorer[Vectors]):
         """Score float32 [n, d]: the negated factor, float32 [n] <= 0; near -1 inside the target."""
 
         def block(x: Vectors) -> NDArray[np.float64]:
-            near, place = _nearest(squared_distances(x, self.target), self.k)
-            reached = np.maximum(near, self.reach[place]).mean(axis=1) + _TINY
-            return np.asarray(-self.density[place].mean(axis=1) * reached)
+            near, nearest = _nearest(squared_distances(x, self.target), self.k)
+            reached = np.maximum(near, self.reach[nearest]).mean(axis=1) + _TINY
+            return np.asarray(-self.density[nearest].mean(axis=1) * reached)
 
         return blockwise(batch, self.target.shape[1], block, _ROWS)
 
@@ -89,13 +89,13 @@ class Lof(Method[Vectors]):
             return LofScorer(x, np.zeros(1), np.ones(1), 1)
         k = min(self.neighbours, len(x) - 1)
         near = np.empty((len(x), k))
-        place = np.empty((len(x), k), np.int64)
+        nearest = np.empty((len(x), k), np.int64)
         for first in range(0, len(x), _ROWS):
             block = slice(first, min(first + _ROWS, len(x)))
             squared = squared_distances(x[block], x)
-            own = np.arange(block.start, block.stop)
-            squared[own - first, own] = np.inf
-            near[block], place[block] = _nearest(squared, k)
+            diagonal = np.arange(block.start, block.stop)
+            squared[diagonal - first, diagonal] = np.inf
+            near[block], nearest[block] = _nearest(squared, k)
         reach = near[:, -1].copy()
-        density = 1.0 / (np.maximum(near, reach[place]).mean(axis=1) + _TINY)
+        density = 1.0 / (np.maximum(near, reach[nearest]).mean(axis=1) + _TINY)
         return LofScorer(x, reach, density, k)

@@ -110,9 +110,9 @@ class MooreLewis(Method[Texts]):
         check_order(self.order)
         one_of("`method.sample`", self.sample, ("tokens", "texts"))
         if bool(self.arpa_in) != bool(self.arpa_general):
-            given = (self.arpa_in, self.arpa_general)
+            arpa_files = (self.arpa_in, self.arpa_general)
             raise bad_setting(
-                "method.arpa_in and method.arpa_general", "two files, or both empty", given
+                "method.arpa_in and method.arpa_general", "two files, or both empty", arpa_files
             )
 
     @property
@@ -130,6 +130,6 @@ class MooreLewis(Method[Texts]):
         )
         together = [[target, sample]] if self.shared_vocabulary else [[target], [sample]]
         inside, outside = (
-            m for some in together for m in train(some, self.order, signs=self.signs)
+            m for samples in together for m in train(samples, self.order, signs=self.signs)
         )
         return MooreLewisScorer(inside, outside, self.order, self.order, self.signs, self.per_token)

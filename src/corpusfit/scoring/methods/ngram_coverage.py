@@ -62,9 +62,9 @@ class NgramCoverageScorer(Scorer[Texts]):
         grams = len(listed) if self.per_token else 1
         known, first = np.unique(listed, return_index=True)
         return [
-            Effect(" ".join(spelling[i : i + self.order]), self.frequency[place] / grams)
-            for place, i in zip(known.tolist(), first.tolist(), strict=True)
-            if place >= 0
+            Effect(" ".join(spelling[i : i + self.order]), self.frequency[index] / grams)
+            for index, i in zip(known.tolist(), first.tolist(), strict=True)
+            if index >= 0
         ]
 
 

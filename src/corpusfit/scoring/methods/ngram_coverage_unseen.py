@@ -59,10 +59,10 @@ class NgramCoverageUnseen(CorpusMethod):
         """Score every unit by its position in the greedy order; the seed is not used."""
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
         listed = most_frequent(texts, role, self.order, self.top)
-        shards, found, counts, lengths = self._read(corpus, listed)
+        shards, grams, counts, lengths = self._read(corpus, listed)
         ends = np.concatenate([[0], np.cumsum(counts)])
         scores = np.empty(len(lengths), np.float32)
-        order = greedy_order(found, ends, lengths, listed.counts)
+        order = greedy_order(grams, ends, lengths, listed.counts)
         scores[order] = 1.0 - np.arange(len(order)) / max(1, len(order))
         first = 0
         for shard, units in shards:
@@ -83,5 +83,5 @@ class NgramCoverageUnseen(CorpusMethod):
             index = (table(), listed.keys, listed.places, len(listed.counts), self.order)
             parts.append(listed_in(*buffers(texts), *index))
         none = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32))
-        found, counts, lengths = map(np.concatenate, zip(none, *parts, strict=True))
-        return shards, found, counts, lengths
+        grams, counts, lengths = map(np.concatenate, zip(none, *parts, strict=True))
+        return shards, grams, counts, lengths

@@ -43,16 +43,16 @@ def _detectors() -> dict[str, str]:
     spec = find_spec("pyod")
     if spec is None or spec.origin is None:
         raise MissingDependencyError("pyod", "pyod")
-    found: dict[str, str] = {}
+    detectors: dict[str, str] = {}
     for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
         if not path.stem.startswith(("_", "base", "pyg_", "ts_")):  # not for embeddings
             for name in re.findall(r"(?m)^class (\w+)\(Base\w*Detector\)", path.read_text("utf-8")):
-                found.setdefault(name, path.stem)
-    return found
+                detectors.setdefault(name, path.stem)
+    return detectors
 
 
 def _lacking(name: str, error: ImportError) -> UsageError:
-    """The error for a detector that needs a library that PyOD does not bring."""
+    """The error for a detector that needs a library beyond PyOD's own dependencies."""
     library = (error.name or name.lower()).partition(".")[0]
     return UsageError(
         f"pyod:{name} needs the library {library}, which the extra 'pyod' does not bring: "
@@ -61,9 +61,9 @@ def _lacking(name: str, error: ImportError) -> UsageError:
 
 
 def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
-    """Fit a detector by its arguments alone, without PyOD's warnings about its internals."""
+    """Fit a detector, without PyOD's warnings about its internals."""
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # PyOD prints what is missing
+        with contextlib.redirect_stdout(io.StringIO()):  # PyOD prints missing dependencies
             module = importlib.import_module(f"pyod.models.{_detectors()[name]}")
     except ImportError as e:
         raise _lacking(name, e) from e

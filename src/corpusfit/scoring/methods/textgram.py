@@ -92,8 +92,8 @@ class TextGram(CorpusMethod):
         share = coverage(*text, listed.counts / listed.total, self.order, True)
         best = np.argsort(-share, kind="stable")
         if self.copies:
-            found = coverage(*text, np.ones(len(listed.counts)), self.order, False)
-            best = np.repeat(best, found.astype(np.int64)[best])
+            covered = coverage(*text, np.ones(len(listed.counts)), self.order, False)
+            best = np.repeat(best, covered.astype(np.int64)[best])
         best = best[: self.anchors]
         return np.sort(best[share[best] > 0])
 

@@ -70,11 +70,11 @@ class TfidfScorer(Scorer[Texts]):
         """Score n texts: the (mean) cosine, float32 [n] in [0, 1]; 0 without a known word."""
         texts = (*buffers(batch), table())
         if self.k == 0:
-            found = cosines(*texts, self.keys, self.places, self.idf, self.centroid)
+            cosine = cosines(*texts, self.keys, self.places, self.idf, self.centroid)
         else:
             vectors = (self.ends, self.terms, self.values)
-            found = nearest_cosines(*texts, self._index(), self.idf, *vectors, self.k)
-        return np.asarray(np.minimum(found, np.float32(1.0)))
+            cosine = nearest_cosines(*texts, self._index(), self.idf, *vectors, self.k)
+        return np.asarray(np.minimum(cosine, np.float32(1.0)))
 
     def explain(self, text: str) -> list[Effect]:
         """For every known word, the score minus the score without that word.
@@ -96,10 +96,10 @@ class TfidfScorer(Scorer[Texts]):
             total - products, without, out=np.zeros_like(products), where=without > 1e-9
         )
         effects = (total / np.sqrt(square or 1.0) - rest).mean(axis=0)
-        found = [
+        listed = [
             Effect(spelling[i], float(e)) for i, e in zip(first, effects, strict=True) if e != 0.0
         ]
-        return sorted(found, key=lambda e: -e.effect)
+        return sorted(listed, key=lambda e: -e.effect)
 
     def _index(self) -> similar.Index:
         index = (self.keys, self.places, self.lists, self.docs, self.entries)

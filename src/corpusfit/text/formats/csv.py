@@ -43,12 +43,12 @@ from corpusfit.text.fields import Row, fields_in, from_mapping, from_value
 from corpusfit.text.files import Stream
 
 SEPARATORS = ",;|\t"
-"""What a header may be divided at, if `read.separator` says nothing."""
+"""Separators to try on a header without `read.separator`."""
 TAB = "\t"
 _BACKSLASH = "\\"
 # bytes of a header that decide on the separator
 _SEEN = 1 << 16
-# bytes of an open record above which it no longer decides on a dialect
+# bytes of an unfinished record beyond which no other dialect is considered
 _HELD = 1 << 20
 
 
@@ -126,7 +126,7 @@ class Csv(Format):
         return self.written_row(first.data, rest[: int(Records(dialect)(rest)[0][0])])
 
     def written_row(self, data: bytes, raw: bytes) -> bytes:
-        """A row with doubled quotes; unchanged where the suffix says how it is quoted."""
+        """A row with doubled quotes; unchanged where the suffix implies the quoting."""
         dialect, _ = Dialect.before(data)
         raw = raw.strip(b"\r\n")
         if not dialect.escape and not (dialect.quote and dialect.separator == TAB):
@@ -226,13 +226,13 @@ class Dialect:
 
     @property
     def line(self) -> bytes:
-        """The characters as a line, with which a block can begin."""
+        """The dialect as a line, written before a block's data."""
         marks = (self.separator, self.quote, self.escape, self.end)
         return "".join(mark or "\0" for mark in marks).encode() + b"\n"
 
     @staticmethod
     def before(block: bytes) -> tuple[Dialect, bytes]:
-        """The dialect with which a block begins, and the rest of it."""
+        """Split a block into its dialect and its data."""
         return Dialect(*(mark.replace("\0", "") for mark in block[:4].decode())), block[5:]
 
     def record(self, values: list[str]) -> bytes:
@@ -317,18 +317,19 @@ class Records:
         before = rb"(?<=[%s%s])" % (ends, re.escape(dialect.separator.encode()))
         self._stop = re.compile(b"[%s]" % ends + (rb"|" + before + mark if mark else b""))
         self._inside = re.compile(b"[%s%s]" % (mark, escape)) if mark else self._stop
-        # a quote that several dialects read differently: after a backslash, or between tabs any
+        # quotes that dialects read differently: one after a backslash, or any between tabs
         self._doubt = re.compile(rb"\\" + mark if mark else rb'(?:^|(?<=[\t\r\n]))"')
 
     def _restart(self) -> None:
-        """Be at the beginning of a record."""
+        """Reset to the beginning of a record."""
         self._before = b"\n"  # the byte before the chunk
         self._quoted = False  # inside a quoted value
-        self._quote = False  # the last byte was a quote in a quoted value; the next one decides
+        # the last byte was a quote in a quoted value: a closing one, or the first of two
+        self._quote = False
         self._escape = False  # the last byte was an escape in a quoted value
 
     def begin(self, header: bytes = b"") -> None:
-        """Be at the first record, after a header."""
+        """Reset to the first record, after a header."""
         self._restart()
         self._row, self._open = 0, b""
         self._width = len(self.dialect.names(header)) if header else self._width
@@ -380,7 +381,7 @@ class Records:
         return ends, numbers
 
     def looked(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The chunks of a file, each after the dialect is decided if that matters in it.
+        """Yield a file's chunks, deciding on the dialect before the first chunk where it matters.
 
         Every chunk must be scanned before the next is taken.
         """
@@ -398,7 +399,7 @@ class Records:
         doubt = self._doubt.search(data) if (self._mark or b'"') in data else None
         if not doubt:
             return
-        # from the record of this quote on, before which all dialects agree
+        # all dialects agree before this record, so compare them from here on
         scanned = copy.copy(self)
         starts = [0, *(scanned(chunk)[0] + len(self._open)).tolist()]
         begin = max(start for start in starts if start <= doubt.start())
@@ -417,7 +418,7 @@ class Records:
 
 
 def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: bool) -> int:
-    """How many records speak for a dialect, less those that speak against it."""
+    """Score a dialect on a sample: records in favour minus records against."""
     records = Records(dialect)
     ends = [0, *records(sample)[0].tolist()]
     if whole and ends[-1] < len(sample):
@@ -428,16 +429,16 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
     if dialect.quote and dialect.separator == TAB:
         field = _quoted(dialect.quote, dialect.escape)[0].pattern
         between_tabs = re.compile(rf"(?:^|\t){field}(?=\t|\Z)", re.DOTALL)
-    gain, some, fully = 0, 0, list[bool]()
+    gain, quoted_records, fully = 0, 0, list[bool]()
     for begin, end in itertools.pairwise(ends):
         record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)
-        # against it are quotes not closed or not escaped, and other numbers of values
+        # against: malformed quotes, or a wrong number of values
         if fault or (record and len(values) != width):
             gain -= 1
         elif record and between_tabs:
-            # for quotes between tabs is a quoted value that holds a quote, a tab, or a line end in
-            # lines that have not the table's columns
+            # in favour of quotes in a TSV: a quoted value with a quote in it, or with a tab or line
+            # end where the lines alone would not have the right number of columns
             quoted = between_tabs.findall(record)
             lines = re.split("\r\n|\r|\n", record)
             broken = any(line.count(TAB) + 1 != width for line in lines)
@@ -445,8 +446,8 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
                 dialect.quote in value or (broken and re.search("[\t\r\n]", value))
                 for value in quoted
             )
-            some += bool(quoted)
+            quoted_records += bool(quoted)
             fully.append(len(quoted) == len(values))
-    # and any quoted value if all names of the header are quoted, or without a header all values
+    # if every header name (or, without a header, every value) is quoted, each quoted row counts
     every = all(fully[:1]) if header else width > 1 and all(fully)
-    return gain + some * every
+    return gain + quoted_records * every

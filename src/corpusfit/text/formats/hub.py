@@ -109,8 +109,8 @@ class _JsonLines:
 
     def __iter__(self) -> Iterator[bytes]:
         lines = (as_line(row, self._plan) for row in opened(self._url)[0])
-        while some := list(islice(lines, _ROWS)):
-            yield b"".join(some)
+        while batch := list(islice(lines, _ROWS)):
+            yield b"".join(batch)
 
 
 def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:
@@ -183,7 +183,7 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
 
 
 def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:
-    """The data files of every split, which a dataset's card could name anywhere."""
+    """The data files of every split; a dataset's card can name files anywhere."""
     files, name = _builder(dataset, url, setting).config.data_files or {}, dataset.name
     home = os.path.abspath(name) + os.sep if Path(name).is_dir() else "hf://"  # noqa: PTH100
     for file in (str(file) for names in files.values() for file in names):

@@ -89,15 +89,15 @@ class Jsonl(JsonLines):
 
 
 def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
-    """A row of another format as a JSON line of its text and id.
+    """Convert a row of another format to a JSON line of its text and id.
 
     A row without a text keeps the names of its fields, for the reject.
     """
-    asked = (plan.text_field, *fields_in(plan.text_field))
-    texts = [n for name in asked for n in (name, name.partition(".")[0]) if n in row]
+    fields = (plan.text_field, *fields_in(plan.text_field))
+    texts = [n for name in fields for n in (name, name.partition(".")[0]) if n in row]
     names, has_text = (*texts, plan.id_field), bool(texts)
-    kept = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
-    return line_of(kept)
+    subset = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
+    return line_of(subset)
 
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -110,8 +110,8 @@ def line_of(row: Mapping[Any, Any]) -> bytes:
     except orjson.JSONEncodeError:
         pass
     try:  # an integer of more than 64 bits, in its digits
-        words = json.dumps(row, default=json_value)
-        return orjson.dumps(json.loads(words, parse_int=_digits)) + b"\n"
+        encoded = json.dumps(row, default=json_value)
+        return orjson.dumps(json.loads(encoded, parse_int=_digits)) + b"\n"
     except (orjson.JSONEncodeError, TypeError, ValueError, RecursionError):
         return b'"\xff"\n'
 

@@ -60,17 +60,19 @@ class _Pairs(Named):
 
     def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
         """The fingerprints of the files, and the names of the columns, combined."""
-        named = "" if source.translation in self.files(source) else source.translation
-        return hashlib.blake2b("\n".join([named, *digests]).encode(), digest_size=16).hexdigest()
+        columns = "" if source.translation in self.files(source) else source.translation
+        return hashlib.blake2b("\n".join([columns, *digests]).encode(), digest_size=16).hexdigest()
 
     def _parsed(self, input_name: str, setting: str, home: Path) -> tuple[Source, str]:
         """The source, and the mark between its two halves in an input."""
         rest = input_name.removeprefix(self.prefix)
         tsv = _TSV.fullmatch(rest)
         if tsv:
-            named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
+            columns = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
             url = _absolute(tsv[1], home)
-            return Source("", url, "columns", unpacked_name(url)[1], 0, "", translation=named), ":"
+            return Source(
+                "", url, "columns", unpacked_name(url)[1], 0, "", translation=columns
+            ), ":"
         cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
         if len(cuts) > 1:  # commas in the names of files
             cuts = [cut for cut in cuts if all(Path(_absolute(f, home)).is_file() for f in cut)]
@@ -246,21 +248,21 @@ class Moses(_Pairs):
         for block in cut(first, Lines(), plan):
             lines, at, byte = lines_of(block.data), 0, block.first_byte
             while at < len(lines):
-                beside, reason = others.take(len(lines) - at)
-                if not beside and not reason:
+                translations, reason = others.take(len(lines) - at)
+                if not translations and not reason:
                     if not second.problem:
                         raise _uneven(self.files(source), row, first_is_longer=True)
                     return
-                some = lines[at : at + len(beside)]
-                after = byte + sum(map(len, some)) + len(some)
-                rejected = [Reject(row + len(some), after, rejects.in_translation(reason))]
+                texts = lines[at : at + len(translations)]
+                after = byte + sum(map(len, texts)) + len(texts)
+                rejected = [Reject(row + len(texts), after, rejects.in_translation(reason))]
                 position = block.position + second.position
-                parts = [b"\n"] * (4 * len(some))  # the lines of both files in turn
-                parts[::4], parts[2::4] = some, beside
+                parts = [b"\n"] * (4 * len(texts))  # the lines of both files in turn
+                parts[::4], parts[2::4] = texts, translations
                 data = b"".join(parts)
                 yield Block(row, byte, data, tuple(rejected) if reason else (), position)
-                at += len(some)
-                row += len(some)
+                at += len(texts)
+                row += len(texts)
                 byte = after
                 if reason:
                     byte += len(lines[at]) + 1

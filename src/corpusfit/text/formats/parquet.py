@@ -75,7 +75,7 @@ class Batches:
         wanted = self.wanted(parquet.schema_arrow.names)
         columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
         columns = columns or _counted(parquet.schema)
-        # a batch must not span two groups: an error would lose both
+        # one batch per row group, as an error would lose all groups of a batch
         for group in range(parquet.num_row_groups if columns else 0):
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
@@ -85,8 +85,8 @@ class Batches:
     def wanted(self, names: list[str]) -> list[str]:
         """The fields of the text and the id that are among some columns, or within one."""
         field = self._plan.text_field
-        asked = (field, *fields_in(field), self._plan.id_field)
-        return [n for n in dict.fromkeys(asked) if {n, n.partition(".")[0]} & {*names}]
+        fields = (field, *fields_in(field), self._plan.id_field)
+        return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
     def position(self, row: int) -> int:
         """The share of the stored size that is read with a number of rows."""
@@ -147,9 +147,9 @@ class Parquet(Format):
         """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
         batches = self.batches(source, plan)
         limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
-        held: list[Any] = []
-        named = fields_in(plan.text_field)
-        field = named[0] if len(named) == 1 else plan.text_field
+        pending: list[Any] = []
+        fields = fields_in(plan.text_field)
+        field = fields[0] if len(fields) == 1 else plan.text_field
         size = first = row = 0
         for batch in batches:
             begin = 0
@@ -159,14 +159,14 @@ class Parquet(Format):
                 row += 1
                 if not long and size < limit:
                     continue
-                held.append(batch.slice(begin, at - begin + (not long)))
+                pending.append(batch.slice(begin, at - begin + (not long)))
                 rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
-                yield Block(first, 0, _packed(held), rejected, batches.position(row))
-                held, size, first, begin = [], 0, row, at + 1
-            held.append(batch.slice(begin))
+                yield Block(first, 0, _packed(pending), rejected, batches.position(row))
+                pending, size, first, begin = [], 0, row, at + 1
+            pending.append(batch.slice(begin))
         rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
         if row > first or rejected:
-            yield Block(first, 0, _packed(held), rejected, source.size)
+            yield Block(first, 0, _packed(pending), rejected, source.size)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         if not shard.data:
@@ -199,8 +199,8 @@ def _names(name: str, kind: Any) -> list[str]:
 
 def _counted(schema: pq.ParquetSchema) -> list[str]:
     """The column to count rows by if none is wanted, rather of numbers; empty if there is none."""
-    # without a column Arrow believes the stated number of rows, and a wrong one ends the process;
-    # so does a question for the size of a column that is damaged
+    # without a column Arrow trusts the stated number of rows, and a wrong one crashes the process,
+    # as does asking for the size of a damaged column
     columns = [schema.column(i) for i in range(len(schema.names))]
     wide = [column.physical_type == "BYTE_ARRAY" for column in columns]
     return [columns[wide.index(min(wide))].path] if columns else []

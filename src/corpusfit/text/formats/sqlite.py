@@ -100,9 +100,9 @@ class _JsonLines:
             with _opened(self._source, self._plan) as database:
                 rows = database.execute(_statement(database, self._plan.query))
                 names = [column[0] for column in rows.description]
-                while some := rows.fetchmany(_ROWS):
+                while batch := rows.fetchmany(_ROWS):
                     yield b"".join(
-                        as_line(dict(zip(names, r, strict=True)), self._plan) for r in some
+                        as_line(dict(zip(names, r, strict=True)), self._plan) for r in batch
                     )
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, _UnclearError) as e:
             if getattr(e, "sqlite_errorcode", 0) & 0xFF in _OF_MACHINE:
@@ -119,7 +119,7 @@ def _opened(source: Source, plan: ReadPlan) -> Iterator[sqlite3.Connection]:
         before = _state(source, logs)
         if logs or source.compression or is_url(source.url):
             path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "copy"
-            # the log last: what is committed meanwhile is at its end
+            # copy the log last: concurrent commits only append to it
             for stored in (source, *(replace(source, url=log) for log in logs)):
                 suffix = "" if stored is source else stored.url[stored.url.rindex("-") :]
                 with path.with_name(f"copy{suffix}").open("wb") as file:
@@ -148,7 +148,8 @@ def _logs(source: Source) -> list[str]:
     if is_url(source.url):
         fs, path = filesystem(source.url, "The input")
         return [source.url + s for s in _LOGS if fs.exists(path + s) and fs.size(path + s)]
-    home = Path(source.url).resolve()  # SQLite looks beside the file, not beside a link to it
+    # SQLite looks for the log beside the real file, not beside a link
+    home = Path(source.url).resolve()
     logs = [home.with_name(home.name + suffix) for suffix in _LOGS]
     return [str(log) for log in logs if log.is_file() and log.stat().st_size]
 
@@ -161,7 +162,7 @@ def _state(source: Source, logs: list[str]) -> list[object]:
     for url in (source.url, *logs):
         with open_stored(url) as file:
             stat = os.fstat(file.fileno())
-            # of a log the beginning alone: at its end it may grow
+            # only the beginning of a log, as it may grow
             state += [file.read(_HEAD), stat.st_ino]
             state += [] if url in logs else [stat.st_size, stat.st_mtime_ns]
     return state

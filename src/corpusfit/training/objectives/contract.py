@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[NDArray[np.int64]]
 Keys = NDArray[np.uint64]
-Aim = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+Targets = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +122,13 @@ class RowObjective(Objective):
     ) -> MicroBatch:
         """See `Objective.micro_batch`."""
         token_rows = self._lay_out(chunk_tokens, rows, keys, width)
-        return MicroBatch.of(token_rows, *self._aim(token_rows, keys))
+        return MicroBatch.of(token_rows, *self._targets(token_rows, keys))
 
     def _lay_out(self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int) -> TokenRows:
         return lay_out(chunk_tokens, rows, self.special, width)
 
     @abstractmethod
-    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
+    def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
 
 

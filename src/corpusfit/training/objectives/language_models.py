@@ -16,11 +16,11 @@ from corpusfit.kernels.batches import masked
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_pairs
 from corpusfit.training.objectives.contract import (
-    Aim,
     Keys,
     Network,
     RowObjective,
     Rows,
+    Targets,
     weighted_sum,
 )
 from corpusfit.training.plan import ObjectivePlan
@@ -30,7 +30,7 @@ from corpusfit.training.plan import ObjectivePlan
 class Causal(RowObjective):
     """Causal language modelling: each token is predicted from those before it in its chunk."""
 
-    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
+    def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         has_next = np.zeros(token_rows.ids.shape, np.bool_)
         same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]
         has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING)
@@ -38,7 +38,7 @@ class Causal(RowObjective):
         return token_rows.ids, places, token_rows.ids.reshape(-1)[places + 1]
 
 
-_DRAWS = 8  # draws of another chunk, of which one should be from another text
+_DRAWS = 8  # attempts to draw a chunk of another text
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class MaskedLM(RowObjective):
         assert begins is not None  # noqa: S101  checked by `objective`
         return begins, np.flatnonzero(special.ordinary)
 
-    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
+    def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         special, (begins, others) = self.special, self._tables
         assert special.mask is not None  # noqa: S101  checked in models.py
         ordinary, rate = special.ordinary, self.plan.mask

@@ -46,8 +46,8 @@ class Translation(Objective):
             longer = np.maximum(sizes.begin[row], sizes.length[row])
             begins = cut_batches(longer, most * self.length)
             batches += [
-                self.micro_batch(chunk_tokens, [some], np.array([key]))
-                for some in np.split(row, begins[1:-1])
+                self.micro_batch(chunk_tokens, [batch], np.array([key]))
+                for batch in np.split(row, begins[1:-1])
             ]
         return batches
 

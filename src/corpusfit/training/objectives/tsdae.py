@@ -37,15 +37,15 @@ class Tsdae(Objective):
         every = np.ones(special.vocabulary, np.bool_)
         return every if special.begins is None else special.begins | ~special.ordinary
 
-    def kept(self, ids: NDArray[Any], key: int) -> NDArray[np.bool_]:
+    def surviving(self, ids: NDArray[Any], key: int) -> NDArray[np.bool_]:
         """Which tokens of a text stay, bool [l], of its ids without special tokens and its key."""
         word = np.cumsum(self._begins[ids])
         word -= word[0]  # the first token may be inside a word
-        words = int(word[-1]) + 1
-        draws = uniform(place_keys(key, 0, words + 1))
-        stays = draws[:words] >= self.delete
+        n_words = int(word[-1]) + 1
+        draws = uniform(place_keys(key, 0, n_words + 1))
+        stays = draws[:n_words] >= self.delete
         if not stays.any():
-            stays[int(draws[words] * words)] = True
+            stays[int(draws[n_words] * n_words)] = True
         kept: NDArray[np.bool_] = stays[word]
         return kept
 
@@ -59,8 +59,8 @@ class Tsdae(Objective):
         special = self.special
         left = []
         for row, key in zip(rows, keys, strict=True):
-            words = chunk_tokens.ids(int(row[0]))
-            stays = words[self.kept(words, int(key))].tolist()
+            chunk_ids = chunk_tokens.ids(int(row[0]))
+            stays = chunk_ids[self.surviving(chunk_ids, int(key))].tolist()
             left.append([*special.prefix, *stays, *special.suffix])
         ids = np.full((len(rows), max(map(len, left))), self.special.pad, np.int64)
         chunk = np.full(ids.shape, PADDING, np.int64)

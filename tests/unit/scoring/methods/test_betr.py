@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.core.types import Paired, buffers, taken_of, text_array
+from corpusfit.core.types import Paired, buffers, take_units, text_array
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.hashed import MOST, count, shares
 from corpusfit.kernels.scores import rows as sparse_rows
@@ -99,7 +99,7 @@ def test_effects_and_the_bias_add_up_to_the_score():
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_tiny_background_gives_finite_scores(n):
-    few = taken_of(BACKGROUND, np.arange(n))
+    few = take_units(BACKGROUND, np.arange(n))
     scorer = registry.build("betr", {}).fit(TARGET, few, seed=0)
     assert np.isfinite(scorer.score(text_array(["", "w1 w2", "..."]))).all()
 
