@@ -194,8 +194,9 @@ DIFFERS = {
     ),
     "domain": (
         "the paper trains Transformer base from scratch on a third of 1.5 million pairs; ours "
-        "continues a model of 1.6 million weights on a tenth of 0.2 million, and its `moore_lewis` "
-        "and `domain_cosine` have our settings, not the published ones "
+        "continues a model of 1.6 million weights on a tenth of 0.2 million, scored on their "
+        "English side as in the paper, and its `moore_lewis` and `domain_cosine` have our "
+        "settings, not the published ones "
         "([moore_lewis](moore_lewis.md) compares those of the first)"
     ),
 }
