@@ -41,7 +41,7 @@ ATTACKS = [
     "مرحبا بالعالم هذا نص عربي طويل قليلا",
     "激酶抑制剂与受体结合 kinase 受体 receptor 2",
     "\u0000\u0007\u001b[31mcontrol\u2028\u2029",
-    "w" * 1_000_000,
+    "w" * 10_000_000,
 ]
 NAME = "<img src=x onerror=bad()>&.jsonl"
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"

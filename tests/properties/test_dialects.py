@@ -99,7 +99,7 @@ def delimited(draw, name="a.csv", separators=",;|\t"):
             found = strict(data, separator, 3, **words) or []
             assume(not {'"', "\t", "\n", "\r"} & {*"".join(v for row in found for v in row)})
         # nor is a text what Spark writes for another text with a quote
-        assume(not any(re.fullmatch(r'"(\\.|[^"\\])*\\"(\\.|[^"\\])*"', text) for text in meant))
+        assume(not any(text.startswith('"') and '\\"' in text for text in meant))
     if separator == "\t" and style in ("minimal", "spark"):
         # every line is a record of the table, and nothing in it is doubled
         assume(
