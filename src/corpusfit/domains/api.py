@@ -38,11 +38,11 @@ def clusters(
 
     Args:
         corpus: files, folders, globs, URLs or `hub:NAME` datasets.
-        out: folder or URL that is new, empty, or of the same run, which resumes.
-        assign: also write each cluster's share of every segment of the corpus.
+        out: a new or empty folder or URL, or that of the same run, which is resumed.
+        assign: also write the probability of each cluster for every segment of the corpus.
 
     Returns:
-        The finished run; its manifest has the clusters and all figures.
+        The finished run; its manifest has the clusters and all metrics.
     """
     built = CLUSTERS.build(plan, settings, options).check()
     from corpusfit.domains import clustering

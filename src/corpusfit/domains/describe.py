@@ -99,8 +99,8 @@ def characteristic_words(
     texts: Iterable[str], clusters: NDArray[np.int64], k: int, most: int = 8
 ) -> list[list[str]]:
     """The most characteristic words of each of k clusters, in descending order."""
-    # A word is ranked by its term p log(p / q) of the Kullback-Leibler divergence of the cluster
-    # from all texts, where p and q are its relative frequencies. A word counts once per text.
+    # A word is ranked by its term p log(p / q) in the Kullback-Leibler divergence, where p and q
+    # are its relative frequencies in the cluster and in all texts. A word counts once per text.
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
         counts[cluster].update({word.lower() for word in _WORD.findall(text) if len(word) > 1})

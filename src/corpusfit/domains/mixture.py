@@ -314,11 +314,11 @@ class Assign(Job[int, int]):
         def work(shard: int) -> int:
             units, vectors, tally = store.read(shard)
             segments = join_units(units, self.gamma)
-            unit_shares = domains.shares(vectors).astype(np.float64)
-            if len(segments):  # the mean of a segment's units
-                sums = np.add.reduceat(unit_shares, segments.first_unit, axis=0)
-                unit_shares = sums / segments.units[:, None]
-            shares = unit_shares.astype(np.float32)
+            shares = domains.shares(vectors).astype(np.float64)
+            if len(segments):  # of a segment, the mean of its units
+                sums = np.add.reduceat(shares, segments.first_unit, axis=0)
+                shares = sums / segments.units[:, None]
+            shares = shares.astype(np.float32)
             names = Tally(**tally).sources(self.names)
             table = pa.table(
                 {

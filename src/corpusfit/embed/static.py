@@ -149,15 +149,15 @@ def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
         ids.append(unknown)
     if not all(type(i) is int and 0 <= i < len(table) for i in ids):
         raise ModelError(
-            f"`embed.embedder`: the model in {folder} has {len(tokens)} tokens and {len(table)} "
-            "vectors, which must be numbered from 0. Name another model."
+            f"`embed.embedder`: token ids of the model in {folder} must lie between 0 and "
+            f"{len(table) - 1}, the rows of its vectors. Name another model."
         )
     wordpiece = WordPiece(settings) if WordPiece.reads(settings) else None
     limit = config.get("max_length", _MAX_LENGTH)
     if limit is not None and (type(limit) is not int or limit < 0):
         raise ModelError(
-            f"`embed.embedder`: max_length of the model in {folder} must be a whole number from 0; "
-            f"got {limit!r}. Name another model."
+            f"`embed.embedder`: max_length of the model in {folder} must be a non-negative "
+            f"integer; got {limit!r}. Name another model."
         )
     # like model2vec, cut texts by characters first, as tokenising long texts is slow
     median_length = int(np.median([len(token) for token, _ in tokens]))

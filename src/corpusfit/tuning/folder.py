@@ -27,10 +27,10 @@ class TuneFolder(OutFolder):
         self.schedule = self.work / "schedule.json"
         self.selections = self.work / "selections"
         self.training = self.work / "training"
-        self.tokens = self.work / "cache"
+        self.token_cache = self.work / "cache"
 
     def _has_work(self) -> bool:
-        """Whether there is a trial; scores alone do not count, as they have their own identity."""
+        """Whether a search has begun. Scores do not count: other searches can reuse them."""
         return self.trials.is_dir() or self.schedule.exists()
 
     def _clear(self) -> None:
@@ -41,7 +41,7 @@ class TuneFolder(OutFolder):
 
     def free(self) -> None:
         """Delete intermediate files of the search."""
-        remove(self.selections, self.training, self.tokens)
+        remove(self.selections, self.training, self.token_cache)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Tuned(Finished):
 
     Attributes:
         selection: the winner's selection, for `corpusfit adapt --data`.
-        model: the winner's adapted model; None without `train`.
+        model: the winner's adapted model; None if `tune` ran without the option `train`.
     """
 
     selection: Selection
@@ -68,7 +68,7 @@ class Tuned(Finished):
 
 
 def rows_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """One flat row per trial, last rung first, each rung in order of its outcome.
+    """One flat row per trial, last rung first, within a rung the best first.
 
     `change` is the loss minus that of the model before adaptation, in nats per token; `bits` are
     the method's held-out bits per word, or None.

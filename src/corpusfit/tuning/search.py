@@ -359,7 +359,7 @@ class Search:
                 task=[self.heldout],
                 replay=self.replay,
                 guard=[self.guard],
-                machine=dataclasses.replace(machine, cache=self.folder.tokens),
+                machine=dataclasses.replace(machine, cache=self.folder.token_cache),
                 trial=callback,
                 then=[self.fit] if setting.then_task else (),
             )

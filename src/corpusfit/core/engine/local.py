@@ -93,7 +93,7 @@ class LocalEngine(Engine):
         """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
-        job_file = self._written(job)
+        job_file = self._write_job(job)
         waiting = enumerate(pieces)
         running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine and in this call
         try:
@@ -131,10 +131,10 @@ class LocalEngine(Engine):
         """Run a job, fire and forget; see `Engine.run_aside`."""
         if self._pool is not None and self.workers > 1:
             with _clean_environment():
-                self._pool.submit(_do, self._written(job), next(self._numbers), piece)
+                self._pool.submit(_do, self._write_job(job), next(self._numbers), piece)
 
-    def _written(self, job: Job[Any, Any]) -> Path:
-        """The file of a job, from which each worker reads it once."""
+    def _write_job(self, job: Job[Any, Any]) -> Path:
+        """Write a job's file, which each worker reads once, and return its path."""
         name, data = packed(job)
         write_bytes(self._jobs / name, data)
         return self._jobs / name
@@ -230,8 +230,9 @@ def _clean_environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _defer_ctrl_c() -> Iterator[None]:
-    """Start children with SIGINT blocked, and defer a SIGINT of this process until then."""
-    # blocking is not enough: another thread would receive the signal, and this one would raise
+    """Start children with SIGINT blocked; one of this process waits until they have started."""
+    # Blocking is not enough: another thread would receive the signal, and Python would raise
+    # KeyboardInterrupt in the main thread.
     held: list[int] = []
     ours = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if ours else None
@@ -249,8 +250,8 @@ def _defer_ctrl_c() -> Iterator[None]:
 class InlineEngine(Engine):
     """This process, one piece after the other, with one compute thread as in a worker.
 
-    One thread gives the bits of the other engines; the process has all its threads back between
-    two pieces.
+    With one thread, results are bit-identical to those of the other engines; the limit is lifted
+    between pieces.
     """
 
     def __init__(self, workers: int | None = None) -> None:

@@ -12,13 +12,13 @@ Piece = TypeVar("Piece")
 
 
 class Progress:
-    """Shows nothing; a front end overrides what it shows. The library itself never prints."""
+    """Shows nothing; front ends override the methods that they display."""
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """Start a stage; `total` is its amount of work (0: unknown), `unit` that of its rate."""
+        """Start a stage with an amount of work (0: unknown) and the unit that its rate is in."""
 
     def advance(self, done: float, units: int = 0) -> None:
-        """Count finished work: `done` of the total, and units; zeros signal that work begins."""
+        """Add `done` to the finished work and `units` to its units; zeros signal that it begins."""
 
     def skip(self, done: float) -> None:
         """Skip a part of the total, most likely finished by an earlier command."""
@@ -49,29 +49,29 @@ class Progress:
 
 
 class Meter:
-    """Advances a progress by what is done of pieces; the `on_share` of an engine's `map`."""
+    """Turns the shares that `Engine.map` reports by `on_share` into calls of `Progress.advance`."""
 
-    # weights: queue of the weights of pieces to come; only the last one counts if pieces were
-    # skipped, and the default is 1. `weighed` empties it.
+    # weights: filled by the source of the pieces. Its last entry is of the next piece, earlier ones
+    # are of skipped pieces; if it is empty, the weight is 1.
     def __init__(self, progress: Progress, weights: list[float] | None = None) -> None:
-        self._progress, self._drawn = progress, [] if weights is None else weights
+        self._progress, self._incoming = progress, [] if weights is None else weights
         self._weights: list[float] = []
         self._shares: list[float] = []
 
     def weighed(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         """Yield the pieces, and note their weights."""
-        self._drawn.clear()
+        self._incoming.clear()
         for piece in pieces:
-            self._weights.append(self._drawn.pop() if self._drawn else 1.0)
+            self._weights.append(self._incoming.pop() if self._incoming else 1.0)
             self._shares.append(-1.0)
             self._skip()
             yield piece
         self._skip()
 
     def _skip(self) -> None:
-        if self._drawn:
-            self._progress.skip(sum(self._drawn))
-            self._drawn.clear()
+        if self._incoming:
+            self._progress.skip(sum(self._incoming))
+            self._incoming.clear()
 
     def __call__(self, number: int, share: float) -> None:
         """Advance by what was done of a piece since the last call."""
