@@ -186,13 +186,13 @@ def mid_ranks(scores: NDArray[np.float32]) -> Array:
     return np.asarray(((np.cumsum(count) - count / 2.0) / len(scores))[inverse])
 
 
-def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
+def spectral_weights(ranks: Array, top: float, families: Sequence[str]) -> Array:
     """Weight each ranking by its agreement with the others.
 
     Args:
         ranks: float64 [m, n], higher is better.
         top: share of the texts that counts as found.
-        kin: m family names; rankings of one family share one vote, because they make similar
+        families: m names; rankings of one family share one vote, because they make similar
             errors.
 
     Returns:
@@ -203,7 +203,7 @@ def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
     centred = inside - inside.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh(centred @ centred.T)
     leading = vectors[:, -1] * np.sign(vectors[:, -1].sum())
-    trusted = np.maximum(leading, 0.0) / np.array([list(kin).count(name) for name in kin])
+    trusted = np.maximum(leading, 0.0) / np.array([list(families).count(name) for name in families])
     if not values[-1] > 0.0 or not trusted.sum() > 0.0:
         return np.full(len(ranks), 1.0 / len(ranks))
     return np.asarray(trusted / trusted.sum())

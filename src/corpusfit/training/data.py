@@ -102,7 +102,7 @@ def split_heldout(
 
 
 def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], heldout: NDArray[np.uint64]) -> Chunks:
-    """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `held`."""
+    """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `heldout`."""
     held_keys = np.isin(keys[chunks.text], heldout)
     copies = np.asarray(held_keys if held_keys.ndim == 1 else held_keys.any(axis=1))
     return chunks.take(~copies)

@@ -243,7 +243,7 @@ def tags_of(texts: TrainingInputs) -> list[str]:
 def sample_texts(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
-    """A uniform sample of about `characters` characters of the data, in order; 0 takes all."""
+    """A sample of about `characters` characters of the data, in order; 0 takes all."""
     finder = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
@@ -252,7 +252,8 @@ def sample_texts(
     total = 0
     for shard in corpus.shards(sources, texts.read):
         draw = uniform(place_keys(seed, shard.index, 1))[0]
-        # a random part of a large corpus's shards is enough to draw from
+        # Of a large corpus, the first shard and a random part of the others are enough. Texts are
+        # drawn uniformly from those.
         if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
             continue
         documents = corpus.documents(shard, texts.read)[0].texts
