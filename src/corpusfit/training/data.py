@@ -325,12 +325,11 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
     # here, so divide by the stored lambda to recover the factor.
     stored = []
-    for part in texts.data:
-        rows, _, values = read_selected(Path(part.url), part.name, (), "weight")
-        stored.append(dict(zip(rows.tolist(), values.tolist(), strict=True)))
-    whole = np.array([stored[part][row] for part, row in tokens.places()])
+    for part, rows in zip(texts.data, tokens.rows(), strict=True):
+        lines, _, values = read_selected(Path(part.url), part.name, (), "weight")
+        stored.append(values[np.searchsorted(lines, rows)])
     lambdas = relevance(tokens.scores, over, c=chosen["c"], alpha=chosen["alpha"])
-    factors = whole / np.maximum(lambdas, np.finfo(np.float32).tiny)
+    factors = np.concatenate(stored) / np.maximum(lambdas, np.finfo(np.float32).tiny)
     return (weights * factors).astype(np.float32)
 
 

@@ -496,11 +496,9 @@ class Tokens:
         ids: NDArray[Any] = self._maps[part][first + begin : first + end]
         return ids
 
-    def places(self) -> Iterator[tuple[int, int]]:
-        """The part and the row there of each text, in order."""
-        for part, path in enumerate(self._paths):
-            for row in read_arrays(path, ["rows"])[0]["rows"].tolist():
-                yield part, row
+    def rows(self) -> list[NDArray[np.int64]]:
+        """By part, the row of each text in its file."""
+        return [read_arrays(path, ["rows"])[0]["rows"] for path in self._paths]
 
     def _place(self, text: int) -> tuple[int, int]:
         """The part that holds a text, and the text's position in it."""
