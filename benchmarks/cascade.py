@@ -26,7 +26,7 @@ import numpy as np
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.plan import Plan
-from corpusfit.selection.resolving import resolve_stages
+from corpusfit.selection.resolving import Resolved
 from harness import RESULTS, machine
 
 
@@ -42,7 +42,7 @@ def main(
 ) -> None:
     """Measure every seed and write the result."""
     plan = Plan().with_overrides([f"cascade.stages={stages}", f"method.name={method}", *more])
-    last = resolve_stages(plan)
+    last = Resolved.of(plan).plan
     alone = {"method": last.method.name, "embedder": last.embed.embedder}
     words = {"target": task, "corpus": corpus, "fraction": fraction, "settings": more}
     runs = []

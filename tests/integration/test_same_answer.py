@@ -417,3 +417,42 @@ def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_pa
         run(**words)
     again = run(**words, overwrite=True)
     assert again.manifest["encoder"]
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        ({"method": "dsir"}, "scoring.require_words"),
+        ({"method": "dsir"}, "commands._manifest"),
+        ({"method": "dsir"}, "commands._finish"),
+        ({"method": "dsir", "segments": 10**6}, "commands.write_selection_card"),
+        ({"cascade": "dsir>moore_lewis"}, "cascade._encode"),
+        ({"method": "dsir", "fraction": "auto"}, "commands.copies_of"),
+        ({"method": "auto", "settings": ["embed.embedder=static"]}, "scoring.Fit"),
+    ],
+)
+def test_a_resumed_run_has_the_warnings_of_what_it_skips(
+    jsonl, tmp_path, inline, monkeypatch, words, step
+):
+    jsonl("task.jsonl", [*prose("task", 9), "In the corpus."])  # fewer than 20 texts
+    jsonl("pile.jsonl", ["In the corpus.", *["The same words."] * 40, *prose("news", 30)])
+
+    def run(out):
+        return corpusfit.select(
+            target=tmp_path / "task.jsonl",
+            corpus=tmp_path / "pile.jsonl",
+            out=tmp_path / out,
+            machine=inline,
+            **words,
+        )
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"corpusfit.selection.{step}", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run("stopped")
+    whole = run("whole").manifest["warnings"]
+    assert len(whole) > 1
+    assert run("stopped").manifest["warnings"] == whole

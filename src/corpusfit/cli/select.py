@@ -173,7 +173,7 @@ def show_amount(amount: Mapping[str, Any]) -> None:
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:
     """Print each stage's input, output and cost, and the recall of the cascade."""
-    from corpusfit.selection.cascade import recall_in_words
+    from corpusfit.selection.recall import recall_in_words
 
     stages = cascade["stages"]
     total = stages[0]["segments"]

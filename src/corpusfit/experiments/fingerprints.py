@@ -16,7 +16,7 @@ from corpusfit.experiments.config import Recipe
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod, LabelMethod
-from corpusfit.selection.resolving import resolve_stages, stages_of
+from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 
@@ -56,29 +56,15 @@ def _settled(plan: TrainPlan | FinetunePlan, group: str) -> dict[str, str]:
     return {"device": hardware.device, "precision": hardware.precision}
 
 
-def _methods_and_encoders(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
-    """The methods and encoders of a selection; those of `auto` are not known in advance."""
-    plan = resolve_stages(plan)
-    if plan.cascade.stages:
-        stages = stages_of(plan)
-        return [s.method for s in stages if s.method], [s.embed for s in stages if s.embed]
-    method = registry.with_embedder(plan.method, plan.embed.embedder)
-    reads = method.name == "auto" or registry.build(method.name, method.options).encodes
-    return [method], [plan.embed] if reads else []
-
-
 def methods_of(plan: Plan) -> list[AnyMethod]:
     """The methods of a selection, except `auto`."""
-    return [
-        registry.build(m.name, m.options)
-        for m in _methods_and_encoders(plan)[0]
-        if m.name != "auto"
-    ]
+    methods = Resolved.of(plan).methods
+    return [registry.build(m.name, m.options) for m in methods if m.name != "auto"]
 
 
 def encoders_of(plan: Plan) -> list[EmbedPlan]:
     """The encoders of a selection."""
-    return _methods_and_encoders(plan)[1]
+    return Resolved.of(plan).embeds
 
 
 def sampled(plan: Plan) -> bool:
@@ -90,20 +76,20 @@ def scoring(
     plan: Plan, encoders: Mapping[EmbedPlan, str], files: Mapping[str, str]
 ) -> dict[str, Any]:
     """What decides the scores of a selection, except the texts."""
-    settings = resolve_stages(plan).identity()
+    resolved = Resolved.of(plan)
+    settings = resolved.plan.identity()
     for group in ("choose", "embed", "method"):
         del settings[group]
-    methods, read = _methods_and_encoders(plan)
     counts = plan.choose.fraction_of == "segments" and plan.choose.tokens is None
     # a selection by labels and by number reads no text, of either side of pairs
     sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
     settings["read"] = (plan.read.sides()[0] if sideless else plan.read).decisive()
     settings["fit"] = plan.fit.identity()
-    settings["methods"] = [by_content(method, files) for method in methods]
+    settings["methods"] = [by_content(method, files) for method in resolved.methods]
     if any(m.name == "auto" or registry.build(m.name, m.options).reads != "embedding"
-           for m in methods):  # fmt: skip
+           for m in resolved.methods):  # fmt: skip
         settings["tokens"] = TOKENS
-    return settings | {"encoders": [encoders[embed] for embed in read]}
+    return settings | {"encoders": [encoders[embed] for embed in resolved.embeds]}
 
 
 def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:

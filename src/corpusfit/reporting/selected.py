@@ -21,9 +21,9 @@ from corpusfit.reporting.charts import (
 from corpusfit.reporting.distribution import selection_data
 from corpusfit.reporting.examples import ON_MAP
 from corpusfit.reporting.part import Part, Sheet, rounded
-from corpusfit.selection.cascade import recall_in_words
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.recall import recall_in_words
 
 COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
 """From the palette of Okabe and Ito, safe for colour-blind readers."""

@@ -14,14 +14,13 @@ from corpusfit import text as corpus
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import locked, undamaged
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.scoring.rank import Figures, figures
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.labels import NONE, different_shards, labels_of, matches, shown
-from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.reading import Tally
 
@@ -106,7 +105,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
     with locked(folder.work, "audit", shared=True), undamaged(out):
         manifest = folder.require_scored()
         selected = (folder.finished() or {}).get("selected") is not None
-        plan = Resolved.stored(manifest).plan
+        plan = Plan.from_dict(manifest["plan"])
         # the label is read in place of the id
         if truth != SOURCE:
             plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))

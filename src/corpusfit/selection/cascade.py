@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
 import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from corpusfit.core.artifacts import (
 )
 from corpusfit.core.engine import Job, PlainJob, counting
 from corpusfit.core.errors import bad_setting, changed_input
-from corpusfit.core.plan import ChoosePlan, CutPlan, EmbedPlan, MethodPlan, ReadPlan
+from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, read_as, take_texts
 from corpusfit.embed import load, wants_gpu
 from corpusfit.kernels.chance import place_keys
@@ -38,7 +37,7 @@ from corpusfit.selection.choosing import Selector, find_threshold
 from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Fit, Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
-from corpusfit.selection.resolving import Stage, shares_of, stages_of
+from corpusfit.selection.resolving import Resolved, Stage, shares_of
 from corpusfit.selection.samples import ALL, Drawn, background_texts, merge, strings, target_texts
 from corpusfit.selection.scoring import Scored, require_words
 from corpusfit.text.context import Run
@@ -77,11 +76,11 @@ class _Setup:
         return [round(share * self.segments) for share in self.shares]
 
 
-def score_cascade(run: Run, folder: SelectionFolder) -> Scored:
+def score_cascade(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
     """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method."""
     # Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
-    stages = stages_of(run.plan)
-    setup = _prepare(run, folder, stages)
+    setup = _prepare(run, folder, resolved)
+    stages = _with_last_method(resolved.stages, setup.method)
     for stage in stages:
         _run_stage(run, folder, stages, stage, setup)
     _join(run, folder, stages)
@@ -89,25 +88,53 @@ def score_cascade(run: Run, folder: SelectionFolder) -> Scored:
     return Scored(setup.method, setup.reason, setup.remark)
 
 
-def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
+def _with_last_method(stages: Sequence[Stage], method: MethodPlan) -> list[Stage]:
+    """The stages with the last one's method, which `auto` may have chosen."""
+    return [*stages[:-1], replace(stages[-1], method=method)]
+
+
+def _prepare(run: Run, folder: SelectionFolder, resolved: Resolved) -> _Setup:
     """Draw and encode samples, fit the stages and set their shares; resumes an interrupted run."""
     path = folder.fit / "ready.json"
     if path.exists():
         stored = json.loads(path.read_bytes())
         return _Setup(**{**stored, "method": MethodPlan(**stored["method"])})
-    last = stages[-1]
-    drawn, counts = _draw(run, folder, last)
-    _encode(run, folder, stages)
-    used = _fit(run, folder, stages, drawn["fresh"])
+    last = resolved.stages[-1]
+    sample, counts = _draw(run, folder, last)
+    _encode(run, folder, resolved.stages)
+
+    method, reason = resolved.used, ""
+    if method.name == AUTO:
+        samples = [_sample_of(folder, resolved.stages, last, n) for n in ("target", "background")]
+        method, reason = pick(run, folder, *samples, alone=True)
+    stages = _with_last_method(resolved.stages, method)
+    last_scorer = scorer_of(folder, stages, stages[-1])
+    with run.stage("fit"):
+        remark = _fit(run, folder, stages, stages[-1], method)
+        # Surrogates learn the last stage's scores, of units outside the sample if there are any, as
+        # the sample estimates the recall.
+        for stage in reversed(stages[:-1]):
+            if stage.method is not None:
+                _fit(run, folder, stages, stage, stage.method)
+                continue
+            surrogate = FitSurrogate(
+                last_scorer,
+                costly=_sample_of(folder, stages, last, "background"),
+                cheap=_sample_of(folder, stages, stage, "background"),
+                out=scorer_of(folder, stages, stage).path,
+                seed=run.plan.seed,
+            )
+            run.one(surrogate, sample["fresh"])
+
     # The last stage never sees what earlier stages drop. To estimate the recall, it scores a
     # whole sample of the corpus.
     with run.stage("score the sample"):
-        scorer = scorer_of(folder, last, used.method, last)
-        units = run.one(ScoreSample(scorer.network), (scorer, Sample(folder.fit, "sampled")))
-    scores = joined_scores(units, drawn["units"], summed=scorer.summed)
-    shares = shares_of(run.plan, **counts)
-    setup = _Setup(used.method, shares, **counts, remark=used.remark, reason=used.reason)
-    for stage, share, passed in zip(stages, setup.shares, setup.passed, strict=False):
+        job = ScoreSample(last_scorer.network)
+        units = run.one(job, (last_scorer, Sample(folder.fit, "sampled")))
+    scores = joined_scores(units, sample["units"], summed=last_scorer.summed)
+    shares = shares_of(resolved, **counts)
+    setup = _Setup(method, shares, **counts, remark=remark, reason=reason)
+    for stage, share, passed in zip(stages, shares, setup.passed, strict=False):
         if not passed:
             raise bad_setting(
                 f"The share of {stage.name} in `cascade.stages`",
@@ -115,13 +142,13 @@ def _prepare(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Setup:
                 share,
                 f"The stage would pass on none of {setup.segments:,} segments.",
             )
-    location = {name: drawn[name] for name in ("shard", "place")}
+    location = {name: sample[name] for name in ("shard", "place")}
     write_arrays(folder.fit / "last.safetensors", {**location, "scores": scores}, {})
     write_bytes(path, json.dumps(asdict(setup)).encode())
     return setup
 
 
-def _sample_of(folder: SelectionFolder, stages: list[Stage], stage: Stage, name: str) -> Sample:
+def _sample_of(folder: SelectionFolder, stages: Sequence[Stage], stage: Stage, name: str) -> Sample:
     """A sample as a stage reads it: its texts, with the vectors of the stage's embedder."""
     if stage.embed is None or stage.embed == stages[-1].embed:
         return Sample(folder.fit, name)
@@ -210,9 +237,8 @@ def _unsampled(
     return np.array(unsampled or range(len(positions)), np.int64)
 
 
-def _encode(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
+def _encode(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> None:
     """Encode the samples that each stage is fitted on, and the one that the last stage scores."""
-    last = stages[-1]
     for stage in stages:
         if stage.embed is None:
             continue
@@ -220,7 +246,7 @@ def _encode(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         # a surrogate is fitted without the target
         if any(s.method is not None for s in stages if s.embed == stage.embed):
             names.insert(0, "target")
-        if stage.embed == last.embed:
+        if stage.embed == stages[-1].embed:
             names.append("sampled")
         for name in names:
             sample = _sample_of(folder, stages, stage, name)
@@ -233,47 +259,32 @@ def _encode(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
 
 
 def _fit(
-    run: Run, folder: SelectionFolder, stages: list[Stage], unsampled: NDArray[np.int64]
-) -> Scored:
-    """Fit every stage, the last one first; returns the last one's method."""
-    last = stages[-1]
-    method, reason = last.method or run.plan.method, ""
-    if method.name == "auto":
-        target = _sample_of(folder, stages, last, "target")
-        background = _sample_of(folder, stages, last, "background")
-        method, reason = pick(run, folder, target, background, alone=True)
-    remarks = {}
-    with run.stage("fit"):
-        for stage in reversed(stages):
-            scorer = scorer_of(folder, stage, method, last)
-            target = _sample_of(folder, stages, stage, "target")
-            background = _sample_of(folder, stages, stage, "background")
-            stage_method = method if stage == last else stage.method
-            if stage_method is not None:
-                network = not registry.build(stage_method.name, stage_method.options).exact
-                job = Fit(target, background, scorer.path, run.plan.seed, network)
-                remarks[stage.number] = run.one(job, stage_method)
-                continue
-            costly = _sample_of(folder, stages, last, "background")
-            last_scorer = scorer_of(folder, last, method, last)
-            surrogate = FitSurrogate(last_scorer, costly, background, scorer.path, run.plan.seed)
-            # Train on units outside the sample if there are any, as it estimates the recall.
-            run.one(surrogate, unsampled)
-    return Scored(method, reason, remarks[last.number])
+    run: Run,
+    folder: SelectionFolder,
+    stages: Sequence[Stage],
+    stage: Stage,
+    method: MethodPlan,
+) -> str:
+    """Fit the method of a stage; returns its remark."""
+    scorer = scorer_of(folder, stages, stage)
+    target = _sample_of(folder, stages, stage, "target")
+    background = _sample_of(folder, stages, stage, "background")
+    job = Fit(target, background, scorer.path, run.plan.seed, scorer.network)
+    return run.one(job, method)
 
 
-def _stage_parts(folder: SelectionFolder, stage: Stage) -> StageParts:
+def _parts_of(folder: SelectionFolder, stage: Stage) -> StageParts:
     return StageParts(folder.stages / str(stage.number))
 
 
 def _run_stage(
-    run: Run, folder: SelectionFolder, stages: list[Stage], stage: Stage, setup: _Setup
+    run: Run, folder: SelectionFolder, stages: Sequence[Stage], stage: Stage, setup: _Setup
 ) -> None:
     """Score what the previous stage passed on; the first stage scores everything."""
-    parts = _stage_parts(folder, stage)
+    parts = _parts_of(folder, stage)
     done = set(parts.finished())
     job = ScoreStage(
-        scorer_of(folder, stage, setup.method, stages[-1]),
+        scorer_of(folder, stages, stage),
         run.plan.read,
         run.plan.cut,
         run.names,
@@ -286,7 +297,7 @@ def _run_stage(
         return ((shard, None) for shard in run.shards() if shard.index not in done)
 
     def passed_segments() -> Iterator[ShardPart]:
-        previous = _stage_parts(folder, stages[stage.number - 2])
+        previous = _parts_of(folder, stages[stage.number - 2])
         threshold = find_threshold(
             lambda: ((s, np.ones(len(s), np.int64)) for _, _, s in previous.read_all()),
             setup.passed[stage.number - 2],
@@ -307,11 +318,11 @@ def _run_stage(
             run.machine.progress.advance(0, units)
 
 
-def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
+def _join(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> None:
     """Write every segment to `scores/`, ordered by the last stage it reached, then by score."""
 
     def score_range(stage: Stage) -> tuple[float, float]:
-        parts = _stage_parts(folder, stage).read_all()
+        parts = _parts_of(folder, stage).read_all()
         ranges = [(scores.min(), scores.max()) for _, _, scores in parts if len(scores)]
         return float(min(low for low, _ in ranges)), float(max(high for _, high in ranges))
 
@@ -322,7 +333,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         lowest, highest = score_range(stage)
         placings.insert(0, Placing.below(floor, lowest, highest))
         floor = float(placings[0](np.array([lowest], np.float32))[0])
-    parts = [_stage_parts(folder, stage) for stage in stages]
+    parts = [_parts_of(folder, stage) for stage in stages]
     folders = tuple(part.folder for part in parts)
     job = JoinStages(folder.scores, folder.scored, folders, tuple(placings))
     done = names_in(folder.scored)
@@ -331,7 +342,7 @@ def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         pass
 
 
-def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -> None:
+def _write_report(folder: SelectionFolder, stages: Sequence[Stage], setup: _Setup) -> None:
     """Write counts and times of the stages, and the sampled segments that they dropped."""
     rows = []
     for stage, received, passed, share in zip(
@@ -341,7 +352,7 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
         [*setup.shares, None],
         strict=True,
     ):
-        units, seconds = _stage_parts(folder, stage).spent()
+        units, seconds = _parts_of(folder, stage).spent()
         rows.append(
             {
                 "stage": stage.name,
@@ -357,7 +368,7 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
     write_bytes(folder.fit / "cascade.json", json.dumps({"stages": rows}).encode())
     # sampled segments that did not reach the last stage, with the scores that it gives them
     sample, _ = read_arrays(folder.fit / "last.safetensors")
-    parts = _stage_parts(folder, stages[-1])
+    parts = _parts_of(folder, stages[-1])
     finished = set(parts.finished())
     dropped = np.ones(len(sample["place"]), np.bool_)
     for shard in np.unique(sample["shard"]).tolist():
@@ -377,86 +388,10 @@ def _write_report(folder: SelectionFolder, stages: list[Stage], setup: _Setup) -
     write_arrays(folder.fit / "lost.safetensors", arrays, {"counts": counts})
 
 
-def cascade_of(
-    folder: SelectionFolder, amount: ChoosePlan, taken: int | None = None
-) -> dict[str, Any] | None:
-    """Counts and times of the stages, and the estimated recall of a selection, as JSON values."""
-    path = folder.fit / "cascade.json"
-    if not path.exists():
-        return None
-    report: dict[str, Any] = json.loads(path.read_bytes())
-    if amount.balance:  # each cluster has its own threshold; the recall is for a common one
-        return {**report, "recall": None}
-    if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
-        return {**report, "recall": None}
-    arrays, header = read_arrays(folder.fit / "lost.safetensors")
-    lost = DroppedSample(arrays["scores"], arrays["ahead"], **header["counts"])
-    if taken is None:
-        taken = max(1, round(amount.share * lost.corpus))
-    if amount.threshold is not None:
-        taken = min(taken, lost.through)
-    return {**report, "recall": estimate_recall(lost, taken, amount.threshold)}
-
-
 def dropped_at(folder: SelectionFolder, stage: Stage, shard: int, position: int) -> float:
     """The score of a shard's segment at the stage that dropped it."""
-    places, scores = _stage_parts(folder, stage).read(shard)
+    places, scores = _parts_of(folder, stage).read(shard)
     return float(scores[places == position][0])
-
-
-@dataclass(frozen=True)
-class DroppedSample:
-    """The sampled segments that earlier stages dropped, and segment counts for comparison."""
-
-    # [k], descending: scores that the last stage gives the dropped segments
-    scores: NDArray[np.float32]
-    # [k], number of segments that reached the last stage and have at least this score
-    ahead: NDArray[np.int64]
-    through: int  # segments that reached the last stage
-    sample: int  # segments in the sample
-    corpus: int  # segments in the corpus
-
-
-def estimate_recall(
-    lost: DroppedSample, taken: int, threshold: float | None = None
-) -> dict[str, Any] | None:
-    """Estimate the recall: of what the last stage alone would select, the share that reaches it."""
-    # `taken` is the number of selected segments. Only dropped segments that the last stage would
-    # select are informative, so a small selection needs a large sample.
-    if not taken or not lost.sample:
-        return None
-
-    def missing(k: int) -> float:
-        """Segments dropped from the corpus, if k were dropped from the sample."""
-        return k / lost.sample * lost.corpus
-
-    if threshold is not None:
-        k = int((lost.scores >= threshold).sum())
-        estimate = taken / (taken + missing(k))
-    else:
-        # The threshold of that selection is unknown. As it falls, more segments that reached the
-        # last stage pass it, and more that were dropped, until they add up to the selection. (The
-        # quantile of the sample has a much larger error where scores are sparse.)
-        # above[k]: segments that reached the last stage and rank above dropped segment k, if any
-        above = np.append(lost.ahead, lost.through)
-        ks = range(len(lost.ahead))
-        k = bisect.bisect_left(ks, True, key=lambda k: bool(above[k] + missing(k) >= taken))
-        lower = int(lost.ahead[k - 1]) if k else 0
-        upper = min(above[k], taken)
-        estimate = float(np.clip(taken - missing(k), lower, upper)) / taken
-    return {"estimate": estimate, "lost": k, "sample": lost.sample}
-
-
-def recall_in_words(cascade: Mapping[str, Any]) -> str:
-    """The recall in a cascade's manifest, as a sentence."""
-    last = cascade["stages"][-1]["stage"]
-    recall = cascade["recall"]
-    if recall is None:
-        return f"Recall of the selection of {last} alone: unknown (no sample)."
-    return (
-        f"Recall of the selection of {last} alone: about {100 * recall['estimate']:.1f} % (earlier "
-        f"stages dropped {recall['lost']:,} of its segments in a sample of {recall['sample']:,})."
-    )
 
 
 @dataclass(frozen=True)
@@ -475,18 +410,17 @@ class StageScorer:
         )
 
 
-def scorer_of(
-    folder: SelectionFolder, stage: Stage, method: MethodPlan, last: Stage
-) -> StageScorer:
+def scorer_of(folder: SelectionFolder, stages: Sequence[Stage], stage: Stage) -> StageScorer:
     """The scorer of a stage; a surrogate joins units to segments as the last stage does."""
-    method_plan = method if stage == last or stage.method is None else stage.method
-    built = registry.build(method_plan.name, method_plan.options)
-    name = "scorer" if stage == last else f"stage-{stage.number}"
-    path = folder.fit / f"{name}.safetensors"
+    path = folder.fit / f"stage-{stage.number}.safetensors"
+    if stage == stages[-1]:
+        path = folder.scorer
     if stage.method is None:
-        return StageScorer(path, "embedding", built.log_weights, stage.embed, network=False)
-    embed = None if built.reads == "text" else stage.embed
-    return StageScorer(path, built.reads, built.log_weights, embed, network=not built.exact)
+        last = scorer_of(folder, stages, stages[-1])
+        return StageScorer(path, "embedding", last.summed, stage.embed, network=False)
+    method = registry.build(stage.method.name, stage.method.options)
+    embed = None if method.reads == "text" else stage.embed
+    return StageScorer(path, method.reads, method.log_weights, embed, network=not method.exact)
 
 
 @dataclass(frozen=True)

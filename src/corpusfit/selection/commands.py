@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,23 +32,25 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod, Method
 from corpusfit.selection.auto import contenders, decide_fraction, ranking_of
 from corpusfit.selection.balance import clusters_fingerprint
-from corpusfit.selection.cascade import cascade_of, score_cascade
+from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
+from corpusfit.selection.recall import cascade_of
 from corpusfit.selection.resolving import (
     Resolved,
-    any_encodes,
-    check_shares,
+    by_size,
     checked,
+    open_run,
     prepared,
     require_texts_for_near,
     resolve,
     warn_language_mismatch,
     whole_lines,
+    with_scored_side,
 )
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import background_texts, target_texts
@@ -57,12 +58,12 @@ from corpusfit.selection.scoring import Scored, require_strict, score_corpus
 from corpusfit.selection.writing import (
     choose_segments,
     count_rows,
-    reaching,
+    segments_above,
     warn_of_amount,
     write_aligned,
     write_selected,
 )
-from corpusfit.text.context import HERE, Machine, Run, RunContext, absolute, command_words
+from corpusfit.text.context import HERE, Machine, Run, absolute, command_words
 from corpusfit.text.pairs import check_sources
 from corpusfit.text.reading import cut_units
 
@@ -83,11 +84,12 @@ def select(
     folder = SelectionFolder(out)
     folder.claim()
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
-        run = _open(plan, target, corpus_inputs, context)
+        run = open_run(plan, target, corpus_inputs, context)
         stack.enter_context(locked(folder.work, "select" if selecting else "score", make=True))
         resolved = resolve(run, cascade=selecting)
         run = prepared(run, resolved)
         folder.begin(_identity(run), overwrite=overwrite)
+        run = dataclasses.replace(run, warnings_file=folder.warnings)
         run.engine.require_shared(folder.work, "`out`")
         require_strict(run, folder)
 
@@ -98,21 +100,22 @@ def select(
         manifest = folder.scored_so_far()
         if manifest is None:
             check_sources(run.sources, run.plan.read, "`corpus`", run.warn)
-            warn_language_mismatch(run)
+            warn_language_mismatch(run, resolved.method)
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
             encodes = resolved.method is not None and resolved.method.encodes
             size = run.size * (run.plan.choose.share + encodes)
             warn_if_disk_is_small(folder, size, run.progress)
-            score_all = score_cascade if run.plan.cascade.stages else score_corpus
+            score_all = score_cascade if resolved.stages else score_corpus
             with on_compile(functools.cache(lambda: _compile_aside(run))):
-                scored = score_all(run, folder)
+                scored = score_all(run, folder, resolved)
             require_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, resolved, scored)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
-        return _finish(run, folder, manifest, selecting=selecting)
+        resolved = dataclasses.replace(resolved, used=MethodPlan(**manifest["method"]))
+        return _finish(run, folder, resolved, manifest, selecting=selecting)
 
 
 def choose(
@@ -128,16 +131,18 @@ def choose(
         manifest = folder.require_scored()
         stack.enter_context(undamaged(folder.path))
         context = stack.enter_context(machine.running(folder.work))
-        plan = dataclasses.replace(Resolved.stored(manifest).plan, choose=amount).check()
+        resolved = Resolved.stored(manifest)
+        plan = dataclasses.replace(resolved.plan, choose=amount).check()
         target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
         sources = context.find_again(sources, plan.read, folder.path)
-        known = {name: manifest[name] for name in ("encoder", "encoders", "files")}
-        run = Run.of(context, plan, target, sources, **known)
+        fingerprints = {name: manifest[name] for name in ("encoder", "encoders", "files")}
+        run = Run.of(context, plan, target, sources, **fingerprints)
         run.engine.require_shared(folder.work, "DIR")
         require_texts_for_near(plan, sources)
         run = dataclasses.replace(run, clusters=clusters_fingerprint(run, amount))
         folder.amend(_identity(run))
-        return _finish(run, folder, manifest, selecting=True)
+        run = dataclasses.replace(run, warnings_file=folder.warnings)
+        return _finish(run, folder, resolved, manifest, selecting=True)
 
 
 def rank(
@@ -175,17 +180,23 @@ def rank_by_bits(
     # By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
     # used here is an error; else it is left out.
     with machine.running() as context:
-        run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
-        run = dataclasses.replace(run, plan=resolve(run, ranked=names).plan)
-        samples = Sample(run.work, "target"), Sample(run.work, "background")
-        target_texts(run, samples[0])
-        background_texts(run, samples[1], run.plan.fit.background)
-        if any_encodes(run.plan, names):
+        run = open_run(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
+        plan = run.plan
+        options = plan.method.options if len(names) == 1 else {}
+        encodes = any(registry.build(name, options).encodes for name in names)
+        if encodes:
+            plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
+        run = dataclasses.replace(run, plan=with_scored_side(run, plan))
+        require_texts_for_near(run.plan, run.sources)
+        target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")
+        target_texts(run, target_sample)
+        background_texts(run, background, run.plan.fit.background)
+        if encodes:
             with run.stage("prepare encoder"):
                 run.one(PrepareEncoder(run.cache), run.plan.embed)
-            for sample in samples:
+            for sample in (target_sample, background):
                 add_vectors(run, sample)
-        return rank_methods(run, names, *samples, seeds, named=named)
+        return rank_methods(run, names, target_sample, background, seeds, named=named)
 
 
 def _identity(run: Run) -> dict[str, Any]:
@@ -215,17 +226,6 @@ def _compile_aside(run: Run) -> None:
         run.engine.run_aside(CompileKernels(), MethodPlan(name, run.plan.method.options))
 
 
-def _open(
-    plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
-) -> Run:
-    started = time.perf_counter()
-    targets = context.find(target, plan.target_read, "target")
-    sources = context.find(corpus_inputs, plan.read, "corpus")
-    check_shares(tuple(s.name for s in targets), plan)
-    seconds = {"find inputs": round(time.perf_counter() - started, 3)}
-    return Run.of(context, plan, targets, sources, seconds=seconds)
-
-
 @no_collection()
 def _manifest(
     run: Run, folder: SelectionFolder, resolved: Resolved, scored: Scored
@@ -247,56 +247,57 @@ def _manifest(
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],
         "counts": counts,
-        "warnings": run.warnings,
+        "warnings": run.all_warnings(),
         "seconds": run.seconds,
     }
 
 
 def _finish(
-    run: Run, folder: SelectionFolder, manifest: dict[str, Any], *, selecting: bool
+    run: Run,
+    folder: SelectionFolder,
+    resolved: Resolved,
+    manifest: dict[str, Any],
+    *,
+    selecting: bool,
 ) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
-    selected: dict[str, Any] | None = None
-    reached: int | None = None
-    amount: dict[str, Any] | None = None
-    stated = run.plan
-    command = "select" if selecting else "score"
-    urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
-    inputs = manifest.get("given", urls)  # older versions did not store it
+    plan = run.plan  # as the manifest states it; `run` gets the amount that `auto` decides
+    selected = amount = recall_at = None
     if selecting:
-        used = MethodPlan(**manifest["method"])
-        if stated.choose.fraction == AUTO:
-            amount = decide_fraction(run, folder, used)
-            plan = stated.with_value("choose.fraction", amount["fraction"])
-            run = dataclasses.replace(run, plan=plan)
+        if plan.choose.fraction == AUTO:
+            amount = decide_fraction(run, folder, resolved.used)
+            decided = plan.with_value("choose.fraction", amount["fraction"])
+            run = dataclasses.replace(run, plan=decided)
         copies = copies_of(run, folder)
-        chosen = choose_segments(run, folder, registry.build(used.name, used.options), copies)
-        write_selected(run, folder, chosen, copies, used)
+        method = registry.build(resolved.used.name, resolved.used.options)
+        chosen = choose_segments(run, folder, method, copies)
+        write_selected(run, folder, resolved, chosen, copies)
         run.require_unchanged()
         aligned = write_aligned(folder, run.sources)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         selected |= {"aligned": aligned} if aligned else {}
-        reached = reaching(folder, chosen) if stated.cascade.stages else None
+        recall_at = segments_above(folder, chosen) if resolved.stages else None
         warn_of_amount(run, chosen, manifest["counts"]["segments"])
-    clusters = absolute([stated.choose.clusters])[0]
-    overrides = dataclasses.replace(
-        stated, choose=dataclasses.replace(stated.choose, clusters=clusters)
-    ).overrides()
-    whole = {
+    command = "select" if selecting else "score"
+    urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
+    inputs = manifest.get("given", urls)  # older versions did not store it
+    clusters = absolute([plan.choose.clusters])[0]
+    overrides = plan.with_value("choose.clusters", clusters).overrides()
+    finished = {
         **manifest,
         "command": command,
         "repeat": command_words(command, inputs, {}, overrides),
-        "plan": stated.as_dict(),
-        "cascade": cascade_of(folder, run.plan.choose, reached),
+        "plan": plan.as_dict(),
+        "cascade": cascade_of(folder, run.plan.choose, recall_at),
         "selected": selected,
         "amount": amount,
-        "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
+        "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},
         "workers": run.engine.workers,
     }
-    write_selection_card(folder.path, whole)
-    folder.finish(whole)
-    return Selection(folder.path, whole)
+    write_selection_card(folder.path, finished)
+    folder.finish(finished)
+    return Selection(folder.path, finished)
 
 
 _TEXTS = ("A few words of a text.", "Other words, and a number: 42.", "The third one has words.")

@@ -14,7 +14,7 @@ from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.resolving import checked, resolve, shares_of
+from corpusfit.selection.resolving import checked, open_run, resolve, shares_of
 from corpusfit.selection.samples import target_texts
 from corpusfit.text.context import Machine, Run, peak
 from corpusfit.text.reading import Reasons, join_units, read_units
@@ -38,28 +38,25 @@ def estimate(
         TemporaryDirectory(prefix="corpusfit-") as scratch,
         machine.running(Path(scratch)) as context,
     ):
-        targets = context.find(target, plan.target_read, "target")
-        sources = context.find(corpus_inputs, plan.read, "corpus")
         workers = context.engine.workers
-        run = Run.of(context, plan, targets, sources)
+        run = open_run(plan, target, corpus_inputs, context)
         resolved = resolve(run, cascade=True)
         plan, method = resolved.plan, resolved.method
         run = dataclasses.replace(run, plan=plan)
         target_texts(run, Sample(context.work, "target"))
         units, segments, tokens, texts, characters, read_bytes, reading = _measure(run)
-        stored = sum(s.size for s in sources)
+        stored = run.size
         times = max(1.0, stored / max(1, read_bytes))
         seconds, width, networks = 2 * reading * times, 0, False
         in_rounds = isinstance(method, RoundMethod)
         whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: _UNITS * workers]
         shares: list[float] = []
-        if plan.cascade.stages:
-            shares = shares_of(plan, segments=segments * times, tokens=tokens * times)
+        if resolved.stages:
+            shares = shares_of(resolved, segments=segments * times, tokens=tokens * times)
             sampled = plan.fit.background + plan.cascade.sample * units / segments
-            stages = resolved.stages
-            seconds *= (2 + len(stages)) / 2 / workers
-            for stage, share in zip(stages, [1.0, *shares], strict=True):
+            seconds *= (2 + len(resolved.stages)) / 2 / workers
+            for stage, share in zip(resolved.stages, [1.0, *shares], strict=True):
                 if stage.embed is not None:
                     rate, _ = _encoding_rate(run, stage.embed, timed)
                     seconds, networks = seconds + (units * times * share + sampled) / rate, True
@@ -73,7 +70,7 @@ def estimate(
         total = round(units * times)
         text_mb = characters * times / 1e6
         return {
-            "sources": len(sources),
+            "sources": len(run.sources),
             "stored_mb": stored / 1e6,
             "text_mb": text_mb,
             "units": total,
@@ -85,7 +82,7 @@ def estimate(
                 + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
-            **({"shares": shares} if plan.cascade.stages else {}),
+            **({"shares": shares} if resolved.stages else {}),
         }
 
 

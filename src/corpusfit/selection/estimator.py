@@ -25,7 +25,7 @@ from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Scorer as FittedScorer
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.resolving import Resolved, prepared, resolve
+from corpusfit.selection.resolving import prepared, resolve
 from corpusfit.selection.scoring import fit_method
 from corpusfit.text.context import Machine, Run, machine_of
 from corpusfit.text.reading import cut_units, joined_scores
@@ -330,20 +330,19 @@ class Fitted:
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
             scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
-            known = cls(scorer, method, embed, about["encoder"], about["reason"], cache, cut)
+            fitted = cls(scorer, method, embed, about["encoder"], about["reason"], cache, cut)
             request = about["asked"]
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
-        known._require_tokens(about, folder)
-        return known, request
+        fitted._require_tokens(about, folder)
+        return fitted, request
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
         """The method that a run of `select` or `score` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
-            resolved = Resolved.stored(manifest)
-            plan, method = resolved.plan, resolved.used
+            plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
             encoder, reason = manifest["encoder"], manifest["reason"]
         if registry.load(method.name).scorer is None:
             raise UsageError(
@@ -355,9 +354,9 @@ class Fitted:
         request = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
         if encoder:
             request["embedder"] = embed.embedder
-        known = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
-        known._require_tokens(manifest, folder.path)
-        return known, request
+        fitted = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
+        fitted._require_tokens(manifest, folder.path)
+        return fitted, request
 
     def _require_tokens(self, about: dict[str, Any], folder: Path) -> None:
         """Check that the tokenisation of a method on words is unchanged since the fit."""
@@ -382,9 +381,10 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
             write_bytes(file, b"\n".join(orjson.dumps({"text": t}) for t in texts.to_pylist()))
             sources.append(context.find([str(file)], plan.read, name))
         run = Run.of(context, plan, *sources, role="background")
-        run = prepared(run, resolve(run))
+        resolved = resolve(run)
+        run = prepared(run, resolved)
         folder = SelectionFolder(run.work)
-        fitted, _ = fit_method(run, folder)
+        fitted, _ = fit_method(run, folder, resolved)
         used = fitted.method
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         encodes = registry.build(used.name, used.options).encodes

@@ -27,7 +27,7 @@ from corpusfit.selection.choosing import Parts, ScoredPart
 from corpusfit.selection.explaining import effects_of
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.resolving import stages_of
+from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Run
 from corpusfit.text.reading import cut_units
 
@@ -37,13 +37,14 @@ _EACH = 16
 _OF_TARGET = 300
 """Units of the target."""
 
-_LONGEST = 2_000
+_CHARACTERS = 2_000
 """Characters kept of a text."""
 
-_LONGEST_ID = 200
+_ID_CHARACTERS = 200
 _EFFECTS = 12
 """Most n-grams that raise the score, and most that lower it."""
 
+_OF_ROW = ("source", "row", "segment", "score", "stage", "selected", "text")
 _EFFECT = pa.struct([("part", pa.string()), ("effect", pa.float32())])
 SCHEMA = pa.schema(
     [
@@ -63,7 +64,7 @@ SCHEMA = pa.schema(
 )
 
 
-def looked_at_path(folder: Path, shard: int) -> Path:
+def example_path(folder: Path, shard: int) -> Path:
     """File of a shard's example segments."""
     return folder / f"part-{shard:05d}.jsonl"
 
@@ -75,19 +76,26 @@ def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, 
     return drawn_between(parts, at, _EACH, seed=run.plan.seed)
 
 
-def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts: list[int]) -> None:
+def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
     """Describe the segments that `WriteSelected` has read, and write them beside the selection."""
-    paths = [looked_at_path(folder.looked_at, part) for part in sorted(parts)]
+    paths = [example_path(folder.example_texts, part) for part in sorted(parts)]
     rows = [orjson.loads(line) for path in paths for line in path.read_bytes().splitlines()]
     target = Sample(folder.fit, "target")
     units = target.read_texts()
     keys = place_keys(run.plan.seed, 0, len(units))
     places = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
-    scorer = folder.fit / "scorer.safetensors"
     texts = [row["text"] for row in rows]
-    chosen = tuple(places.tolist())
-    plan, encoder = run.plan, run.encoder
-    job = Describe(method, scorer, target, chosen, plan.cut, plan.embed, encoder, run.cache)
+    encoder = run.encoder
+    job = Describe(
+        resolved.used,
+        folder.scorer,
+        target,
+        tuple(places.tolist()),
+        run.plan.cut,
+        run.plan.embed,
+        encoder,
+        run.cache,
+    )
     with run.stage("describe examples"):
         try:
             described = run.one(job, texts)
@@ -96,21 +104,17 @@ def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts:
                 raise
             run.warn(f"The map of examples uses TF-IDF vectors instead of embeddings: {e.args[0]}")
             described = run.one(dataclasses.replace(job, encoder=None), texts)
-    last = len(stages_of(plan)) if plan.cascade.stages else 1
-    for row, effects in zip(rows, described.effects, strict=True):
-        if row["stage"] < last:  # its score is from an earlier stage
-            effects.clear()
     examples: list[dict[str, Any]] = []
     for i, (row, effects) in enumerate(zip(rows, described.effects, strict=True)):
         strongest = [e for e in effects[:_EFFECTS] if e.effect > 0.0]
         strongest += [e for e in effects[-_EFFECTS:] if e.effect < 0.0]
-        known = {
-            name: row[name]
-            for name in ("source", "row", "segment", "score", "stage", "selected", "text")
-        }
-        identity = None if row["id"] is None else str(row["id"])[:_LONGEST_ID]
-        effects_of_row = [{"part": e.part, "effect": e.effect} for e in strongest]
-        examples.append({**known, "kind": "corpus", "id": identity, "effects": effects_of_row})
+        if row["stage"] < len(resolved.stages):  # its score is from an earlier stage
+            strongest = []
+        example = {name: row[name] for name in _OF_ROW}
+        example["kind"] = "corpus"
+        example["id"] = None if row["id"] is None else str(row["id"])[:_ID_CHARACTERS]
+        example["effects"] = [{"part": e.part, "effect": e.effect} for e in strongest]
+        examples.append(example)
         if described.vectors is not None:
             examples[-1]["vector"] = described.vectors[i].tolist()
     for i, position in enumerate(places):
@@ -120,7 +124,7 @@ def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts:
         if described.target_vectors is not None:
             examples[-1]["vector"] = described.target_vectors[i].tolist()
     for example in examples:
-        example |= {"text": example["text"][:_LONGEST], "characters": len(example["text"])}
+        example |= {"text": example["text"][:_CHARACTERS], "characters": len(example["text"])}
     write_parquet(folder.examples, pa.Table.from_pylist(examples, schema=SCHEMA))
 
 
@@ -183,9 +187,10 @@ def drawn_between(
             inside = np.flatnonzero(stretch == number)
             nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
             places = np.column_stack([np.full(len(nearest), part.index), nearest])
-            known = np.append(smallest[number][0], keys[nearest])
-            lowest = np.argsort(known, kind="stable")[:each]
-            smallest[number] = known[lowest], np.concatenate([smallest[number][1], places])[lowest]
+            candidates = np.append(smallest[number][0], keys[nearest])
+            places = np.concatenate([smallest[number][1], places])
+            lowest = np.argsort(candidates, kind="stable")[:each]
+            smallest[number] = candidates[lowest], places[lowest]
     drawn = np.concatenate([places for _, places in smallest])
     return {int(index): np.sort(drawn[drawn[:, 0] == index, 1]) for index in np.unique(drawn[:, 0])}
 
@@ -238,8 +243,8 @@ class Describe(PlainJob[list[str], Described]):
         effects: list[list[Effect]] = [[] for _ in texts]
         if method.scorer is not None:
             scorer = restore(self.scorer, registry.scorer_class)
-            known = self.target.batch("both" if method.encodes else "text")
-            target_scores = scorer.score(read_as(take_units(known, places), method.reads))
+            target = self.target.batch("both" if method.encodes else "text")
+            target_scores = scorer.score(read_as(take_units(target, places), method.reads))
             if method.whole_segments:
                 units = [["".join(texts_of)] for texts_of in units]
             share = [

@@ -150,7 +150,7 @@ def explain(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
                     "Restore the model, or score again with another `out`."
                 )
-            scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
+            scorer, target = folder.scorer, Sample(folder.fit, "target")
             summed = registry.build(used.name, used.options).log_weights
             job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
             explained = run.one(job, units)

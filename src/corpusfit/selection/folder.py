@@ -30,9 +30,11 @@ class SelectionFolder(OutFolder):
         self.examples = path / "examples.parquet"
         self.scored = self.work / "scored"
         self.fit = self.work / "fit"
+        self.scorer = self.fit / "scorer.safetensors"
+        self.warnings = self.work / "warnings.json"
         self.stages = self.work / "stages"
         self.rounds = self.work / "rounds"
-        self.looked_at = self.work / "examples"
+        self.example_texts = self.work / "examples"
         self.balanced = self.work / "clusters"
         # keys of another version are left alone
         self.keys = self.work / f"keys-{FORM}"
@@ -52,9 +54,9 @@ class SelectionFolder(OutFolder):
 
     def _clear(self) -> None:
         super()._clear()
-        remove(self.work / "scored.json", self.work / "chosen.json")
+        remove(self.work / "scored.json", self.work / "chosen.json", self.warnings)
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
-        remove(self.rounds, self.looked_at, self.balanced, self.keys, self.near)
+        remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
 
@@ -82,6 +84,8 @@ class SelectionFolder(OutFolder):
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Delete the completion mark, and continue with another selection."""
         self.reopen()
+        if self.differs(identity, overwrite=True):  # the warnings were of the earlier selection
+            remove(self.warnings)
         self._write_identity(identity)
 
     @no_collection()

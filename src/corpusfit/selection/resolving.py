@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -37,78 +39,261 @@ from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import PrepareEncoder, ReadsWhole
-from corpusfit.text.context import Run
+from corpusfit.text.context import Run, RunContext
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
+
+EMBEDDERS = ("minilm", "static")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a cascade, numbered from 1."""
+
+    number: int
+    name: str  # as written, without its share
+    share: float | None  # of the corpus that it passes on, if the plan says so
+    method: MethodPlan | None  # None for a surrogate of the last stage
+    embed: EmbedPlan | None  # None if the stage reads only text
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What is decided before a command runs."""
+    """What is decided before a command runs; the steps read it instead of the plan's texts."""
 
     plan: Plan  # final, as the manifest states it
     used: MethodPlan  # the plan's method; of a finished run what `auto` chose
-    embedder_reason: str  # why `embed.embedder=auto` became this model; empty for a named one
+    stages: tuple[Stage, ...]  # those of a cascade; the last one's method may still be `auto`
+    embedder_reason: str = ""  # why `embed.embedder=auto` became this model; empty for a named one
+
+    @classmethod
+    def of(cls, plan: Plan, embedder_reason: str = "") -> Resolved:
+        """Check the plan's stages, and give stages and method the embedders they are without."""
+        stages: Sequence[StageText] = ()
+        if plan.cascade.stages:
+            plan, stages = _spelled_out(plan)
+        used = registry.with_embedder(plan.method, plan.embed.embedder)
+        plan = dataclasses.replace(plan, method=used)
+        return cls(plan, used, _stages(plan, stages), embedder_reason)
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
         """Restore the decisions of a run from its manifest."""
+        plan = Plan.from_dict(manifest["plan"])
+        stages = plan.cascade.stage_texts() if plan.cascade.stages else ()
         used = MethodPlan(**manifest["method"])
-        return cls(Plan.from_dict(manifest["plan"]), used, manifest.get("embedder_reason", ""))
+        return cls(plan, used, _stages(plan, stages), manifest.get("embedder_reason", ""))
 
-    @property
+    @cached_property
     def method(self) -> AnyMethod | None:
         """The method with its settings; None if `auto` has not chosen it yet."""
         return None if self.used.name == AUTO else registry.build(self.used.name, self.used.options)
 
     @property
-    def stages(self) -> list[Stage]:
-        """The stages of a cascade."""
-        return stages_of(self.plan) if self.plan.cascade.stages else []
+    def methods(self) -> list[MethodPlan]:
+        """The methods of all stages; without a cascade the one method."""
+        return [s.method for s in self.stages if s.method is not None] or [self.used]
+
+    @property
+    def embeds(self) -> list[EmbedPlan]:
+        """The settings of the encoders that the stages or the method read."""
+        if self.stages:
+            return [s.embed for s in self.stages if s.embed is not None]
+        return [self.plan.embed] if self.method is None or self.method.encodes else []
+
+
+def _spelled_out(plan: Plan) -> tuple[Plan, list[StageText]]:
+    """The plan with the last stage's method and embedder, and its stages with theirs."""
+    # Earlier stages use their method's default settings; only those of the last stage can be set.
+    *earlier, last = plan.cascade.stage_texts()
+    stages = []
+    for text in earlier:
+        if text.name == AUTO:
+            raise bad_setting(
+                "An earlier stage of `cascade.stages`",
+                "the name of a method or an embedder",
+                AUTO,
+                "Only the last stage can be auto.",
+            )
+        method = _unit_method(MethodPlan(text.name)) if _is_method(text.name) else None
+        stages.append(_with_embedder(text, method, plan.embed.embedder))
+    if last.name == AUTO or _is_method(last.name):
+        if plan.method.name not in (AUTO, last.name):
+            raise bad_setting(
+                "`method.name`",
+                f"left out or {last.name}, the last stage of `cascade.stages`",
+                plan.method.name,
+            )
+        plan = dataclasses.replace(plan, method=MethodPlan(last.name, plan.method.options))
+        if last.name == AUTO:
+            last = StageText(last.embedder or plan.embed.embedder)
+            embedder = last.name
+        else:
+            last = _with_embedder(last, _unit_method(plan.method), plan.embed.embedder)
+            embedder = last.embedder or plan.embed.embedder
+    else:
+        last = _with_embedder(last, None, "")
+        embedder = last.name
+        if plan.method.name != AUTO and not _unit_method(plan.method).encodes:
+            raise bad_setting(
+                "`method.name`",
+                f"a method that reads embeddings, because the last stage is {last}",
+                plan.method.name,
+            )
+    stages.append(last)
+    embed = dataclasses.replace(plan.embed, embedder=embedder)
+    cascade = dataclasses.replace(plan.cascade, stages=">".join(map(str, stages)))
+    return dataclasses.replace(plan, embed=embed, cascade=cascade), stages
+
+
+def _with_embedder(text: StageText, method: Method[Any] | None, embedder: str) -> StageText:
+    """A stage with an embedder if its method takes one; without a method it is an embedder."""
+    if method is not None and (method.encodes or hasattr(method, "embedder")):
+        return dataclasses.replace(text, embedder=text.embedder or embedder)
+    written = f"{text.name}@{text.embedder}"
+    if text.embedder and method is None:
+        allowed = "METHOD@EMBEDDER or one embedder"
+        raise bad_setting("A stage of `cascade.stages`", allowed, written)
+    if text.embedder:
+        raise bad_setting(
+            f"The stage {text.name} of `cascade.stages`",
+            f"written without an embedder, because {text.name} reads text",
+            written,
+        )
+    return text
+
+
+def _stages(plan: Plan, texts: Sequence[StageText]) -> tuple[Stage, ...]:
+    """The stages of a plan by their texts; none without texts."""
+    stages = []
+    for number, text in enumerate(texts, start=1):
+        method, embed = None, plan.embed
+        if number == len(texts):
+            method = registry.with_embedder(plan.method, plan.embed.embedder)
+        elif _is_method(text.name):
+            method = registry.with_embedder(MethodPlan(text.name), text.embedder)
+            embed = dataclasses.replace(embed, embedder=text.embedder)
+        else:
+            embed = dataclasses.replace(embed, embedder=text.name)
+        encodes = method is None or method.name == AUTO or _unit_method(method).encodes
+        name = str(dataclasses.replace(text, share=None))
+        stages.append(Stage(number, name, text.share, method, embed if encodes else None))
+    return tuple(stages)
+
+
+def _is_method(name: str) -> bool:
+    """Whether a stage names a method; raises `UnknownMethodError` if not an embedder either."""
+    base, colon, _ = name.partition(":")
+    if base in method_names():
+        if colon and base != "pyod":
+            raise bad_setting(
+                "A stage of `cascade.stages`",
+                "NAME[@EMBEDDER][:SHARE] with a number for SHARE",
+                name,
+            )
+        return True
+    if base in EMBEDDERS or "/" in name or user_path(name).is_dir():
+        return False
+    allowed = [*EMBEDDERS, *method_names()]
+    closest = difflib.get_close_matches(base, allowed, n=1, cutoff=0.0)[0]
+    raise UnknownMethodError(
+        f"A stage of `cascade.stages` must be one of {', '.join(allowed)}, a model folder or a hub "
+        f"id OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean "
+        f"{closest!r}? Write a hub id without an owner as METHOD@ID."
+    )
+
+
+def _unit_method(plan: MethodPlan) -> Method[Any]:
+    """The method of a stage, which scores each unit on its own."""
+    if not issubclass(registry.load(plan.name), Method):
+        raise bad_setting(
+            "A stage of `cascade.stages`",
+            "a method that scores each unit on its own",
+            plan.name,
+            "Use this method without `cascade.stages`.",
+        )
+    return registry.unit_method(plan.name, plan.options)
+
+
+def shares_of(resolved: Resolved, *, segments: float, tokens: float) -> list[float]:
+    """The share of the corpus that each stage but the last passes on.
+
+    Shares that the plan leaves out fall geometrically from the whole corpus to the selected share.
+    """
+    earlier = resolved.stages[:-1]
+    explicit = [stage.share for stage in earlier if stage.share is not None]
+    if explicit:
+        return explicit
+    amount = resolved.plan.choose
+    selected = amount.share
+    if amount.segments is not None:
+        selected = amount.segments / max(1.0, segments)
+    elif amount.tokens is not None:
+        selected = amount.tokens / max(1.0, tokens)
+    # every stage passes on at least one segment
+    selected = min(1.0, max(selected, 1 / max(1.0, segments)))
+    ratio = selected ** (1 / (len(earlier) + 1))
+    return [ratio**number for number in range(1, len(earlier) + 1)]
 
 
 def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     """Check a plan as far as possible before inputs are read, which may take minutes."""
     plan = whole_lines(plan.check(), corpus_inputs)
-    spelled_out = _spelled_out(plan)
-    used = spelled_out.method
-    method = None if used.name == AUTO else registry.build(used.name, used.options)
+    resolved = Resolved.of(plan)
+    method = resolved.method
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
-    check_fraction(plan.choose, used)
-    for each in _named_methods(spelled_out):
-        registry.usable(each.name, each.options)
+    check_fraction(plan.choose, resolved.used)
+    for each in resolved.methods:
+        if each.name != AUTO:
+            registry.usable(each.name, each.options)
     return plan
 
 
-def resolve(run: Run, *, cascade: bool = False, ranked: Sequence[str] = ()) -> Resolved:
+def open_run(
+    plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
+) -> Run:
+    """Find the inputs of a plan."""
+    started = time.perf_counter()
+    targets = context.find(target, plan.target_read, "target")
+    sources = context.find(corpus_inputs, plan.read, "corpus")
+    check_shares(tuple(source.name for source in targets), plan)
+    seconds = {"find inputs": round(time.perf_counter() - started, 3)}
+    return Run.of(context, plan, targets, sources, seconds=seconds)
+
+
+def check_shares(names: tuple[str, ...], plan: Plan) -> None:
+    """Check that the shares are for the target's names."""
+    shares = plan.fit.share_of()
+    if shares and set(shares) != set(names):
+        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
+
+
+def resolve(run: Run, *, cascade: bool = False) -> Resolved:
     """Resolve what the plan leaves open, given the inputs, and check both together.
 
-    `cascade` allows a cascade of embedders; `ranked` are the methods of a ranking.
+    `cascade` allows a cascade of embedders.
     """
-    plan, reason = run.plan, ""
-    if not ranked or any_encodes(plan, ranked):
-        workers = run.engine.workers
-        plan, reason, outlook = by_size(plan, run.sources, workers=workers, cascade=cascade)
-        if outlook and not ranked:  # a ranking measures its own methods
-            run.progress.note(f"{reason} {outlook}")
-    if not ranked:
-        plan = _spelled_out(plan)
-    side = with_side(
+    plan, reason, outlook = by_size(
+        run.plan, run.sources, workers=run.engine.workers, cascade=cascade
+    )
+    if outlook:
+        run.progress.note(f"{reason} {outlook}")
+    resolved = Resolved.of(plan, reason)
+    plan = with_scored_side(run, resolved.plan)
+    require_texts_for_near(plan, run.sources)
+    return dataclasses.replace(resolved, plan=plan)
+
+
+def with_scored_side(run: Run, plan: Plan) -> Plan:
+    """The plan with the side of aligned pairs that is read."""
+    read = with_side(
         plan.read,
         encoder_of(plan),
         run.progress.note,
         sampled(run.sources, plan.read),
         sampled(run.target, plan.target_read),
     )
-    plan = dataclasses.replace(plan, read=side)
-    require_texts_for_near(plan, run.sources)
-    return Resolved(plan, plan.method, reason)
-
-
-def any_encodes(plan: Plan, methods: Sequence[str]) -> bool:
-    """Whether any of the methods needs embeddings; a single one has the plan's settings."""
-    options = plan.method.options if len(methods) == 1 else {}
-    return any(registry.build(name, options).encodes for name in methods)
+    return dataclasses.replace(plan, read=read)
 
 
 def prepared(run: Run, resolved: Resolved) -> Run:
@@ -117,50 +302,34 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     A model can change under its name, and `auto` can choose another precision on another machine.
     """
     plan = resolved.plan
-    files = {f for m in _named_methods(plan) for f in registry.build(m.name, m.options).files}
-    fingerprints = {file: corpus.fingerprint(file)[0] for file in sorted(files)}
+    methods = [registry.build(m.name, m.options) for m in resolved.methods if m.name != AUTO]
+    files = sorted({file for method in methods for file in method.files})
     encoder = None
+    encoders = {}  # of the earlier stages of a cascade
     method = resolved.method
-    if method is None or method.encodes:
+    earlier = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
+    if method is None or method.encodes or earlier:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
-            encoder = run.one(PrepareEncoder(run.cache), plan.embed)
-            is_external = plan.embed.embedder not in EMBEDDERS
-            if is_external and run.one(ReadsWhole(run.cache), plan.embed):
-                run.warn(
-                    f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
-                    "BERT's does, so it reads every text whole: embedding takes up to ten times as "
-                    "long as with other static models."
-                )
-    # encoders of the earlier stages of a cascade
-    embeds = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
-    encoders = {}
-    if embeds:
-        run.engine.require_shared(run.cache, "`cache`")
-        with run.stage("prepare encoder"):
-            for name, embed in embeds.items():
+            if method is None or method.encodes:
+                encoder = run.one(PrepareEncoder(run.cache), plan.embed)
+                is_external = plan.embed.embedder not in EMBEDDERS
+                if is_external and run.one(ReadsWhole(run.cache), plan.embed):
+                    run.warn(
+                        f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
+                        "BERT's does, so it reads every text whole: embedding takes up to ten "
+                        "times as long as with other static models."
+                    )
+            for name, embed in earlier.items():
                 encoders[name] = run.one(PrepareEncoder(run.cache), embed)
     return dataclasses.replace(
         run,
         plan=plan,
         encoder=encoder,
         encoders=encoders,
-        files=fingerprints,
+        files={file: corpus.fingerprint(file)[0] for file in files},
         clusters=clusters_fingerprint(run, plan.choose),
     )
-
-
-def _spelled_out(plan: Plan) -> Plan:
-    """Resolve the plan's stages and its method's embedder."""
-    plan = resolve_stages(plan)
-    used = registry.with_embedder(plan.method, plan.embed.embedder)
-    return dataclasses.replace(plan, method=used)
-
-
-def _named_methods(plan: Plan) -> list[MethodPlan]:
-    """The methods of a plan, one for each stage; not that of `auto`."""
-    methods = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
-    return [m for m in methods if m is not None and m.name != AUTO]
 
 
 def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
@@ -177,7 +346,7 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
 
 def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
     """Check that the amount can be decided for a method."""
-    if amount.fraction != AUTO or used.name == "auto":
+    if amount.fraction != AUTO or used.name == AUTO:
         return
     method = registry.load(used.name)
     if issubclass(method, LabelMethod) or not method.exact:
@@ -189,193 +358,10 @@ def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
         )
 
 
-def check_shares(names: tuple[str, ...], plan: Plan) -> None:
-    """Check that the shares are for the target's names."""
-    shares = plan.fit.share_of()
-    if shares and set(shares) != set(names):
-        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
-
-
 def require_texts_for_near(plan: Plan, sources: Sequence[Source]) -> None:
     """Check that near-duplicates are asked of texts, not of aligned pairs."""
     if plan.choose.dedup == "near" and corpus.is_parallel(sources):
         raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
-
-
-EMBEDDERS = ("minilm", "static")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage, numbered from 1."""
-
-    number: int
-    text: StageText
-    method: MethodPlan | None  # None for a surrogate of the last stage
-    embed: EmbedPlan | None  # None if the stage reads only text
-
-    @property
-    def name(self) -> str:
-        """The stage as written, without its share."""
-        return str(dataclasses.replace(self.text, share=None))
-
-
-def resolve_stages(plan: Plan) -> Plan:
-    """The plan with the last stage's method and embedder, and every stage spelled out."""
-    # Earlier stages use their method's default settings; only those of the last stage can be set.
-    if not plan.cascade.stages:
-        return plan
-    *earlier, last = plan.cascade.stage_texts()
-    earlier = [_with_embedder(text, plan) for text in earlier]
-    plan = _with_last_stage(last, plan)
-    method = None if plan.method.name == "auto" else _method(plan.method)
-    if method is not None and _is_method(last.name):
-        embedder = plan.embed.embedder if _takes_embedder(method) else ""
-        last = dataclasses.replace(last, embedder=embedder)
-    elif method is not None and not method.encodes:
-        raise bad_setting(
-            "`method.name`",
-            f"a method that reads embeddings, because the last stage is {last}",
-            plan.method.name,
-        )
-    else:
-        last = StageText(plan.embed.embedder)
-    stages = ">".join(map(str, [*earlier, last]))
-    return dataclasses.replace(plan, cascade=dataclasses.replace(plan.cascade, stages=stages))
-
-
-def stages_of(plan: Plan) -> list[Stage]:
-    """The stages of a resolved plan; the last one's method may still be `auto`."""
-    *earlier, last = plan.cascade.stage_texts()
-    stages = []
-    for number, text in enumerate(earlier, start=1):
-        if _is_method(text.name):
-            method = registry.with_embedder(MethodPlan(text.name), text.embedder)
-            embed = dataclasses.replace(plan.embed, embedder=text.embedder)
-            stages.append(Stage(number, text, method, embed if _method(method).encodes else None))
-        else:
-            embed = dataclasses.replace(plan.embed, embedder=text.name)
-            stages.append(Stage(number, text, None, embed))
-    method = registry.with_embedder(plan.method, plan.embed.embedder)
-    encodes = method.name == "auto" or _method(method).encodes
-    return [*stages, Stage(len(earlier) + 1, last, method, plan.embed if encodes else None)]
-
-
-def shares_of(plan: Plan, *, segments: float, tokens: float) -> list[float]:
-    """The share of the corpus that each stage but the last passes on.
-
-    Shares that the plan leaves out fall geometrically from the whole corpus to the selected share.
-    """
-    earlier = plan.cascade.stage_texts()[:-1]
-    explicit = [text.share for text in earlier if text.share is not None]
-    if explicit:
-        return explicit
-    selected = plan.choose.share
-    if plan.choose.segments is not None:
-        selected = plan.choose.segments / max(1.0, segments)
-    elif plan.choose.tokens is not None:
-        selected = plan.choose.tokens / max(1.0, tokens)
-    # every stage passes on at least one segment
-    selected = min(1.0, max(selected, 1 / max(1.0, segments)))
-    ratio = selected ** (1 / (len(earlier) + 1))
-    return [ratio**number for number in range(1, len(earlier) + 1)]
-
-
-def _with_embedder(text: StageText, plan: Plan) -> StageText:
-    """Resolve the embedder of an earlier stage."""
-    if text.name == "auto":
-        raise bad_setting(
-            "An earlier stage of `cascade.stages`",
-            "the name of a method or an embedder",
-            "auto",
-            "Only the last stage can be auto.",
-        )
-    if not _is_method(text.name):
-        _require_single_embedder(text)
-    elif _takes_embedder(_method(MethodPlan(text.name))):
-        return dataclasses.replace(text, embedder=text.embedder or plan.embed.embedder)
-    else:
-        _require_no_embedder(text)
-    return text
-
-
-def _with_last_stage(text: StageText, plan: Plan) -> Plan:
-    """The plan with the last stage's method and embedder."""
-    if text.name != "auto" and not _is_method(text.name):
-        _require_single_embedder(text)
-        if plan.method.name != "auto":
-            _method(plan.method)
-        embed = dataclasses.replace(plan.embed, embedder=text.name)
-        return dataclasses.replace(plan, embed=embed)
-    if plan.method.name not in ("auto", text.name):
-        raise bad_setting(
-            "`method.name`",
-            f"left out or {text.name}, the last stage of `cascade.stages`",
-            plan.method.name,
-        )
-    plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
-    if text.name != "auto" and not _takes_embedder(_method(plan.method)):
-        _require_no_embedder(text)
-    elif text.embedder:
-        embed = dataclasses.replace(plan.embed, embedder=text.embedder)
-        plan = dataclasses.replace(plan, embed=embed)
-    return plan
-
-
-def _is_method(name: str) -> bool:
-    """Whether a stage names a method; raises `UnknownMethodError` if not an embedder either."""
-    base, colon, _ = name.partition(":")
-    if base in method_names():
-        if colon and base != "pyod":
-            raise bad_setting(
-                "A stage of `cascade.stages`",
-                "NAME[@EMBEDDER][:SHARE] with a number for SHARE",
-                name,
-            )
-        return True
-    if base in EMBEDDERS or name == "auto" or "/" in name or user_path(name).is_dir():
-        return False
-    allowed = [*EMBEDDERS, *method_names()]
-    closest = difflib.get_close_matches(base, allowed, n=1, cutoff=0.0)[0]
-    raise UnknownMethodError(
-        f"A stage of `cascade.stages` must be one of {', '.join(allowed)}, a model folder or a hub "
-        f"id OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean "
-        f"{closest!r}? Write a hub id without an owner as METHOD@ID."
-    )
-
-
-def _method(plan: MethodPlan) -> Method[Any]:
-    if not issubclass(registry.load(plan.name), Method):
-        raise bad_setting(
-            "A stage of `cascade.stages`",
-            "a method that scores each unit on its own",
-            plan.name,
-            "Use this method without `cascade.stages`.",
-        )
-    return registry.unit_method(plan.name, plan.options)
-
-
-def _takes_embedder(method: Method[Any]) -> bool:
-    """Whether the method reads embeddings, or has its own setting `embedder`."""
-    return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
-
-
-def _require_single_embedder(text: StageText) -> None:
-    if text.embedder:
-        raise bad_setting(
-            "A stage of `cascade.stages`",
-            "METHOD@EMBEDDER or one embedder",
-            f"{text.name}@{text.embedder}",
-        )
-
-
-def _require_no_embedder(text: StageText) -> None:
-    if text.embedder:
-        raise bad_setting(
-            f"The stage {text.name} of `cascade.stages`",
-            f"written without an embedder, because {text.name} reads text",
-            f"{text.name}@{text.embedder}",
-        )
 
 
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
@@ -537,31 +523,28 @@ _TEXTS = 8  # texts from each of these; more if there are fewer sources
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
-def reads_words(plan: Plan) -> bool:
-    """Whether the method compares words, which two languages do not share."""
-    name = plan.method.name
-    if name == "auto":
+def reads_words(method: AnyMethod | None) -> bool:
+    """Whether the method (None for `auto`) compares words, which two languages do not share."""
+    if method is None:
         return True
-    method_class = registry.load(name)
-    if method_class.ignores_target or issubclass(method_class, LabelMethod):
+    if method.ignores_target or isinstance(method, LabelMethod):
         return False
-    method = registry.build(name, plan.method.options)
     return method.reads != "embedding" and method.exact
 
 
 def encoder_of(plan: Plan) -> str:
     """The encoder whose embeddings the method reads; empty for none."""
     name = plan.method.name
-    encodes = name == "auto" or registry.build(name, plan.method.options).encodes
+    encodes = name == AUTO or registry.build(name, plan.method.options).encodes
     return plan.embed.embedder if encodes else ""
 
 
-def warn_language_mismatch(run: Run) -> None:
+def warn_language_mismatch(run: Run, method: AnyMethod | None) -> None:
     """Warn if most of the corpus is in other languages than the target and scores would suffer."""
     # Checks the first texts of some sources; skipped without the extra `languages`.
     # Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     encoder = encoder_of(run.plan)
-    compares_words = reads_words(run.plan)
+    compares_words = reads_words(method)
     if not ((compares_words or is_english_only(encoder)) and can_identify()):
         return
     identify = identifier()

@@ -100,7 +100,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d]."""
         # `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
         # them itself.
-        path = SelectionFolder(self.path).fit / "scorer.safetensors"
+        path = SelectionFolder(self.path).scorer
         return restore(path, registry.scorer_class)
 
     def scores(self) -> Iterator[pa.Table]:

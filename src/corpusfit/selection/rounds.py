@@ -50,98 +50,78 @@ def score_in_rounds(
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
     # time, so memory does not grow with the corpus.
     files = RoundsFolder(folder.rounds)
-    marked, counted = names_in(folder.scored), names_in(files.counted)
+    scored, counted = names_in(folder.scored), names_in(files.counted)
 
-    def done(shard: int) -> bool:
-        scored = mark_path(folder.scored, shard).name in marked
-        return scored or files.counts(shard).name in counted
+    def is_counted(shard: int) -> bool:
+        is_scored = mark_path(folder.scored, shard).name in scored
+        return is_scored or files.counts(shard).name in counted
 
     features = method.learn(target.repeated("text"))
     store(files.features, "features", features)
-    job = CountShard(files, run.plan.read, run.plan.cut, run.names, folder.scores)
-    for tally in run.over_shards("count", job, done):
+    count = CountShard(files, run.plan.read, run.plan.cut, run.names, folder.scores)
+    for tally in run.over_shards("count", count, is_counted):
         run.machine.progress.advance(0, tally.units)
     shards = range(run.shard_count)
-    if any(mark_path(folder.scored, shard).name not in marked for shard in shards):
-        rounds = _Rounds(run, files, method, len(features.weights))
-        rounds.take()
-        scorer = rounds.scorer(features)
-        store(folder.fit / "scorer.safetensors", name, scorer)
-        rounds.write(folder)
-    remove(folder.rounds)
+    if all(mark_path(folder.scored, shard).name in scored for shard in shards):
+        remove(folder.rounds)
+        return
+    all_groups = [
+        Group(number, tuple(shards[first : first + _SHARDS]))
+        for number, first in enumerate(range(0, len(shards), _SHARDS))
+    ]
+    sum_taken = SumTaken(files, len(features.weights))
 
-
-class _Rounds:
-    def __init__(self, run: Run, files: RoundsFolder, method: RoundMethod, features: int) -> None:
-        self._run, self._files, self._method = run, files, method
-        self._sums = SumTaken(files, features)
-        shards = range(run.shard_count)
-        parts = [tuple(shards[i : i + _SHARDS]) for i in range(0, len(shards), _SHARDS)]
-        self._groups = [Group(number, part) for number, part in enumerate(parts)]
-
-    @property
-    def _first(self) -> Path:
-        return self._files.state(1)
-
-    def take(self) -> None:
-        if not self._first.exists():
-            sums, words = self._sum(self._groups)
-            BeforeRound(self._method.begin(sums, words), words).write(self._first)
-        budgets = self._method.budgets(BeforeRound.read(self._first).corpus)
-        with self._run.stage("take", len(budgets)):
-            for number, budget in enumerate(budgets, start=1):
-                if not self._files.state(number + 1).exists():
-                    self._round(number, budget)
-                self._run.machine.progress.advance(1)
-
-    def _round(self, number: int, budget: int) -> None:
-        """Score what is left, and take the best until the budget."""
-        before = BeforeRound.read(self._files.state(number))
-        list(self._run.engine.map(ScoreLeft(self._files, number), self._after(before)))
-        selector = Selector(find_threshold(self._left, budget - before.done))
-        last, bounds = [], Round(budget)
-        for gains, costs in self._left():
-            last.append(selector.rest)
-            bounds = bounds.widened(gains, gains[selector.select(gains, costs)])
-        after = dataclasses.replace(before, rounds=(*before.rounds, bounds), last=tuple(last))
-        sums, words = self._sum(self._after(after))
-        dataclasses.replace(
-            after, taken=before.taken.with_more(sums, words), done=before.done + words
-        ).write(self._files.state(number + 1))
-
-    def _after(self, state: BeforeRound) -> list[Group]:
-        """The groups, each with its threshold of the last round."""
-        if not state.last:
-            return self._groups
-        return [
-            dataclasses.replace(group, taken=taken)
-            for group, taken in zip(self._groups, state.last, strict=True)
-        ]
-
-    def _left(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-        """Gains and words of what is left, group by group."""
-        for group in self._groups:
-            yield Left.read(self._files.group(group.number))[0].untaken
-
-    def _sum(self, groups: list[Group]) -> tuple[NDArray[np.int64], int]:
-        sums, total = np.zeros(self._sums.features, np.int64), 0
-        for features, counts, words in self._run.engine.map(self._sums, groups):
-            sums[features] += counts
+    def sums_of(groups: list[Group]) -> tuple[NDArray[np.int64], int]:
+        sums, total = np.zeros(sum_taken.features, np.int64), 0
+        for numbers, counts, words in run.engine.map(sum_taken, groups):
+            sums[numbers] += counts
             total += words
         return sums, total
 
-    def scorer(self, features: Features) -> RoundScorer:
-        rounds = len(self._method.budgets(1))
-        states = [BeforeRound.read(self._files.state(i + 1)) for i in range(rounds + 1)]
-        return RoundScorer.of(features, [s.taken for s in states[:-1]], [*states[-1].rounds])
+    def groups_after(state: BeforeRound) -> list[Group]:
+        """The groups, each with its threshold of the last round."""
+        if not state.thresholds:
+            return all_groups
+        pairs = zip(all_groups, state.thresholds, strict=True)
+        return [dataclasses.replace(group, threshold=threshold) for group, threshold in pairs]
 
-    def write(self, folder: SelectionFolder) -> None:
-        rounds = len(self._method.budgets(1))
-        final = BeforeRound.read(self._files.state(rounds + 1))
-        job = WriteOrder(self._files, final.rounds, folder.scores, folder.scored)
-        with self._run.stage("score", self._run.shard_count):
-            for shards in self._run.engine.map(job, self._after(final)):
-                self._run.machine.progress.advance(shards)
+    def untaken() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Gains and words of what is left, group by group."""
+        for group in all_groups:
+            yield Left.read(files.group(group.number))[0].untaken
+
+    if not files.state(1).exists():
+        sums, words = sums_of(all_groups)
+        BeforeRound(method.begin(sums, words), words).write(files.state(1))
+    budgets = method.budgets(BeforeRound.read(files.state(1)).corpus)
+    with run.stage("take", len(budgets)):
+        for number, budget in enumerate(budgets, start=1):
+            if not files.state(number + 1).exists():  # otherwise an interrupted run has done it
+                # score what is left, and take the best until the budget
+                before = BeforeRound.read(files.state(number))
+                list(run.engine.map(ScoreLeft(files, number), groups_after(before)))
+                selector = Selector(find_threshold(untaken, budget - before.done))
+                thresholds, bounds = [], Round(budget)
+                for gains, costs in untaken():
+                    thresholds.append(selector.rest)
+                    bounds = bounds.widened(gains, gains[selector.select(gains, costs)])
+                rounds = (*before.rounds, bounds)
+                after = dataclasses.replace(before, rounds=rounds, thresholds=tuple(thresholds))
+                sums, words = sums_of(groups_after(after))
+                taken, done = before.taken.with_more(sums, words), before.done + words
+                after = dataclasses.replace(after, taken=taken, done=done)
+                after.write(files.state(number + 1))
+            run.machine.progress.advance(1)
+
+    states = [BeforeRound.read(files.state(number + 1)) for number in range(len(budgets) + 1)]
+    final = states[-1]
+    scorer = RoundScorer.of(features, [state.taken for state in states[:-1]], [*final.rounds])
+    store(folder.scorer, name, scorer)
+    write = WriteOrder(files, final.rounds, folder.scores, folder.scored)
+    with run.stage("score", run.shard_count):
+        for written in run.engine.map(write, groups_after(final)):
+            run.machine.progress.advance(written)
+    remove(folder.rounds)
 
 
 @dataclass(frozen=True)
@@ -164,6 +144,10 @@ class RoundsFolder:
         """The counts of a shard's segments, and the tally of its rows."""
         return self.counted / f"part-{shard:05d}.safetensors"
 
+    def read_counts(self, shards: Iterable[int]) -> list[Counted]:
+        """The counts of some shards' segments."""
+        return [Counted(**read_arrays(self.counts(shard))[0]) for shard in shards]
+
     def group(self, number: int) -> Path:
         """The state of a group of shards."""
         return self.path / "groups" / f"group-{number:05d}.safetensors"
@@ -181,7 +165,7 @@ class BeforeRound:
     corpus: int
     done: int = 0  # words taken of the corpus
     rounds: tuple[Round, ...] = ()
-    last: tuple[Threshold, ...] = ()  # the last round's threshold for each group
+    thresholds: tuple[Threshold, ...] = ()  # of the last round, for each group
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
@@ -190,7 +174,7 @@ class BeforeRound:
             "corpus": self.corpus,
             "done": self.done,
             "rounds": [[r.budget, r.top, r.threshold] for r in self.rounds],
-            "last": [[t.key, t.budget] for t in self.last],
+            "last": [[t.key, t.budget] for t in self.thresholds],
         }
         write_arrays(path, {"counts": self.taken.counts}, header)
 
@@ -199,9 +183,9 @@ class BeforeRound:
         """Read what `write` wrote."""
         arrays, header = read_arrays(path)
         rounds = tuple(Round(*r) for r in header["rounds"])
-        last = tuple(Threshold(*t) for t in header["last"])
+        thresholds = tuple(Threshold(*t) for t in header["last"])
         taken = Taken(arrays["counts"], header["words"])
-        return cls(taken, header["corpus"], header["done"], rounds, last)
+        return cls(taken, header["corpus"], header["done"], rounds, thresholds)
 
 
 @dataclass(frozen=True)
@@ -210,7 +194,7 @@ class Group:
 
     number: int
     shards: tuple[int, ...]
-    taken: Threshold | None = None  # the threshold of the round before; None before the first round
+    threshold: Threshold | None = None  # of the round before; None before the first round
 
 
 @dataclass(frozen=True)
@@ -272,19 +256,10 @@ class CountShard(Job[Shard, Tally]):
 
 
 @dataclass(frozen=True)
-class _OverGroups:
-    """The common argument of jobs over groups: the folder."""
-
-    folder: RoundsFolder
-
-    def counted(self, shards: Iterable[int]) -> list[Counted]:
-        return [Counted(**read_arrays(self.folder.counts(shard))[0]) for shard in shards]
-
-
-@dataclass(frozen=True)
-class ScoreLeft(_OverGroups, Job[Group, int]):
+class ScoreLeft(Job[Group, int]):
     """Score the segments of a group that are left; returns the group's number."""
 
+    folder: RoundsFolder
     round: int
 
     def start(self) -> Callable[[Group], int]:
@@ -294,16 +269,16 @@ class ScoreLeft(_OverGroups, Job[Group, int]):
         def work(group: Group) -> int:
             path = self.folder.group(group.number)
             before = None
-            if group.taken is not None:
+            if group.threshold is not None:
                 before, written = Left.read(path)
                 if written == self.round:  # by an earlier command
                     return group.number
-            counted = self.counted(group.shards)
+            counted = self.folder.read_counts(group.shards)
             gains = np.concatenate([gains_of(part) for part in counted])
             words = np.concatenate([part.words for part in counted])
             number = np.zeros(len(gains), np.int16)
-            if before is not None and group.taken is not None:
-                number = before.after(group.taken, self.round - 1)
+            if before is not None and group.threshold is not None:
+                number = before.after(group.threshold, self.round - 1)
                 gains = np.where(number == 0, gains, before.gains)
             after = Left(number, gains, words)
             write_arrays(path, vars(after), {"round": self.round})
@@ -313,19 +288,19 @@ class ScoreLeft(_OverGroups, Job[Group, int]):
 
 
 @dataclass(frozen=True)
-class SumTaken(_OverGroups, PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.int64], int]]):
+class SumTaken(PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.int64], int]]):
     """Sum the counts of what a threshold takes of a group; all of it without a threshold."""
 
+    folder: RoundsFolder
     features: int
 
     def _work(self, group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """The features taken, how often, and the words taken."""
         sums, words, first = np.zeros(self.features, np.int64), 0, 0
-        threshold = group.taken
         taken = None
-        if threshold is not None:
-            taken = Left.read(self.folder.group(group.number))[0].chosen(threshold)
-        for part in self.counted(group.shards):
+        if group.threshold is not None:
+            taken = Left.read(self.folder.group(group.number))[0].chosen(group.threshold)
+        for part in self.folder.read_counts(group.shards):
             m = len(part.words)
             chosen = np.ones(m, np.bool_) if taken is None else taken[first : first + m]
             part.add(chosen, sums)
@@ -336,17 +311,18 @@ class SumTaken(_OverGroups, PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.
 
 
 @dataclass(frozen=True)
-class WriteOrder(_OverGroups, PlainJob[Group, int]):
+class WriteOrder(PlainJob[Group, int]):
     """Write the order of taking as the scores of a group's shards; returns their number."""
 
+    folder: RoundsFolder
     rounds: tuple[Round, ...]
     scores: Path
     marks: Path  # folder of the marks that a shard is finished
 
     def _work(self, group: Group) -> int:
         left, _ = Left.read(self.folder.group(group.number))
-        assert group.taken is not None  # noqa: S101 (the last round took the rest)
-        number = left.after(group.taken, len(self.rounds))
+        assert group.threshold is not None  # noqa: S101 (the last round took the rest)
+        number = left.after(group.threshold, len(self.rounds))
         scores = order_scores(left.gains, number, list(self.rounds))
         first = 0
         for shard in group.shards:

@@ -14,7 +14,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.plan import AUTO, CutPlan, MethodPlan, ReadPlan
+from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import bottom_k
@@ -27,7 +27,7 @@ from corpusfit.selection.embedding import add_vectors, embed_corpus, require_vec
 from corpusfit.selection.fit import CommonWords, Fit, Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
-from corpusfit.selection.resolving import reads_words
+from corpusfit.selection.resolving import Resolved, reads_words
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
     SampleVectors,
@@ -55,80 +55,69 @@ class Scored:
     remark: str = ""  # remark of the fitted method for the user
 
 
-def score_corpus(run: Run, folder: SelectionFolder) -> Scored:
+def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
     """Write `scores/` for the whole corpus."""
-    plan = run.plan
-
-    def common(used: MethodPlan) -> tuple[int, bool, tuple[str, ...], Path, Path]:
-        """The fields of `Scoring`."""
-        summed = registry.build(used.name, used.options).log_weights
-        return plan.cut.gamma, summed, run.names, folder.scores, folder.scored
-
-    if plan.method.name != AUTO and issubclass(registry.load(plan.method.name), LabelMethod):
-        target_texts(run, Sample(folder.fit, "target"))
-        labels = ScoreLabels(*common(plan.method), plan.method, plan.read, plan.cut)
-        _score_labels(run, folder, labels)
-        return Scored(plan.method)
-    scored, store = fit_method(run, folder)
-    used = scored.method
+    if isinstance(resolved.method, LabelMethod):
+        return _score_labels(run, folder, resolved.method, resolved.used)
+    fitted, store = fit_method(run, folder, resolved)
+    used = fitted.method
     method = registry.build(used.name, used.options)
     # methods by rounds have scored the corpus while they were fitted
     if isinstance(method, RoundMethod):
-        return scored
+        return fitted
+    read, cut = run.plan.read, run.plan.cut
+    common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-        read = (tuple(run.sources), plan.read, plan.cut, store)
+        whole = ScoreWhole(*common, tuple(run.sources), read, cut, store, *samples, run.plan.seed)
         with run.stage("score"):
-            run.one(ScoreWhole(*common(used), *read, *samples, plan.seed), used)
-        return scored
-    scorer, done = folder.fit / "scorer.safetensors", names_in(folder.scored)
+            run.one(whole, used)
+        return fitted
+    done = names_in(folder.scored)
     # embeddings alone decide: score the stored ones, without reading the text again
     if method.reads == "embedding" and store is not None:
         stored = sorted(VectorStore(store).finished())
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
-        tallies_of_shards = run.over("score", ScoreVectors(*common(used), scorer, store), missing)
+        scored = run.over("score", ScoreVectors(*common, folder.scorer, store), missing)
     else:
         # hash documents for the later search for copies, as their text is at hand
-        hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+        hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
         job = ScoreTexts(
-            *common(used),
-            scorer,
-            plan.read,
-            plan.cut,
+            *common,
+            folder.scorer,
+            read,
+            cut,
             store if method.reads == "both" else None,
             network=not method.exact,
             keys=folder.keys if hashed else None,
         )
-        tallies_of_shards = run.over_shards(
-            "score", job, lambda i: mark_path(folder.scored, i).name in done
-        )
-    for tally in tallies_of_shards:
+        scored = run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done)
+    for tally in scored:
         run.machine.progress.advance(0, tally.units)
-    return scored
+    return fitted
 
 
-def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
+def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[Scored, Path | None]:
     """Draw target and background, let `auto` decide, and fit the method; also the vector store."""
     # A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
     # not fitted.
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    used = run.plan.method
-    automatic = used.name == AUTO
+    used, method = resolved.used, resolved.method
     reason = remark = ""
-    if automatic or run.encoder is None:
+    if method is None or run.encoder is None:
         if not background.texts.exists():  # otherwise an interrupted run has drawn it already
             background_texts(run, background, run.plan.fit.background)
-        if reads_words(run.plan):
-            named = None if automatic else registry.build(used.name, used.options)
-            require_words(run, target, background, signs=getattr(named, "signs", False))
-    if automatic:
+        if reads_words(method):
+            require_words(run, target, background, signs=getattr(method, "signs", False))
+    drawn_by_text = method is None
+    if method is None:
         used, reason = pick(run, folder, target, background)
-    method = registry.build(used.name, used.options)
+        method = registry.build(used.name, used.options)
     store = None
     if method.encodes:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        if automatic:
+        if drawn_by_text:
             require_vectors(run, target, background)
         else:
             add_vectors(run, target)
@@ -143,8 +132,7 @@ def fit_method(run: Run, folder: SelectionFolder) -> tuple[Scored, Path | None]:
         score_in_rounds(run, folder, used.name, method, target)
     elif not isinstance(method, CorpusMethod):
         with run.stage("fit"):
-            scorer = folder.fit / "scorer.safetensors"
-            job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
+            job = Fit(target, background, folder.scorer, run.plan.seed, network=not method.exact)
             remark = run.one(job, used)
     return Scored(used, reason, remark), store
 
@@ -244,11 +232,11 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
 class _Stream:
     """The corpus, shard by shard; every iteration reads it again."""
 
-    of: ScoreWhole
+    job: ScoreWhole
     reads: Reads
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
-        return ((index, batch) for index, _, batch, _ in self.of.read_all(self.reads))
+        return ((index, batch) for index, _, batch, _ in self.job.read_all(self.reads))
 
 
 @dataclass(frozen=True)
@@ -320,32 +308,36 @@ class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
         return work
 
 
-def _score_labels(run: Run, folder: SelectionFolder, job: ScoreLabels) -> None:
-    """Score the corpus by its rows' labels.
-
-    Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
-    """
+def _score_labels(
+    run: Run, folder: SelectionFolder, method: LabelMethod, used: MethodPlan
+) -> Scored:
+    """Score the corpus by its rows' labels."""
+    # Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
+    target_texts(run, Sample(folder.fit, "target"))
     done = names_in(folder.scored)
-    seen, rejected = set[str](), Reasons()
+    labels_seen, rejected = set[str](), Reasons()
+    read, cut = run.plan.read, run.plan.cut
+    common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
+    job = ScoreLabels(*common, used, read, cut)
     for tally, labels in run.over_shards(
         "score", job, lambda i: mark_path(folder.scored, i).name in done
     ):
-        seen.update(labels)
+        labels_seen.update(labels)
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
     segments = 0
     for _, path in table.parts(folder.scores) if folder.scores.is_dir() else ():
         (scores,) = table.read_columns(path, "score")
         if scores.any():
-            return
+            return Scored(used)
         segments += len(scores)
     # No row matches, so nothing is worth keeping: allow another label in the same folder.
     remove(folder.scored, folder.scores)
     if not segments:
         raise run.nothing_read(rejected)
     raise bad_setting(
-        f"The settings of {job.method.name}",
+        f"The settings of {used.name}",
         "such that a row of the corpus has a matching label",
-        dict(job.method.options),
-        f"Labels of the corpus: {shown(seen)}.",
+        dict(used.options),
+        f"Labels of the corpus: {shown(labels_seen)}.",
     )

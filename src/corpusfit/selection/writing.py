@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, names_in, remove, write_bytes, writing
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import changed_input
-from corpusfit.core.plan import SECOND, MethodPlan, ReadPlan
+from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
@@ -28,8 +28,9 @@ from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.balance import Balance, balance
 from corpusfit.selection.choosing import ScoredPart, choose
 from corpusfit.selection.copies import Copies
-from corpusfit.selection.examples import draw_examples, looked_at_path, write_examples
+from corpusfit.selection.examples import draw_examples, example_path, write_examples
 from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import may_be_whole
 from corpusfit.text import cures, rejects, rows
@@ -57,58 +58,8 @@ class Chosen:
     copies: dict[str, int] | None = None
     parts: list[int] = field(default_factory=list)
 
-    def add(
-        self,
-        part: ScoredPart,
-        selected: Any,
-        copy: Any,
-        groups: Sequence[str],
-        group_numbers: NDArray[np.int64] | None,
-    ) -> None:
-        """Count one part's m segments by group; `group_numbers` [m] is None for one group."""
-        if group_numbers is None:
-            group_numbers = np.zeros(len(selected), np.int64)
-        counters = [
-            self.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
-            for group in groups
-        ]
-        _count(counters, group_numbers, part.tokens, selected)
-        if part.groups is not None and self.quota is not None:
-            if not self.by_cluster:
-                self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in self.quota]
-            _count(self.by_cluster, part.groups, part.tokens, selected)
-        self.of_tokens += int(part.tokens[~copy].sum())
-        if self.copies is not None:
-            self.copies["segments"] += int(copy.sum())
-        if selected.any():
-            self.parts.append(part.index)
-            self.segments += int(selected.sum())
-            self.tokens += int(part.tokens[selected].sum())
-            lowest = float(part.scores[selected].min())
-            self.threshold = lowest if self.threshold is None else min(self.threshold, lowest)
 
-
-def _count(
-    counters: Sequence[dict[str, int]],
-    counter_of: NDArray[np.int64],
-    tokens: NDArray[np.int64],
-    selected: NDArray[np.bool_],
-) -> None:
-    """Add m segments, each to its counter, `counter_of` [m]."""
-    k = len(counters)
-    for counter, n, chosen, pieces in zip(
-        counters,
-        np.bincount(counter_of, minlength=k).tolist(),
-        np.bincount(counter_of[selected], minlength=k).tolist(),
-        np.bincount(counter_of[selected], tokens[selected], minlength=k).tolist(),
-        strict=True,
-    ):
-        counter["segments"] += n
-        counter["selected"] += chosen
-        counter["tokens"] += int(pieces)
-
-
-def _scored(
+def scored_parts(
     folder: SelectionFolder,
     copies: Copies,
     by: Balance | None = None,
@@ -131,37 +82,77 @@ def _scored(
 
 def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies: Copies) -> Chosen:
     """Select, and write the columns `weight`, `selected` and `copy` beside the scores."""
-    names = run.names
+    plan = run.plan.choose
     tally_of = dict(tallies(folder))
-    group_of = source_groups(names)
+    group_of = source_groups(run.names)
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
-    if run.plan.choose.dedup != "none":
+    if by is not None:
+        chosen.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in by.quota]
+    if plan.dedup != "none":
         chosen.copies = {**copies.counts, "segments": 0}
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
         choices = choose(
-            lambda: _scored(folder, copies, by, weighted=run.plan.choose.policy != "top"),
-            run.plan.choose,
+            lambda: scored_parts(folder, copies, by, weighted=plan.policy != "top"),
+            plan,
             seed=run.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
-        for choice, part in zip(choices, _scored(folder, Copies(), by), strict=True):
-            copy = copies.of(choice.index, paths[choice.index])
-            weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
+        for choice, part in zip(choices, scored_parts(folder, Copies(), by), strict=True):
+            path = paths[part.index]
+            copy = copies.of(part.index, path)
             # `choose` saw the segments without copies; copies get weight 0
+            weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
             weight[~copy], selected[~copy] = choice.weight, choice.selected
-            table.rewrite(paths[choice.index], weight=weight, selected=selected, copy=copy)
-            groups, group_numbers = [group_of(tally_of[choice.index].sources(names)[0])], None
-            if tally_of[choice.index].files > 1:
-                groups, group_numbers = grouped(*table.read_sources(paths[choice.index]), group_of)
-            chosen.add(part, selected, copy, groups, group_numbers)
+            table.rewrite(path, weight=weight, selected=selected, copy=copy)
+
+            # the sources, or groups of them, that the segments are of
+            tally = tally_of[part.index]
+            groups = [group_of(tally.sources(run.names)[0])]
+            group_numbers = np.zeros(len(copy), np.int64)
+            if tally.files > 1:
+                groups, group_numbers = grouped(*table.read_sources(path), group_of)
+            by_group = [
+                chosen.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
+                for group in groups
+            ]
+            _count(by_group, group_numbers, part.tokens, selected)
+            if part.groups is not None:
+                _count(chosen.by_cluster, part.groups, part.tokens, selected)
+            chosen.of_tokens += int(part.tokens[~copy].sum())
+            if chosen.copies is not None:
+                chosen.copies["segments"] += int(copy.sum())
+            if selected.any():
+                chosen.parts.append(part.index)
+                chosen.segments += int(selected.sum())
+                chosen.tokens += int(part.tokens[selected].sum())
+                lowest = float(part.scores[selected].min())
+                if chosen.threshold is None or lowest < chosen.threshold:
+                    chosen.threshold = lowest
             run.machine.progress.advance(1)
     return chosen
 
 
-def reaching(folder: SelectionFolder, chosen: Chosen) -> int:
+def _count(
+    counters: Sequence[dict[str, int]],
+    counter_of: NDArray[np.int64],
+    tokens: NDArray[np.int64],
+    selected: NDArray[np.bool_],
+) -> None:
+    """Add m segments, each to its counter, `counter_of` [m]."""
+    k = len(counters)
+    segments = np.bincount(counter_of, minlength=k)
+    chosen = np.bincount(counter_of[selected], minlength=k)
+    pieces = np.bincount(counter_of[selected], tokens[selected], minlength=k)
+    for number, counter in enumerate(counters):
+        counter["segments"] += int(segments[number])
+        counter["selected"] += int(chosen[number])
+        counter["tokens"] += int(pieces[number])
+
+
+def segments_above(folder: SelectionFolder, chosen: Chosen) -> int:
     """Number of segments with the lowest selected score or a higher one, copies included."""
     count = chosen.segments
     for _, path in table.parts(folder.scores) if chosen.threshold is not None else ():
@@ -189,39 +180,34 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
 
 
 def write_selected(
-    run: Run, folder: SelectionFolder, chosen: Chosen, copies: Copies, method: MethodPlan
+    run: Run, folder: SelectionFolder, resolved: Resolved, chosen: Chosen, copies: Copies
 ) -> None:
     """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     choice = {**run.plan.choose.identity(), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
-        remove(folder.selected, folder.looked_at, folder.examples)
+        remove(folder.selected, folder.example_texts, folder.examples)
         write_bytes(mark, wanted)
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
-    drawn = draw_examples(run, lambda: _scored(folder, copies), chosen.threshold)
+    examples = draw_examples(run, lambda: scored_parts(folder, copies), chosen.threshold)
     paths = dict(table.parts(folder.scores))
     places = {
         index: tuple(np.flatnonzero(~copies.of(index, paths[index]))[of_part].tolist())
-        for index, of_part in drawn.items()
+        for index, of_part in examples.items()
     }
-    missing = _unwritten(folder.selected, chosen.parts, selected_path)
-    missing |= _unwritten(folder.looked_at, places, looked_at_path)
+    written, read = names_in(folder.selected), names_in(folder.example_texts)
+    missing = {i for i in chosen.parts if selected_path(folder.selected, i).name not in written}
+    missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
     if missing:
         job = WriteSelected(
-            run.plan.read, run.names, folder.scores, folder.selected, folder.looked_at, places
+            run.plan.read, run.names, folder.scores, folder.selected, folder.example_texts, places
         )
         for _ in run.over_shards("write", job, lambda shard: shard not in missing):
             pass
     if not folder.examples.exists():
-        write_examples(run, folder, method, list(places))
-
-
-def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], Path]) -> set[int]:
-    """Parts without a file in a folder."""
-    written = names_in(folder)
-    return {i for i in parts if path(folder, i).name not in written}
+        write_examples(run, folder, resolved, list(places))
 
 
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
@@ -293,7 +279,7 @@ class WriteSelected(PlainJob[Shard, int]):
     names: tuple[str, ...]
     scores: Path
     selected: Path
-    looked_at: Path
+    example_texts: Path
     # places of the example segments in the stored scores, by shard
     places: dict[int, tuple[int, ...]]
 
@@ -308,7 +294,7 @@ class WriteSelected(PlainJob[Shard, int]):
         documents = {d.row: d for d in read if isinstance(d, Document)}
         if len(places):
             lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
-            write_bytes(looked_at_path(self.looked_at, shard.index), b"\n".join(lines))
+            write_bytes(example_path(self.example_texts, shard.index), b"\n".join(lines))
         if len(taken):
             lines = self._lines(shard, documents, columns, taken, ("weight",), whole=True)
             data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import os
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path
+from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path, write_bytes
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.worker import on_compile
@@ -232,6 +233,8 @@ class Run(RunContext):
     files: dict[str, str] = field(default_factory=dict)  # those that methods read
     clusters: str = ""  # that balance the selection
     file_states: tuple[int, ...] = ()  # when the command began
+    # keeps the warnings for the command that resumes this one and skips what it has done
+    warnings_file: Path | None = None
 
     @classmethod
     def of(
@@ -281,6 +284,20 @@ class Run(RunContext):
         if message not in self.warnings:
             self.warnings.append(message)
             self.machine.progress.warn(message)
+            kept = self._kept_warnings()
+            if self.warnings_file is not None and message not in kept:
+                write_bytes(self.warnings_file, json.dumps([*kept, message]).encode())
+
+    def all_warnings(self) -> list[str]:
+        """The warnings so far, and those of the steps that an interrupted command has done."""
+        kept = self._kept_warnings()
+        return [*(message for message in self.warnings if message not in kept), *kept]
+
+    def _kept_warnings(self) -> list[str]:
+        if self.warnings_file is None or not self.warnings_file.exists():
+            return []
+        kept: list[str] = json.loads(self.warnings_file.read_bytes())
+        return kept
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:

@@ -7,7 +7,7 @@ import pytest
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Source
 from corpusfit.selection import resolving
-from corpusfit.selection.resolving import by_size, resolve_stages, stages_of
+from corpusfit.selection.resolving import Resolved, by_size
 
 
 def corpus(*megabytes, compression="", form="jsonl"):
@@ -61,10 +61,10 @@ def test_what_minilm_scores_after_static_is_bounded_and_more_than_is_selected():
 def test_a_cascade_is_a_plan_that_runs(size, fraction):
     asked = Plan().with_overrides(["method.name=knn", f"choose.fraction={fraction}"]).check()
     plan, _, _ = by_size(asked, corpus(size), workers=2, cascade=True)
-    resolved = resolve_stages(plan)
+    resolved = Resolved.of(plan)
     assert bool(plan.cascade.stages) <= (size > 24)  # below, its samples cost what it saves
     if plan.cascade.stages:
-        share = stages_of(resolved)[0].text.share
+        share = resolved.stages[0].share
         assert min(1, 1.5 * fraction) <= share + 0.005
         assert share * size <= 30.2
 

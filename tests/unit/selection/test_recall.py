@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from corpusfit.selection.cascade import DroppedSample, estimate_recall
+from corpusfit.selection.recall import DroppedSample, estimate_recall
 
 
 def cascade(chance, n=20_000, spread=0.4):

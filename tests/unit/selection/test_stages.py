@@ -6,12 +6,12 @@ import pytest
 
 from corpusfit.core.errors import UnknownMethodError, UsageError
 from corpusfit.core.plan import Plan, StageText
-from corpusfit.selection.resolving import resolve_stages, shares_of, stages_of
+from corpusfit.selection.resolving import Resolved, shares_of
 
 
-def plan(stages, *more):
+def resolved(stages, *more):
     more = ["embed.embedder=minilm", f"cascade.stages={stages}", *more]
-    return resolve_stages(Plan().with_overrides(more).check())
+    return Resolved.of(Plan().with_overrides(more).check())
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,21 @@ def test_a_stage_is_read(text, stage):
     ],
 )
 def test_the_last_stage_is_the_runs_method(stages, more, spelled, method, embedder):
-    found = plan(stages, *more)
+    found = resolved(stages, *more).plan
     assert found.cascade.stages == spelled
     assert (found.method.name, found.embed.embedder) == (method, embedder)
-    assert resolve_stages(found) == found
+    assert Resolved.of(found).plan == found
 
 
 def test_what_a_stage_reads():
-    stages = stages_of(plan("dsir>static>knn@static>minilm"))
+    stages = resolved("dsir>static>knn@static>minilm").stages
     assert [s.embed and s.embed.embedder for s in stages] == [None, "static", "static", "minilm"]
     assert [s.method and s.method.name for s in stages] == ["dsir", None, "knn", "auto"]
     assert [s.name for s in stages] == ["dsir", "static", "knn@static", "minilm"]
 
 
 def test_a_method_with_a_network_of_its_own_gets_the_embedder():
-    *_, last = stages_of(plan("dsir>static>domain_finetune"))
+    *_, last = resolved("dsir>static>domain_finetune").stages
     assert last.embed is None
     assert last.method.options == {"embedder": "minilm"}
 
@@ -85,8 +85,8 @@ def test_a_method_with_a_network_of_its_own_gets_the_embedder():
 )
 def test_shares_that_are_not_written_follow_from_the_amount(amount, shares):
     of = {"segments": 1_000, "tokens": 100_000}
-    assert shares_of(plan("dsir>static>knn", amount), **of) == pytest.approx(shares)
-    assert shares_of(plan("dsir:0.5>static:0.3>knn", amount), **of) == [0.5, 0.3]
+    assert shares_of(resolved("dsir>static>knn", amount), **of) == pytest.approx(shares)
+    assert shares_of(resolved("dsir:0.5>static:0.3>knn", amount), **of) == [0.5, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_shares_that_are_not_written_follow_from_the_amount(amount, shares):
 )
 def test_what_cannot_be_a_stage_is_named(stages, setting, names):
     with pytest.raises((UsageError, UnknownMethodError)) as error:
-        plan(stages)
+        resolved(stages)
     message = str(error.value)
     assert setting in message
     assert all(name in message for name in names)
@@ -137,7 +137,7 @@ def test_what_cannot_be_a_stage_is_named(stages, setting, names):
 )
 def test_settings_that_do_not_go_together_are_named(more, setting, names):
     with pytest.raises(UsageError) as error:
-        resolve_stages(Plan().with_overrides(more).check())
+        Resolved.of(Plan().with_overrides(more).check())
     message = str(error.value)
     assert setting in message
     assert all(name in message for name in names)
