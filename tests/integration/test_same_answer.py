@@ -435,7 +435,7 @@ def test_a_resumed_run_has_the_warnings_of_what_it_skips(
     jsonl, tmp_path, inline, monkeypatch, words, step
 ):
     jsonl("task.jsonl", [*prose("task", 9), "In the corpus."])  # fewer than 20 texts
-    jsonl("pile.jsonl", ["In the corpus.", *["The same words."] * 40, *prose("news", 30)])
+    jsonl("pile.jsonl", ["In the corpus.", *["The same words."] * 40, *prose("market", 30)])
 
     def run(out):
         return corpusfit.select(

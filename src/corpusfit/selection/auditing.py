@@ -158,7 +158,7 @@ def _counted(
     run: Run, folder: SelectionFolder, job: CountLabels, *, by_source: bool
 ) -> tuple[dict[str, NDArray[np.int64]], dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
     """The counts by label over all parts; scores of each part, and what is in the domain."""
-    known = {shard for shard, _ in tallies(folder)}
+    scored = {shard for shard, _ in tallies(folder)}
     counts: dict[str, NDArray[np.int64]] = {}
     parts = {}
 
@@ -168,21 +168,21 @@ def _counted(
                 counts[label] = counts[label] + more if label in counts else more
         parts[part.part] = part.scores, part.inside
 
-    def again() -> Iterator[tuple[int, Shard]]:
+    def scored_shards() -> Iterator[tuple[int, Shard]]:
         for shard in run.shards():
-            if shard.index not in known:
+            if shard.index not in scored:
                 raise different_shards(job.read.id_field)
             yield shard.index, shard
 
     if by_source:
-        pieces: list[tuple[int, Shard | None]] = [(shard, None) for shard in sorted(known)]
+        pieces: list[tuple[int, Shard | None]] = [(shard, None) for shard in sorted(scored)]
         for part in run.over("audit", job, pieces):
             add(part)
         return counts, parts
     with run.stage("audit", run.size):
-        for part in run.map(job, again()):
+        for part in run.map(job, scored_shards()):
             add(part)
-    if run.shard_count != len(known):
+    if run.shard_count != len(scored):
         raise different_shards(job.read.id_field)
     return counts, parts
 
@@ -213,16 +213,16 @@ class CountLabels(PlainJob[tuple[int, Shard | None], Counted]):
     names: tuple[str, ...]
 
     def _work(self, piece: tuple[int, Shard | None]) -> Counted:
-        part, known = piece
+        part, shard = piece
         path = table.part_path(self.scores, part)
         tokens, selected = (
             np.asarray(c, np.int64) for c in table.read_columns(path, "tokens", "selected")
         )
-        if known is None:
+        if shard is None:
             labels, places = table.read_sources(path)
         else:
-            wanted = table.read_rows(path, Tally.of(known).sources(self.names))
-            labels, places = labels_of(known, self.read, wanted)
+            wanted = table.read_rows(path, Tally.of(shard).sources(self.names))
+            labels, places = labels_of(shard, self.read, wanted)
         counts = np.zeros((len(labels), 4), np.int64)
         each = (np.ones_like(tokens), tokens, selected, tokens * selected)
         for column, values in enumerate(each):
@@ -234,8 +234,8 @@ class CountLabels(PlainJob[tuple[int, Shard | None], Counted]):
         return Counted(part, labels, counts, np.asarray(scores, np.float32), matching[places])
 
 
-def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> None:
-    if truth != SOURCE and known == [NONE]:
+def _check(run: Run, truth: str, domain: Sequence[str], labels: list[str]) -> None:
+    if truth != SOURCE and labels == [NONE]:
         # reading the field as the text names the fields of a row
         read = dataclasses.replace(run.plan.read, text_field=truth)
         refused = (r.reason for r in corpus.rows(next(run.shards()), read) if isinstance(r, Reject))
@@ -247,10 +247,10 @@ def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> Non
             f"The first row without this field has the fields {fields}." if fields else "",
         )
     for glob in domain:
-        if not any(matches(label, [glob]) for label in known):
+        if not any(matches(label, [glob]) for label in labels):
             raise bad_setting(
                 "`domain`",
                 "a glob that matches a domain of the corpus",
                 glob,
-                f"Domains of the corpus: {shown(known, glob)}.",
+                f"Domains of the corpus: {shown(labels, glob)}.",
             )

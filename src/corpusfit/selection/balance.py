@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import folder_path, read_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
-from corpusfit.core.plan import ChoosePlan, EmbedPlan
+from corpusfit.core.plan import ChoosePlan
 from corpusfit.domains.mixture import (
     ClustersFolder,
-    Domains,
     assigned_path,
     read_clusters,
     read_domains,
@@ -55,10 +54,10 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
     manifest, data = _read_clusters(plan)
     run.engine.require_shared(run.cache, "`cache`")
     with undamaged(Path(plan.clusters)):
-        embed, known = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
+        embed, found_with = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
     with run.stage("prepare encoder"):
         encoder = run.one(PrepareEncoder(run.cache), embed)
-    if encoder != known:
+    if encoder != found_with:
         raise bad_setting(
             "`choose.clusters`",
             "clusters found with the present model of their embedder",
@@ -91,37 +90,27 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
             "same command again."
         )
     balanced = folder.balanced / run.clusters
+    assigned = balanced / "assigned"
     embed = ClustersPlan.from_dict(manifest["plan"]).embed
     local_file = balanced / "domains.safetensors"
     write_bytes(local_file, data)  # in a folder that every worker sees
-    assign(run, local_file, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
-    wanted = _quota(run, folder, copies, read_domains(local_file), embed, balanced)
-    return Balance(wanted / wanted.sum(), balanced / "assigned")
-
-
-def _quota(
-    run: Run,
-    folder: SelectionFolder,
-    copies: Copies,
-    domains: Domains,
-    embed: EmbedPlan,
-    balanced: Path,
-) -> NDArray[np.float64]:
-    """Each cluster's quota, float64 [k], not normalised."""
+    assign(run, local_file, assigned, run.plan.cut.gamma, embed, manifest["encoder"])
+    clusters = read_domains(local_file)
     if run.plan.choose.quota == "even":
-        return np.ones(domains.k)
-    if run.plan.choose.quota == "corpus":
-        sums = np.zeros(domains.k)
+        quota = np.ones(clusters.k)
+    elif run.plan.choose.quota == "corpus":
+        quota = np.zeros(clusters.k)
         for index, path in table.parts(folder.scores):
-            shares = read_shares(assigned_path(balanced / "assigned", index))
-            sums += shares[~copies.of(index, path)].sum(axis=0, dtype=np.float64)
-        return sums
-    units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
-    if not target.vectors.exists():
-        target.write_texts(units.read_texts())
-        add_vectors(run, target, embed)
-    shares = domains.shares(read_arrays(target.vectors)[0]["vectors"])
-    return np.asarray(units.repeats() @ shares.astype(np.float64))
+            shares = read_shares(assigned_path(assigned, index))
+            quota += shares[~copies.of(index, path)].sum(axis=0, dtype=np.float64)
+    else:
+        units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
+        if not target.vectors.exists():
+            target.write_texts(units.read_texts())
+            add_vectors(run, target, embed)
+        shares = clusters.shares(read_arrays(target.vectors)[0]["vectors"])
+        quota = np.asarray(units.repeats() @ shares.astype(np.float64))
+    return Balance(quota / quota.sum(), assigned)
 
 
 def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:

@@ -41,6 +41,17 @@ class Choice:
 Parts = Callable[[], Iterable[ScoredPart]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """A part with weights, the keys whose highest values are selected, costs and groups, [n]."""
+
+    part: ScoredPart
+    weight: NDArray[np.float32]
+    keys: NDArray[np.float32]
+    costs: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+
 def choose(
     parts: Parts,
     plan: ChoosePlan,
@@ -56,77 +67,59 @@ def choose(
     to_weights = _weight_function(parts, plan, log_weights=log_weights)
     group_weights = None if quota is None or top else _group_weights(parts, quota)
 
-    def keyed() -> Iterator[Keyed]:
+    def keyed() -> Iterator[_Keyed]:
         for part in parts():
-            if top:
-                yield part, np.ones_like(part.scores), part.scores
-                continue
-            weight, logs = to_weights(part.scores)
-            if group_weights is not None:
-                factors = group_weights(part)
-                weight = (weight * factors).astype(np.float32)
-                logs = logs + np.log(np.maximum(factors, np.finfo(np.float32).tiny))
-            drawn = plan.policy == "resample"
-            keys = draw_keys(logs, seed=seed, part=part.index) if drawn else part.scores
-            yield part, weight, keys
+            weight, keys = np.ones_like(part.scores), part.scores
+            if not top:
+                weight, logs = to_weights(part.scores)
+                if group_weights is not None:
+                    factors = group_weights(part)
+                    weight = (weight * factors).astype(np.float32)
+                    logs = logs + np.log(np.maximum(factors, np.finfo(np.float32).tiny))
+                if plan.policy == "resample":
+                    keys = draw_keys(logs, seed=seed, part=part.index)
+            group = _groups(part) if by_group else np.zeros(len(keys), np.int64)
+            yield _Keyed(part, weight, keys, _costs(part, plan), group)
 
-    for part, weight, selected in _select(keyed, plan, parts, quota if by_group else None):
-        yield Choice(part.index, selected.astype(np.float32) if top else weight, selected)
+    thresholds = _thresholds(
+        lambda: ((each.keys, each.costs, each.group) for each in keyed()),
+        plan,
+        parts,
+        quota if by_group else None,
+    )
 
-
-Keyed = tuple[ScoredPart, NDArray[np.float32], NDArray[np.float32]]
-"""A part, its weights, and the keys whose highest values are selected."""
-
-Selections = Iterator[tuple[ScoredPart, NDArray[np.float32], NDArray[np.bool_]]]
-"""A part, its weights, and its selected segments."""
-
-
-def _select(
-    keyed: Callable[[], Iterator[Keyed]],
-    plan: ChoosePlan,
-    parts: Parts,
-    quota: NDArray[np.float64] | None,
-) -> Selections:
-    """Select the highest keys, of all segments or within each group's quota."""
-    # A token budget stops at the first segment of a group that does not fit; the tokens that all
-    # groups leave go to the highest remaining keys.
-
-    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
-        for part, _, keys in keyed():
-            yield keys, _costs(part, plan), _group(part, by_group=quota is not None)
-
-    thresholds = _thresholds(grouped, plan, parts, quota)
-
-    def first() -> Selections:
+    def above_thresholds() -> Iterator[tuple[_Keyed, NDArray[np.bool_]]]:
         selectors = [Selector(threshold) for threshold in thresholds]
-        for part, weight, keys in keyed():
-            costs, group = _costs(part, plan), _group(part, by_group=quota is not None)
-            selected = np.zeros(len(keys), np.bool_)
+        for each in keyed():
+            selected = np.zeros(len(each.keys), np.bool_)
             for number, selector in enumerate(selectors):
-                members = group == number
-                selected[members] = selector.select(keys[members], costs[members])
-            yield part, weight, selected
+                members = each.group == number
+                selected[members] = selector.select(each.keys[members], each.costs[members])
+            yield each, selected
 
-    if quota is None or plan.tokens is None:
-        yield from first()
-        return
+    # A token budget stops at the first segment of a group that does not fit; the tokens that all
+    # groups leave go to the best remaining segments of any group.
+    rest_selector = None
+    if by_group and plan.tokens is not None:
+        spent = sum(int(each.part.tokens[selected].sum()) for each, selected in above_thresholds())
+        rest_selector = Selector(
+            find_threshold(
+                lambda: (
+                    (each.keys[~selected], each.costs[~selected])
+                    for each, selected in above_thresholds()
+                ),
+                plan.tokens - spent,
+            )
+        )
+    for each, selected in above_thresholds():
+        if rest_selector is not None:
+            rest = ~selected
+            selected[rest] = rest_selector.select(each.keys[rest], each.costs[rest])
+        weight = selected.astype(np.float32) if top else each.weight
+        yield Choice(each.part.index, weight, selected)
 
-    def rest() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-        for (part, _, selected), (_, _, keys) in zip(first(), keyed(), strict=True):
-            yield keys[~selected], _costs(part, plan)[~selected]
 
-    # a second round spends the tokens that the groups left on the best segments of any group
-    left = plan.tokens - sum(int(part.tokens[selected].sum()) for part, _, selected in first())
-    selector = Selector(find_threshold(rest, left))
-    for (part, weight, selected), (keys, costs) in zip(first(), rest(), strict=True):
-        selected[~selected] = selector.select(keys, costs)
-        yield part, weight, selected
-
-
-def _group(part: ScoredPart, *, by_group: bool) -> NDArray[np.int64]:
-    """The main group of each segment, int64 [n]; zeros where groups do not matter."""
-    if not by_group:
-        return np.zeros(len(part.scores), np.int64)
+def _groups(part: ScoredPart) -> NDArray[np.int64]:
     assert part.groups is not None  # noqa: S101 (a quota comes with groups)
     return part.groups
 
@@ -186,7 +179,7 @@ def _thresholds(
         return find_thresholds(grouped, [amount], over=over)
     sizes = np.zeros(len(quota), np.int64)
     for part in parts():
-        np.add.at(sizes, _group(part, by_group=True), _costs(part, plan))
+        np.add.at(sizes, _groups(part), _costs(part, plan))
     return find_thresholds(grouped, allocate(quota, sizes.tolist(), amount), over=over)
 
 

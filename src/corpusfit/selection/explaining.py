@@ -141,9 +141,9 @@ def explain(
             if text is not None:
                 document = Documents(np.zeros(1, np.int64), text_array([text]))
                 units: list[str] = cut_units(document, plan.cut)[1].to_pylist()
-                known: dict[str, Any] = dict.fromkeys(_OF_SEGMENT)
+                facts: dict[str, Any] = dict.fromkeys(_OF_SEGMENT)
             else:
-                units, known = _segment(run, folder, resolved, str(row))
+                units, facts = _segment(run, folder, resolved, str(row))
             fingerprint = manifest["encoder"]
             if fingerprint and run.one(PrepareEncoder(run.cache), plan.embed) != fingerprint:
                 raise ModelError(
@@ -156,9 +156,9 @@ def explain(
             explained = run.one(job, units)
         selected = (folder.finished() or {}).get("selected")
     if selected is None:
-        known["selected"] = None
+        facts["selected"] = None
     # a dropped segment has a score of another stage, which these effects do not explain
-    effects = explained.effects if known["dropped"] is None else []
+    effects = explained.effects if facts["dropped"] is None else []
     return Explanation(
         method=used.name,
         threshold=selected and selected["threshold"],
@@ -168,13 +168,13 @@ def explain(
         nearest=explained.nearest,
         nearest_by=explained.nearest_by,
         learned_from=explained.learned_from,
-        meaning=explained.meaning if known["dropped"] is None else "",
-        **{"score": explained.score, **known},
+        meaning=explained.meaning if facts["dropped"] is None else "",
+        **{"score": explained.score, **facts},
     )
 
 
 _OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "dropped")
-"""What is known of a segment and not of another text."""
+"""What is stored of a segment and not of another text."""
 
 
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
@@ -211,7 +211,7 @@ def _segment(
         )
     at = int(places[segment])
     start, end, score, stage, selected, copy = (column[at] for column in values)
-    known: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "source": run.names[number],
         "row": row,
         "segment": segment,
@@ -225,8 +225,8 @@ def _segment(
     if int(stage) < len(stages):
         dropped = stages[int(stage) - 1]
         score = dropped_at(folder, dropped, shard, at)
-        known |= {"dropped": dropped.name, "score": score}
-    return _units(run, run.sources[number], nth, row, (int(start), int(end))), known
+        facts |= {"dropped": dropped.name, "score": score}
+    return _units(run, run.sources[number], nth, row, (int(start), int(end))), facts
 
 
 def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
@@ -342,9 +342,9 @@ class Explain(PlainJob[list[str], Explained]):
         method = registry.build(self.method.name, self.method.options)
         texts = text_array(units)
         if method.encodes:
-            known = Paired(texts, load(self.embed, self.cache).encode(texts))
-            by, nearest = "embedding", self._nearest(known.vectors, "embedding")
-            batch = read_as(known, method.reads)
+            encoded = Paired(texts, load(self.embed, self.cache).encode(texts))
+            by, nearest = "embedding", self._nearest(encoded.vectors, "embedding")
+            batch = read_as(encoded, method.reads)
         else:
             by, nearest, batch = "words", self._nearest(texts, "words"), texts
         if method.scorer is None:
@@ -355,7 +355,7 @@ class Explain(PlainJob[list[str], Explained]):
             batch = text_array(units)
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
-        learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []
+        learned = scorer.nearest(encoded.vectors)[: self.top] if method.encodes else []
         examples = [Neighbour(*neighbour) for neighbour in learned]
         effects = effects_of(scorer, units, share)
         return Explained(score, effects, nearest, by, examples, scorer.meaning())

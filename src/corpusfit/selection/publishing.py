@@ -186,12 +186,12 @@ def _facts_of_selection(manifest: Manifest) -> Iterator[str]:
     yield f"Method: {in_markdown(manifest['method']['name'])}. {reason}".strip() + "\n"
     if selected:
         sources = selected["by_source"]
-        most = sorted(sources, key=lambda name: (-sources[name]["tokens"], name))
+        largest = sorted(sources, key=lambda name: (-sources[name]["tokens"], name))
         yield "| source | segments | selected | word pieces |\n|---|---|---|---|"
-        for name in most[:_MOST_SOURCES]:
+        for name in largest[:_MOST_SOURCES]:
             n = sources[name]
             yield f"| {_code(name)} | {n['segments']:,} | {n['selected']:,} | {n['tokens']:,} |"
-        left = len(most) - _MOST_SOURCES
+        left = len(largest) - _MOST_SOURCES
         yield f"\nand {left:,} more sources.\n" if left > 0 else ""
     yield f"Target: {_names(manifest['target'])}.\n"
 

@@ -170,8 +170,8 @@ def in_rounds(
             results.append(result)
         if isinstance(result, FoldBits):
             took.setdefault(result.method, result.fit_s + result.score_s)
-        known = len(took) >= methods and result.method in took
-        share = took[result.method] / sum(took.values()) if known else 1 / methods
+        measured = len(took) >= methods and result.method in took
+        share = took[result.method] / sum(took.values()) if measured else 1 / methods
         run.machine.progress.advance(weight * share)
     return results, unfit
 
@@ -206,8 +206,8 @@ class Ranked:
 def candidates() -> list[str]:
     """The methods that are ranked by default: they score texts, each alone or all together."""
     # Without PyOD's, which need a detector's name, and without those that train a network.
-    known = {n: registry.load(n) for n in method_names() if n != "pyod"}
-    return [n for n, m in known.items() if issubclass(m, Method | CorpusMethod) and m.exact]
+    methods = {n: registry.load(n) for n in method_names() if n != "pyod"}
+    return [n for n, m in methods.items() if issubclass(m, Method | CorpusMethod) and m.exact]
 
 
 def rank_methods(
@@ -263,11 +263,11 @@ def rank_methods(
         else:
             fit_s = spread([f.fit_s for f in results])
             rate = spread([f.units / max(f.score_s, 1e-9) for f in results])
-        known: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         if name in bits:
-            known |= {"bits": bits[name].bits, "behind": bits[name].behind}
+            figures |= {"bits": bits[name].bits, "behind": bits[name].behind}
         if verdict is not None:
-            known |= {figure: getattr(verdict, figure) for figure in _VERDICTS}
+            figures |= {figure: getattr(verdict, figure) for figure in _VERDICTS}
         family, seconds = registry.load(name).family, fit_s[0] + units / rate[0]
-        ranked.append(Ranked(name, family, seconds, fit_s, rate, **known))
+        ranked.append(Ranked(name, family, seconds, fit_s, rate, **figures))
     return ranked

@@ -495,9 +495,9 @@ class _Times:
 
 def _selected(amount: ChoosePlan) -> float:
     """The share of the corpus that is selected; 1 if it is not known in advance."""
-    known = amount.segments is None and amount.tokens is None and amount.threshold is None
+    is_share = amount.segments is None and amount.tokens is None and amount.threshold is None
     plain = amount.policy == "top" and not amount.balance and amount.fraction != AUTO
-    return amount.share if known and plain else 1.0
+    return amount.share if is_share and plain else 1.0
 
 
 def _embedding(plan: Plan, embedder: str) -> Plan:

@@ -119,15 +119,15 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     def _repr_html_(self) -> str:
         """For notebooks: what was selected, and each source's share of it as a bar."""
         by_source = (self.manifest["selected"] or {}).get("by_source", {})
-        most = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
-        longest = max([1, *(counts["tokens"] for _, counts in most)])
+        largest = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
+        highest = max([1, *(counts["tokens"] for _, counts in largest)])
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{counts['selected']:,}</td>"
             f"<td>{counts['segments']:,}</td><td>{counts['tokens']:,}</td>"
             "<td><svg width=160 height=12>"
-            f'<rect width={160 * counts["tokens"] / longest:.1f} height=12 fill="#0072b2" /></svg>'
+            f'<rect width={160 * counts["tokens"] / highest:.1f} height=12 fill="#0072b2" /></svg>'
             "</td></tr>"
-            for name, counts in most
+            for name, counts in largest
         )
         names = ("source", "selected", "of segments", "word pieces", "")
         head = "".join(f"<th>{name}</th>" for name in names)

@@ -74,8 +74,8 @@ def target_texts(run: Run, sample: Sample) -> int:
         places = np.sort(drawn[: run.plan.fit.max_target])
         texts, sources = take_texts(texts, places), sources[places]
         documents = documents[places]
-    known = {s.fingerprint for s in run.sources}
-    inside = [s.name for s in run.target if s.fingerprint in known]
+    in_corpus = {s.fingerprint for s in run.sources}
+    inside = [s.name for s in run.target if s.fingerprint in in_corpus]
     if inside:
         run.warn(
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
@@ -117,8 +117,8 @@ def repeats_by_share(
     counts = np.bincount(sources, minlength=len(names))
     wanted = np.array([shares[n] for n in names]) * (counts > 0)
     each = wanted / np.maximum(counts, 1)
-    most = plan.fit.max_target or math.inf
-    total = min(most, wanted.sum() / each[each > 0].min())  # each at least once
+    limit = plan.fit.max_target or math.inf
+    total = min(limit, wanted.sum() / each[each > 0].min())  # each at least once
     repeats = np.zeros(len(sources), np.int64)
     counted = np.maximum(1, np.round(wanted / wanted.sum() * total)).astype(np.int64)
     for source, n in enumerate(counted):  # each source at least once
