@@ -73,7 +73,7 @@ def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, 
     """Draw example segments, selected or not; returns their places by part."""
     also = [] if threshold is None else [threshold]
     at = edges(parts, seed=run.plan.seed, also=also)
-    return drawn_between(parts, at, _EACH, seed=run.plan.seed)
+    return draw_between(parts, at, _EACH, seed=run.plan.seed)
 
 
 def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
@@ -173,7 +173,7 @@ def _lowest(
     return keys[lowest], values[lowest]
 
 
-def drawn_between(
+def draw_between(
     parts: Parts, at: NDArray[np.float32], each: int, *, seed: int
 ) -> dict[int, NDArray[np.int64]]:
     """Draw a few segments between every two edges, above the first and below the last."""

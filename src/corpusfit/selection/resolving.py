@@ -437,7 +437,17 @@ def by_size(
     staging = cascade and isinstance(method, Method)
     needed = PASSED * _selected(plan.choose) if staging else float("inf")
     if needed * text <= STAGE[device]:
-        return _staged(plan, times, needed)
+        share = min(1.0, max(needed, min(HALF, STAGE[device] / text)))
+        staged = dataclasses.replace(times, encoded=share * text + SAMPLED)
+        others = {_STATIC: times.seconds("static")}
+        if staged.encoded >= text:  # it embeds samples too
+            why = f"The embedder is minilm: a cascade would embed as much of {_size(text)}."
+            return _embedding(plan, "minilm"), why, times.describe(device, others)
+        why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
+        stages = CascadePlan(f"static:{share:.2g}>minilm")
+        plan = dataclasses.replace(_embedding(plan, "minilm"), cascade=stages)
+        others = {_MINILM: times.seconds(device), **others}
+        return plan, why, staged.describe(device, others)
     why = (
         f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
@@ -447,25 +457,6 @@ def by_size(
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
         others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
     return _embedding(plan, "static"), why, times.describe("static", others)
-
-
-def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
-    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share."""
-    # `minilm` alone where the cascade would embed as much, since it embeds samples too.
-    share = min(1.0, max(needed, min(HALF, STAGE[times.device] / times.text)))
-    staged = dataclasses.replace(times, encoded=share * times.text + SAMPLED)
-    others = {_STATIC: times.seconds("static")}
-    if staged.encoded >= times.text:
-        why = f"The embedder is minilm: a cascade would embed as much of {_size(times.text)}."
-        return _embedding(plan, "minilm"), why, times.describe(times.device, others)
-    why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
-    stages = CascadePlan(f"static:{share:.2g}>minilm")
-    plan = dataclasses.replace(_embedding(plan, "minilm"), cascade=stages)
-    return (
-        plan,
-        why,
-        staged.describe(times.device, {_MINILM: times.seconds(times.device), **others}),
-    )
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ def target_texts(run: Run, sample: Sample) -> int:
         cure = losses.cure(run.target, read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
         run.warn(f"{unused} {cure}".rstrip())
+
+    # undo a task's own tokenisation, unless nothing is left
     if run.plan.fit.normalise:
         plain: dict[str, int] = {}
         for text, source in source_of.items():
@@ -66,14 +68,20 @@ def target_texts(run: Run, sample: Sample) -> int:
         plain.pop("", None)
         source_of = plain or source_of
     different = list(source_of)
+
+    # cut the texts into units, and sample a large target
     numbered = Documents(np.arange(len(different)), text_array(different))
     cut, texts = cut_units(numbered, run.plan.cut)
-    sources, documents = np.array(list(source_of.values()))[cut.row], cut.row
+    documents = cut.row
+    sources = np.array(list(source_of.values()))[documents]
     if 0 < run.plan.fit.max_target < len(texts):
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         places = np.sort(drawn[: run.plan.fit.max_target])
-        texts, sources = take_texts(texts, places), sources[places]
+        texts = take_texts(texts, places)
+        sources = sources[places]
         documents = documents[places]
+
+    # say what makes scores unreliable
     in_corpus = {s.fingerprint for s in run.sources}
     inside = [s.name for s in run.target if s.fingerprint in in_corpus]
     if inside:
@@ -131,10 +139,10 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     """Draw k units of the corpus in one pass over its text; returns why rows were rejected."""
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     bound = first_bound(run.size, k, run.plan.cut)
-    drawn, rejected = _drawn(run, job, bound)
+    drawn, rejected = _draw_units(run, job, bound)
     # the bound is an estimate: draw again without one if it gave too few units
     if bound < ALL and sum(len(d.texts) for d in drawn) < k:
-        drawn, rejected = _drawn(run, job, ALL)
+        drawn, rejected = _draw_units(run, job, ALL)
     if not drawn:
         raise run.nothing_read(rejected)
     texts = list(itertools.chain(*(d.texts for d in drawn)))
@@ -158,7 +166,7 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
     sample.write_texts([text for shard, _ in places for text in texts_of[shard]])
 
 
-def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
+def _draw_units(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[str]] = []
     rejected, count, k = Reasons(), 0, job.k
@@ -215,10 +223,10 @@ def below(
     # divided into as many parts as its bytes suggest, parts are drawn, and only rows with a drawn
     # part are parsed. Every unit is equally likely, but neighbours can be drawn together.
     # Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
-    draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
-    documents, tally = read_shard(shard, read, names, draw.pick)
+    parts = _DrawnParts(seed, shard.index, bound, _typical_bytes(cut))
+    documents, tally = read_shard(shard, read, names, parts.pick)
     units, texts = cut_units(documents, cut)
-    keys, places = draw.units(documents.row, np.unique(units.row, return_counts=True)[1])
+    keys, places = parts.units(documents.row, np.unique(units.row, return_counts=True)[1])
     order = np.argsort(places, kind="stable")
     places = places[order]
     return keys[order], units.row[places], take_texts(texts, places), tally
@@ -247,7 +255,7 @@ def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
     return as_list
 
 
-class _Draw:
+class _DrawnParts:
     """The drawn parts of one shard's rows: those with a key below the bound."""
 
     def __init__(self, seed: int, shard: int, bound: int, typical: int) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.examples import SHARES, drawn_between, edges
+from corpusfit.selection.examples import SHARES, draw_between, edges
 
 
 def cut(scores, *places):
@@ -42,7 +42,7 @@ def test_of_very_many_a_sample_is_enough():
 
 def test_each_stretch_gives_as_many_as_asked_or_all(scores):
     parts, at = cut(scores, 700, 9_000), np.array([2.0, 0.5, -3.9], np.float32)
-    drawn = drawn_between(parts, at, 7, seed=0)
+    drawn = draw_between(parts, at, 7, seed=0)
     by_part = {part.index: part.scores for part in parts()}
     found = np.concatenate([by_part[i][places] for i, places in drawn.items()])
     stretches = [found >= 2, (found < 2) & (found >= 0.5), (found < 0.5) & (found >= -3.9)]
@@ -50,9 +50,9 @@ def test_each_stretch_gives_as_many_as_asked_or_all(scores):
     assert [s.sum() for s in stretches] == [7, 7, 7]
     assert (found < -3.9).sum() == min(7, lowest)
     assert all((np.diff(places) > 0).all() for places in drawn.values())
-    again = drawn_between(parts, at, 7, seed=0)
+    again = draw_between(parts, at, 7, seed=0)
     assert {i: p.tolist() for i, p in again.items()} == {i: p.tolist() for i, p in drawn.items()}
-    other = drawn_between(parts, at, 7, seed=1)
+    other = draw_between(parts, at, 7, seed=1)
     assert {i: p.tolist() for i, p in other.items()} != {i: p.tolist() for i, p in drawn.items()}
 
 
@@ -62,7 +62,7 @@ def test_draws_are_uniform(scores):
     high = np.flatnonzero(scores[:200] >= 1)
     times = np.zeros(200)
     for seed in range(600):
-        for index, places in drawn_between(parts, at, 3, seed=seed).items():
+        for index, places in draw_between(parts, at, 3, seed=seed).items():
             times[places + 60 * index] += 1
     assert times[high].sum() == 600 * 3
     expected = 600 * 3 / len(high)
@@ -74,5 +74,5 @@ def test_odd_scores(scores):
     parts = cut(scores)
     at = edges(parts, seed=0)
     assert at.tolist() == sorted({*map(np.float32, scores)})
-    drawn = drawn_between(parts, at, 5, seed=0)
+    drawn = draw_between(parts, at, 5, seed=0)
     assert sum(len(p) for p in drawn.values()) == min(5, len(scores))
