@@ -9,7 +9,7 @@ BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all install lint types quick slow long coverage docs bench torture clean
+.PHONY: demo test test-all ci install lint types quick slow quick-and-slow long coverage docs bench torture clean
 
 demo: install
 	$(BIN)/corpusfit demo
@@ -19,6 +19,11 @@ test: lint
 	$(MAKE) -j 2 types quick
 
 test-all: test slow docs
+
+# What CI runs: one collection for quick and slow tests, and while a slow one waits for a process a
+# quick one has its core.
+ci: lint
+	$(MAKE) -j 2 types quick-and-slow
 
 install: .venv/installed
 
@@ -47,6 +52,9 @@ quick: install
 # Slow tests often wait for a process, so one more of them runs than there are cores.
 slow: install
 	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile more
+
+quick-and-slow: install
+	$(PYTEST) -n $(shell expr $(CORES) + 1) -m "not long" --hypothesis-profile more
 
 # Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end,
 # new random examples, and the tests of the benchmarks.

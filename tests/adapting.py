@@ -3,8 +3,6 @@
 A text goes on from each token to the one that `following` gives, so that it can be learned.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jobs for tests of engines, which import them in their workers."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,8 +4,6 @@ The encoders are built here from seeded random numbers and a few words, so that 
 anything.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -5,8 +5,6 @@ returns a `File`. To add dialects, write such a function and pass it to `check`;
 formats share is a strategy here.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A local server that answers as the Hugging Face hub does, for what corpusfit asks of it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

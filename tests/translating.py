@@ -1,7 +1,5 @@
 """Tiny models that translate, for tests: random ones, and one taught a language of few words."""
 
-from __future__ import annotations
-
 import random
 
 __all__ = ["WORDS", "built", "pair_of", "taught", "write_pairs"]

@@ -3,8 +3,6 @@
 Needs Debian's packages chromium and chromium-driver. Leaves screenshots in build/screenshots.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import itertools

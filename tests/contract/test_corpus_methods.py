@@ -1,7 +1,5 @@
 """Every method that scores a corpus as a whole meets the contract of `scoring/contract.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import zlib

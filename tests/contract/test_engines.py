@@ -1,7 +1,5 @@
 """What every engine does, on tasks and on workers that keep an encoder open."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Every input format that the registry lists meets the contract of `text/contract.py`."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """Every method that goes by a row's label meets the contract of `scoring/contract.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Every scoring method that the registry lists meets the contract of `scoring/contract.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 import zlib
 from typing import get_args

@@ -1,7 +1,5 @@
 """Every kind of task that the registry lists meets the contract of `evaluation/contract.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

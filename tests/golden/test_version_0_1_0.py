@@ -1,7 +1,5 @@
 """What version 0.1.0 wrote is read, or refused in a sentence (made: version_0_1_0/README.md)."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

@@ -1,14 +1,12 @@
 """Training on a CUDA device: packed rows are padded ones, and a training goes on where it was."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 
 import pytest
 
 import corpusfit
-from corpusfit.core.engine import Progress
+from listening import StoppingTraining
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -21,21 +19,6 @@ pytestmark = [
 
 WORDS = [*"abcdefghi"] * 9
 TEXTS = [" ".join(WORDS[i : i + n]) for n in range(3, 40) for i in range(4)]
-
-
-class Stopping(Progress):
-    """Stops a training that has made so many steps."""
-
-    def __init__(self, after):
-        self.after, self.made, self.stage = after, 0, ""
-
-    def begin(self, stage, total, unit="units"):
-        self.stage = stage
-
-    def advance(self, done, units=0):
-        self.made += self.stage == "adapt" and bool(units)  # a measurement has no tokens
-        if self.made == self.after:
-            raise InterruptedError
 
 
 @pytest.fixture
@@ -114,7 +97,7 @@ def test_a_training_learns_and_goes_on_to_the_same_loss(adapt, inline, objective
     found = whole.manifest
     assert (found["device"], found["packed"]) == ("cuda", objective == "mlm")
     assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.5
-    machine = dataclasses.replace(inline, progress=Stopping(17))
+    machine = dataclasses.replace(inline, progress=StoppingTraining(17))
     with pytest.raises(InterruptedError):
         adapt("stopped", machine=machine, objective=objective)
     again = adapt("stopped", objective=objective)

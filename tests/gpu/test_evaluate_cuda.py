@@ -1,7 +1,5 @@
 """Fine-tuning on a CUDA device: it learns, and packed texts have the logits that each has alone."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole journeys: small corpora, commands in this process or in one of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the journeys share: texts to read, and what to look at in what a run left."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
@@ -9,8 +7,6 @@ import signal
 import time
 from pathlib import Path
 from typing import NamedTuple
-
-from corpusfit.core.engine import Progress
 
 _WORDS = """
 task: kinase receptor binds protein inhibitor enzyme affinity ligand cell assay
@@ -43,22 +39,6 @@ def write_rows(path, rows):
     rows = ({"text": row} if isinstance(row, str) else row for row in rows)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
-
-
-class Listening(Progress):
-    """Keeps the stages that began, the notes and the warnings."""
-
-    def __init__(self):
-        self.stages, self.notes, self.warnings = [], [], []
-
-    def begin(self, stage, total, unit="units"):
-        self.stages.append(stage)
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def warn(self, message):
-        self.warnings.append(message)
 
 
 def kill_at(process, folder, pattern, count):

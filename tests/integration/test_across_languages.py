@@ -1,7 +1,5 @@
 """Every method gives finite scores to a German corpus and to one without spaces between words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

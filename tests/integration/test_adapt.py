@@ -1,7 +1,5 @@
 """`adapt` from end to end: what it leaves, that it goes on exactly, and what it refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -13,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from journeys import Listening, prose, stamps, write_rows
+from journeys import prose, stamps, write_rows
 
 import corpusfit
 from corpusfit.core.errors import (
@@ -26,6 +24,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.training.objectives import MaskedLM
 from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard
+from listening import StoppingTraining
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
@@ -78,22 +77,8 @@ def selections(tmp_path_factory, inline):
     return folder
 
 
-class Stopping(Listening):
-    """Stops a training that has made so many steps."""
-
-    def __init__(self, after=None):
-        super().__init__()
-        self.after, self.made = after, 0
-
-    def advance(self, done, units=0):
-        if self.stages[-1] == "adapt":
-            self.made += bool(units)  # a step; a measurement has no tokens
-            if self.made == self.after:
-                raise InterruptedError
-
-
 def listening(inline, after=None):
-    return dataclasses.replace(inline, progress=Stopping(after))
+    return dataclasses.replace(inline, progress=StoppingTraining(after))
 
 
 def test_a_disk_that_may_be_too_small_is_warned_of(adapt, inline, tmp_path, monkeypatch):
@@ -225,11 +210,11 @@ def test_stopped_it_goes_on_and_reads_nothing_again(adapt, inline, monkeypatch, 
     whole = adapt("whole", machine=cache, **words)
     own = tmp_path / "cache of its own"
     for after in (2, 4):
-        machine = type(inline)(cache=own, progress=Stopping(after))
+        machine = type(inline)(cache=own, progress=StoppingTraining(after))
         with pytest.raises(InterruptedError):
             adapt("stopped", machine=machine, **words)
         monkeypatch.setattr(TokeniseShard, "start", lambda _: pytest.fail("tokenised again"))
-    machine = type(inline)(cache=own, progress=Stopping())
+    machine = type(inline)(cache=own, progress=StoppingTraining())
     again = adapt("stopped", machine=machine, **words)
     assert again.history() == whole.history()
     assert again.manifest["weights"] == whole.manifest["weights"]
@@ -275,10 +260,9 @@ def test_killed_at_random_moments_it_ends_with_the_same_weights(
         assert process.wait() == -signal.SIGKILL
         reached.append(newest(checkpoints))
     assert reached == sorted(set(reached))
-    process = start(*command("killed"))
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert json.loads(out)["weights"]["model.safetensors"] == expected
+    done = cli(*command("killed"))
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["weights"]["model.safetensors"] == expected
     assert digest(tmp_path / "killed/model.safetensors") == expected
     losses = [(tmp_path / f / "losses.jsonl").read_bytes() for f in ("whole", "killed")]
     assert losses[0] == losses[1]

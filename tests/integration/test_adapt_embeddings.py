@@ -1,7 +1,5 @@
 """`adapt` of sentence encoders, and `evaluate --frozen`, from end to end."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,18 +1,11 @@
 """`adapt` on aligned pairs: what it leaves, what it leaves out, and what it refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
-from journeys import Listening, prose, write_rows
+from journeys import kill_at, prose, write_rows
 
 import corpusfit
 from corpusfit import training
@@ -20,6 +13,7 @@ from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.training.decoding import translate
 from corpusfit.training.plan import DecodePlan
 from corpusfit.training.scratch import new_model
+from listening import Listening
 from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -277,25 +271,21 @@ def test_training_of_any_encoder_decoder_goes_on(adapt, translators, kind):
 
 
 @pytest.mark.slow
-def test_killed_training_ends_with_the_same_weights(tmp_path, pairs):
+def test_killed_training_ends_with_the_same_weights(cli, start, tmp_path, pairs):
     """A real process, killed once it has a checkpoint; then the same command again."""
     settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400", "model.dropout=0.2"]
     settings += ["train.checkpoint_minutes=0.001", "train.evaluations=3", "train.keep=best"]
 
     def command(out):
-        given = ["adapt", "--objective", "translation", "--init", "tiny", "--data", pairs]
-        given += ["--steps", "60", "--out", str(tmp_path / out), "--seed", "3"]
-        more = [word for setting in settings for word in ("--set", setting)]
-        return [sys.executable, "-m", "corpusfit", *given, *more]
+        return (
+            *("adapt", "--objective", "translation", "--init", "tiny", "--data", pairs),
+            *("--steps", 60, "--out", tmp_path / out, "--seed", 3),
+            *(word for setting in settings for word in ("--set", setting)),
+        )
 
-    subprocess.run(command("whole"), check=True, capture_output=True)
-    with subprocess.Popen(command("killed"), stderr=subprocess.DEVNULL) as process:
-        states = tmp_path / "killed/.corpusfit/checkpoints"
-        while not list(tmp_path.glob("killed/**/step-*/state.json")):
-            assert process.poll() is None, states
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
+    assert cli(*command("whole")).code == 0
+    assert kill_at(start(*command("killed")), tmp_path, "killed/**/step-*/state.json", 1)
     assert not (tmp_path / "killed/model.safetensors").exists()
-    subprocess.run(command("killed"), check=True, capture_output=True)
+    assert cli(*command("killed")).code == 0
     one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed"))
     assert one == two

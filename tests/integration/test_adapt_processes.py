@@ -1,7 +1,5 @@
 """Several processes that train together come to what one comes to."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -97,14 +95,3 @@ def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, 
     for record, other in zip(expected, records, strict=True):
         assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
         assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
-
-
-def test_a_batch_smaller_than_the_number_of_processes(steady, jsonl, tmp_path):
-    data = jsonl("data.jsonl", prose("task", 60))
-    done = together(
-        2,
-        *("--model", steady, "--data", data, "--out", tmp_path / "two"),
-        *("--steps", 3, "--batch", 1, "--length", LENGTH, "--set", "train.device=cpu"),
-    )
-    assert done.returncode != 0
-    assert "(--batch) must be 2 or more; got 1." in done.stderr

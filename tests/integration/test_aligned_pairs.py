@@ -1,7 +1,5 @@
 """Aligned pairs through `select` and `choose`: chosen by one side, written with the other."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

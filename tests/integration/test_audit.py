@@ -1,7 +1,5 @@
 """A run held against known domains, and the oracle that knows them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Bad input is an event, not a crash: one clear sentence, or a counted, explained reject."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """What cannot be trained or evaluated is refused before any text is tokenised or model trained."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from functools import partial
@@ -9,12 +7,13 @@ from functools import partial
 import pytest
 import torch
 import transformers as tf
-from journeys import Listening, prose
+from journeys import prose
 from safetensors.torch import load_file
 
 import corpusfit
 from corpusfit import evaluation, experiments, training
 from corpusfit.core.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
+from listening import Listening
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]

@@ -1,7 +1,5 @@
 """Cascades end to end: every segment has its place, whatever happens on the way."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -17,7 +15,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.scoring import registry
 from corpusfit.selection.cascade import FitSurrogate, ScoreSample, ScoreStage
 
-SHARDS = "read.shard_mb=0.01"
+SHARDS = "read.shard_mb=0.02"
 TEXTS = "dsir>tfidf>moore_lewis"
 
 

@@ -1,7 +1,5 @@
 """`choose --out`: another selection in a folder of its own, and the earlier one as it was."""
 
-from __future__ import annotations
-
 import pytest
 from journeys import digests
 

@@ -1,7 +1,5 @@
 """The command line: help, what goes to which stream, exit codes, and the small commands."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

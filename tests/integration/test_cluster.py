@@ -1,7 +1,5 @@
 """A cluster of several nodes gives the local engine's bytes, though a node is lost on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Domains found in a corpus, and a selection balanced by them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """`compose` from end to end: what it leaves, that it goes on exactly, and what it refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import io

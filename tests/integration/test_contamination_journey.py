@@ -1,7 +1,5 @@
 """`contamination` and `adapt --guard` from end to end: what is found, and not trained on."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

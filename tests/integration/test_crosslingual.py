@@ -1,7 +1,5 @@
 """`retrieval` and `tokenizers` from end to end: tiny encoders, a few sentences."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A file that cannot be read as it is: what the message says to type makes it readable."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

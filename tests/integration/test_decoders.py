@@ -1,7 +1,5 @@
 """`evaluate` of causal models as they are: bits per byte of plain text, and few-shot labels."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """`--dedup`: of rows with the same text one can be selected, and the amount is met without them."""
 
-from __future__ import annotations
-
 import random
 import shutil
 

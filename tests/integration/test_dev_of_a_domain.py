@@ -1,7 +1,5 @@
 """A translation model of a domain stops on the domain's dev set, and serves every row (Table 4)."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -4,8 +4,6 @@ An environment is imitated in a process of its own: every library is hidden but 
 installs with the core and the extra, by the requirements of what is installed here.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -20,8 +18,6 @@ import pytest
 from journeys import prose, write_rows
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-from corpusfit.cli.app import COMMANDS
 
 openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
 pytestmark = pytest.mark.slow
@@ -238,7 +234,3 @@ def named(said):
         for names in re.findall(r"pip install 'corpusfit\[([\w,]+)\]'", last)
         for e in names.split(",")
     }
-
-
-def test_every_command_has_a_line():
-    assert {words.split()[0] for _, words in LINES} == {*COMMANDS}

@@ -1,7 +1,5 @@
 """`corpusfit.Scorer`: the scores of `score`, and what scikit-learn asks of an estimator."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

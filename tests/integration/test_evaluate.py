@@ -1,19 +1,18 @@
 """`evaluate` from end to end: what it leaves, that it goes on, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
 import shutil
 
 import pytest
-from journeys import Listening, kill_at, stamps
+from journeys import kill_at, stamps
 
 import corpusfit
 from corpusfit import evaluation
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
 from corpusfit.evaluation.task import nested_places
+from listening import Listening
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 

@@ -1,7 +1,5 @@
 """Why a text has its score: by words, by the nearest target texts, and what can go wrong."""
 
-from __future__ import annotations
-
 import json
 import uuid
 

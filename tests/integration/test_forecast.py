@@ -1,16 +1,15 @@
 """`forecast` from end to end: selections of a small pile, and a tiny model."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
 
 import pytest
-from journeys import Listening, prose, write_rows
+from journeys import prose, write_rows
 
 import corpusfit
 from corpusfit.core.errors import InputError, UsageError
+from listening import Listening
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ("train.device=cpu", "train.precision=fp32")

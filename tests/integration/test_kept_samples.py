@@ -1,7 +1,5 @@
 """What the cache keeps for the next command on the same samples: rankings, vectors of samples."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -6,8 +6,6 @@ On tiny data in the forms in which the papers' are published, with texts of our 
 models of the named architectures.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

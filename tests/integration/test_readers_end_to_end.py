@@ -1,7 +1,5 @@
 """Whatever form the same documents come in, the same texts get the same scores."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

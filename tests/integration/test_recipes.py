@@ -1,7 +1,5 @@
 """`run` from end to end: what it leaves, what it shares, that it goes on, what a failure costs."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import html

@@ -1,7 +1,5 @@
 """A method that takes the corpus in rounds: the same order over shards, workers and kills."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 

@@ -1,7 +1,5 @@
 """The same inputs, plan and seed give the same bytes, whatever happens on the way."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

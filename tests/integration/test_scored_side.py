@@ -1,7 +1,5 @@
 """The side of aligned pairs that is scored, whichever way they are translated."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow.parquet as pq

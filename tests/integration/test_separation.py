@@ -1,7 +1,5 @@
 """benchmarks/papers/separation.py: its figures, shares, targets and fine-tuned encoders."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

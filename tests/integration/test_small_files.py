@@ -1,7 +1,5 @@
 """A corpus of many small files, against the same files each in shards of their own."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

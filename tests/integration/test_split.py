@@ -4,8 +4,6 @@ What is written is looked at with Python's sets; what is nearly the same with 5-
 sets (as `evaluation/decontamination/finder.py` says they are cut), text against text.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

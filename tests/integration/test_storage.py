@@ -1,7 +1,5 @@
 """A run and its cache in a store: the same bytes as on this machine, and the same manners."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess

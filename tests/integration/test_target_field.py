@@ -1,7 +1,5 @@
 """A target whose text is in another field than the corpus's: the same selection."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`adapt --then-task` against the two commands run by hand, and how it resumes and refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random
@@ -12,29 +10,14 @@ import pytest
 from journeys import prose
 
 import corpusfit
-from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, UsageError
+from listening import StoppingTraining
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=2"]
 SECOND = {"steps": 5, "batch": 3, "rate": 3e-3, "evaluations": 5}
 THEN = [f"then_task.{name}={value}" for name, value in SECOND.items()]
 OFTEN = "train.checkpoint_minutes=1e-9"
-
-
-class Stopping(Progress):
-    """Stops after it has made so many training steps, of all phases."""
-
-    def __init__(self, after):
-        self.after, self.made, self.training = after, 0, False
-
-    def begin(self, stage, total, unit="units"):
-        self.training = stage == "adapt"
-
-    def advance(self, done, units=0):
-        self.made += self.training and bool(units)  # a step; a measurement has no tokens
-        if self.made == self.after:
-            raise InterruptedError
 
 
 @pytest.fixture
@@ -123,7 +106,7 @@ def test_stopped_in_either_phase_it_ends_with_the_same_bytes(adapt, inline, own)
     whole = adapt("whole", **words)
     stamps = []
     for after in (2, 3, 3, 2):  # in the first phase, at its end, and twice in the second
-        machine = dataclasses.replace(inline, progress=Stopping(after))
+        machine = dataclasses.replace(inline, progress=StoppingTraining(after))
         with pytest.raises(InterruptedError):
             adapt("stopped", machine=machine, **words)
         first = whole.path.parent / "stopped/.corpusfit/first/manifest.json"
@@ -167,9 +150,8 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
         time.sleep(chance.random() * 0.05)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    process = start(*command("killed"))
-    _, err = process.communicate()
-    assert process.returncode == 0, err
+    done = cli(*command("killed"))
+    assert done.code == 0, done.err
     for name in ("model.safetensors", "losses.jsonl"):
         files = [(tmp_path / out / name).read_bytes() for out in ("whole", "killed")]
         assert files[0] == files[1]

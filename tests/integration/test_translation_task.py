@@ -1,7 +1,5 @@
 """`evaluate` on a translation task: each model decodes once, and seeds are models."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,15 +1,10 @@
 """`tune` from end to end: what it finds and leaves, how it resumes, and what it refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
-import random
-import signal
-import time
 
 import pytest
-from journeys import digests, prose
+from journeys import digests, kill_at, prose, stamps
 
 import corpusfit
 from corpusfit.core.engine import Progress
@@ -111,23 +106,22 @@ def test_interrupted_anywhere_it_ends_the_same(tune, inline):
 
 
 @pytest.mark.slow
-def test_killed_at_a_random_moment_it_ends_the_same(tune, start, tmp_path, tiny_lm, task, pile):
+def test_killed_after_some_trials_it_ends_the_same(tune, start, cli, tmp_path, tiny_lm, task, pile):
     expected = tune("killed")
     whole = outcome(expected)
     words = ["tune", "--model", tiny_lm, "--target", task, "--corpus", pile, "--budget", "54"]
     words += ["--methods", "moore_lewis", "--fractions", "0.2,0.5", "--no-report"]
     for setting in [*ON_CPU, *(f"{name}={value}" for name, value in SIZE.items())]:
         words += ["--set", setting]
-    chance = random.Random(0)
-    process = start(*words, "--out", tmp_path / "again")
-    time.sleep(4 + 8 * chance.random())
-    process.kill()
-    assert process.wait() in (0, -signal.SIGKILL)
-    process = start(*words, "--out", tmp_path / "again", "--json")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    manifest = {k: v for k, v in json.loads(out).items() if k not in ("out", "model")}
-    found = dataclasses.replace(expected, path=tmp_path / "again", manifest=manifest)
+    again = tmp_path / "again"
+    assert kill_at(start(*words, "--out", again), again, "trials/*.json", 3)
+    kept = stamps(again / "trials", "*.json")
+    assert 3 <= len(kept) < 7
+    done = cli(*words, "--out", again, "--json")
+    assert done.code == 0, done.err
+    assert kept.items() <= stamps(again / "trials", "*.json").items()
+    manifest = {k: v for k, v in json.loads(done.out).items() if k not in ("out", "model")}
+    found = dataclasses.replace(expected, path=again, manifest=manifest)
     assert outcome(found) == whole
 
 

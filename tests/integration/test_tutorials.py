@@ -5,8 +5,6 @@ Numbers depend on the machine and on Python's version, whose docstrings are the 
 compared as numbers of any value; `CLAIMS` has those whose order a tutorial speaks of.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

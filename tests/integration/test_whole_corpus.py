@@ -1,7 +1,5 @@
 """A journey with a method that scores the corpus as a whole."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

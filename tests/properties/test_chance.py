@@ -1,7 +1,5 @@
 """The background sample is the same however the corpus is split up and in whatever order."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

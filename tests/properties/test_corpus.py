@@ -1,7 +1,5 @@
 """Reading, whatever the bytes: nothing lost, and shards that follow from the content alone."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

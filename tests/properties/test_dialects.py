@@ -5,8 +5,6 @@ else), no reader can know; those are passed over, by the answer of the standard 
 are read right, or rejected.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

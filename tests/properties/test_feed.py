@@ -1,7 +1,5 @@
 """Rows for training, whatever the texts: nothing lost or too long, and resumable anywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

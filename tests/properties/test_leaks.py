@@ -1,7 +1,5 @@
 """What is found does not depend on how the text is cut into shards, or who reads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -3,8 +3,6 @@
 The generator knows what each value is meant to say, so the reader's rule is not asked for it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import tempfile

@@ -3,8 +3,6 @@
 Letters and marks of some forty scripts, from the Unicode data; all that ask are of one opinion.
 """
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from pathlib import Path
@@ -35,21 +33,25 @@ COPTIC TIFINAGH KAYAH CHAKMA BRAHMI
 COMMON_MARKS = "\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0323\u0327\u0328\u0331\u0304"
 
 
-def characters(script):
-    """The letters and the marks of a script that stay what they are in lower case."""
-    letters, marks = [], []
-    for code in range(0x12000):
-        char = chr(code)
-        if unicodedata.name(char, "").partition(" ")[0] != script:
+def characters(scripts):
+    """By script, the letters and the marks that stay what they are in lower case."""
+    found = {script: ([], []) for script in scripts}
+    for char in map(chr, range(0x12000)):
+        letters, marks = found.get(unicodedata.name(char, "").partition(" ")[0], (None, None))
+        if letters is None or char.casefold() != char or normalize("NFKC", char) != char:
             continue
-        if char.casefold() == char and normalize("NFKC", char) == char:
-            kind = category(char)
-            letters += [char] if kind in ("Ll", "Lo", "Lu") else []
-            marks += [char] if kind in ("Mn", "Mc") and not 0x180B <= code <= 0x180F else []
-    return "".join(letters[:400]), "".join(marks) or COMMON_MARKS
+        kind = category(char)
+        if kind in ("Ll", "Lo", "Lu"):
+            letters.append(char)
+        elif kind in ("Mn", "Mc") and not "\u180b" <= char <= "\u180f":
+            marks.append(char)
+    return {
+        script: ("".join(letters[:400]), "".join(marks) or COMMON_MARKS)
+        for script, (letters, marks) in found.items()
+    }
 
 
-CHARACTERS = {script: characters(script) for script in SCRIPTS.split()}
+CHARACTERS = characters(SCRIPTS.split())
 SIGNS = "+<=>$%&*/@#^|~€©°😀😡→"
 BLANKS = st.sampled_from(
     [" ", "  ", "\n", "\t", "\u00a0", ", ", ". ", " (", ") ", "; ", " «", "» "]

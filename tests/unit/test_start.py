@@ -1,7 +1,5 @@
 """What a command imports before it knows what to do: nothing heavy."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Run: python make.py PATH_OF_LMPLZ, with the Python module `kenlm` installed. See README.md.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

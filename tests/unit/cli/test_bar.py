@@ -1,7 +1,5 @@
 """What the progress of a command looks like."""
 
-from __future__ import annotations
-
 import io
 import time
 

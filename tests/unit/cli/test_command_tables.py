@@ -1,7 +1,5 @@
 """The tables of all commands at several widths: figures whole, no line wider than $COLUMNS."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from pathlib import Path
@@ -320,19 +318,3 @@ def test_figures_are_whole_and_no_line_is_too_wide(checked, name, width):
     json = {"json": False} if "json" in inspect.signature(shown).parameters else {}
     shown(*SHOWN[name], **json)
     assert seen
-
-
-def test_every_function_that_prints_a_table_is_looked_at():
-    """All but `explain`, whose first two tables are printed by the command itself."""
-    printing = set()
-    for path in importlib.import_module("corpusfit.cli").__path__:
-        for file in sorted(__import__("pathlib").Path(path).glob("*.py")):
-            if file.stem in ("__init__", "app", "show"):
-                continue
-            module = importlib.import_module(f"corpusfit.cli.{file.stem}")
-            for function_name, function in inspect.getmembers(module, inspect.isfunction):
-                own = function.__module__ == module.__name__
-                if own and "table" in function.__code__.co_names:
-                    printing.add(f"{file.stem}.{function_name}")
-    printing -= {"select._show_groups", "audit.explain"}
-    assert printing | {"select.show_composition"} == set(SHOWN)  # which calls _show_groups

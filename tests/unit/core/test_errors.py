@@ -1,7 +1,5 @@
 """The tree of errors, their exit codes, and the form of their messages."""
 
-from __future__ import annotations
-
 import errno
 import http.client
 import inspect

@@ -1,7 +1,5 @@
 """Worker processes: their results, environment and end."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

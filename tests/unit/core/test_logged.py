@@ -1,7 +1,5 @@
 """A call in Python warns by `warnings` and logs by `logging`; it prints nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import sys
@@ -11,7 +9,7 @@ import pytest
 
 import corpusfit
 from corpusfit.core.engine.logged import Bars
-from corpusfit.core.engine.progress import Progress
+from listening import Listening
 
 
 @pytest.fixture
@@ -40,19 +38,9 @@ def test_warnings_name_the_callers_line_and_notes_are_logged(select, caplog, cap
 
 
 def test_quiet_by_default_and_a_progress_of_ones_own_gets_everything(select, inline, capsys):
-    class Kept(Progress):
-        def __init__(self):
-            self.warned, self.stages = [], []
-
-        def warn(self, message):
-            self.warned.append(message)
-
-        def begin(self, stage, total, unit="units"):
-            self.stages.append(stage)
-
-    kept = Kept()
+    kept = Listening()
     select(machine=dataclasses.replace(inline, progress=kept))
-    assert kept.warned
+    assert kept.warnings
     assert kept.stages
     assert capsys.readouterr() == ("", "")
 

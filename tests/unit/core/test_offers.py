@@ -1,7 +1,5 @@
 """The functions of the API: each option is a typed keyword, for editors and type checkers."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import subprocess

@@ -1,7 +1,5 @@
 """How far a stage is, and how long it will take."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.core.engine.pace import Pace, format_duration

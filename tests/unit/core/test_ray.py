@@ -1,7 +1,5 @@
 """A Ray cluster: which one is used, and what happens when a worker dies."""
 
-from __future__ import annotations
-
 import builtins
 from functools import partial
 from itertools import pairwise

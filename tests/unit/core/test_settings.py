@@ -1,7 +1,5 @@
 """Every setting is checked: a wrong value is refused in a message that names setting and value."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

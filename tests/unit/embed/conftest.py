@@ -25,38 +25,6 @@ def texts():
     return list(TEXTS)
 
 
-def _save_bert(folder, **changes):
-    import torch
-    from tokenizers import BertWordPieceTokenizer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    trained = BertWordPieceTokenizer(lowercase=True)
-    trained.train_from_iterator(CORPUS, vocab_size=200, min_frequency=1)
-    folder.mkdir(parents=True)
-    trained.save(str(folder / "trained.json"))
-    tokenizer = BertTokenizerFast(tokenizer_file=str(folder / "trained.json"), model_max_length=64)
-    (folder / "trained.json").unlink()
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    sizes = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "max_position_embeddings": 64,
-        "initializer_range": 0.3,
-    }
-    BertModel(BertConfig(**{**sizes, **changes})).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def tiny_bert(tmp_path_factory):
-    """A folder with a random two-layer BERT of 64 positions."""
-    return _save_bert(tmp_path_factory.mktemp("models") / "bert")
-
-
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory):
     """A folder with a random two-layer GPT-2: no padding token, no cls token."""

@@ -40,15 +40,15 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_mean_of_a_family_is_that_of_a_plain_loop(family, tiny_bert, texts, tmp_path):
+def test_the_mean_of_a_family_is_that_of_a_plain_loop(family, tiny_encoder, texts, tmp_path):
     import torch
     import transformers
 
     settings, most = FAMILIES[family]
     config_class = getattr(transformers, family + "Config")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_encoder)
     tokenizer.model_max_length = 10**30  # as XLNet's, so that the model decides
-    model_folder = shutil.copytree(tiny_bert, tmp_path / "model")
+    model_folder = shutil.copytree(tiny_encoder, tmp_path / "model")
     tokenizer.save_pretrained(model_folder)
     torch.manual_seed(0)
     ids = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}

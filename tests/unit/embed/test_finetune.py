@@ -32,7 +32,7 @@ def prose(side, n, seed=0):
     return [" ".join(rng.choice(words, rng.integers(4, 12))) for _ in range(n)]
 
 
-@pytest.fixture(params=["tiny_bert", "tiny_gpt2"])
+@pytest.fixture(params=["tiny_encoder", "tiny_gpt2"])
 def folder(request):
     return request.getfixturevalue(request.param)
 
@@ -87,9 +87,9 @@ def test_the_encoders_gradient_is_a_difference_quotient(plain):
     assert (losses[0] - losses[1]) / (2 * h) == pytest.approx(found[name][at], rel=0.05)
 
 
-def test_a_weight_of_two_is_the_text_twice(tiny_bert):
+def test_a_weight_of_two_is_the_text_twice(tiny_encoder):
     plan = EmbedPlan(precision="fp32", device="cpu", unit_length=False)
-    encoder = load_transformer(tiny_bert, plan, "plain")
+    encoder = load_transformer(tiny_encoder, plan, "plain")
     given = examples(encoder, weight=2.0)
     once = dataclasses.replace(given, weights=np.ones(24, np.float32))
     loss, weighed = gradients(encoder, given, range(24), 64)
@@ -98,17 +98,17 @@ def test_a_weight_of_two_is_the_text_twice(tiny_bert):
     np.testing.assert_allclose(weighed["head"], twice["head"], rtol=1e-4, atol=1e-6)
 
 
-def test_all_of_the_encoder_is_trained(tiny_bert):
+def test_all_of_the_encoder_is_trained(tiny_encoder):
     from safetensors.numpy import load, load_file
 
-    before = load_file(tiny_bert / "model.safetensors")
-    after = load(finetune(tiny_bert, prose(0, 8), prose(1, 8), 1.0, FAST).weights.tobytes())
+    before = load_file(tiny_encoder / "model.safetensors")
+    after = load(finetune(tiny_encoder, prose(0, 8), prose(1, 8), 1.0, FAST).weights.tobytes())
     assert after.keys() == before.keys()
     still = {k for k in before if (before[k] == after[k]).all()}
     assert {k for k in still if not k.startswith("pooler.")} == set()
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_others(tiny_bert):
+def test_the_same_seed_gives_the_same_bits_and_another_others(tiny_encoder):
     import torch
 
     threads = torch.get_num_threads()
@@ -118,7 +118,9 @@ def test_the_same_seed_gives_the_same_bits_and_another_others(tiny_bert):
         expected = torch.rand(3)
         torch.manual_seed(1)
         tuned = [
-            finetune(tiny_bert, prose(0, 20), prose(1, 30), 1.0, dataclasses.replace(FAST, seed=s))
+            finetune(
+                tiny_encoder, prose(0, 20), prose(1, 30), 1.0, dataclasses.replace(FAST, seed=s)
+            )
             for s in (5, 5, 6)
         ]
         assert (torch.rand(3) == expected).all()  # the caller's own chance goes on as it was
@@ -153,10 +155,10 @@ def test_the_written_folder_is_what_transformers_and_embedders_read(folder, tmp_
     assert again.max_length == tuned.length == 64
 
 
-def test_an_encoder_decoder_trains_its_encoder(tiny_bert, tmp_path):
+def test_an_encoder_decoder_trains_its_encoder(tiny_encoder, tmp_path):
     from transformers import T5Config, T5Model
 
-    folder = shutil.copytree(tiny_bert, tmp_path / "t5")
+    folder = shutil.copytree(tiny_encoder, tmp_path / "t5")
     sizes = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 1, "num_heads": 2}
     T5Model(T5Config(vocab_size=200, **sizes)).save_pretrained(folder)
     tuned = finetune(folder, prose(0, 8), prose(1, 8), 1.0, FAST)
@@ -165,13 +167,13 @@ def test_an_encoder_decoder_trains_its_encoder(tiny_bert, tmp_path):
         write_folder(tuned, tmp_path / "written")
 
 
-def test_a_rate_that_diverges_is_named(tiny_bert):
+def test_a_rate_that_diverges_is_named(tiny_encoder):
     wild = dataclasses.replace(FAST, rate=1e30)
     with pytest.raises(UsageError, match=r"method\.rate.*1e\+30"):
-        finetune(tiny_bert, prose(0, 8), prose(1, 8), 1.0, wild)
+        finetune(tiny_encoder, prose(0, 8), prose(1, 8), 1.0, wild)
 
 
-def test_what_is_no_transformer_is_refused(tiny_bert, tmp_path):
+def test_what_is_no_transformer_is_refused(tiny_encoder, tmp_path):
     static = tmp_path / "static"
     static.mkdir()
     (static / "config.json").write_text('{"model_type": "model2vec"}')
@@ -184,7 +186,7 @@ def test_what_is_no_transformer_is_refused(tiny_bert, tmp_path):
     with pytest.raises(UsageError, match=r"^`embed\.embedder` must "):
         transformer_files(str(tmp_path / "missing"))
     assert transformer_files("minilm") == ()
-    assert str(tiny_bert / "model.safetensors") in transformer_files(str(tiny_bert))
+    assert str(tiny_encoder / "model.safetensors") in transformer_files(str(tiny_encoder))
 
 
 def test_small_batches_add_up_to_one_big_one(plain):

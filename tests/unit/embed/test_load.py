@@ -28,12 +28,12 @@ def test_a_file_is_not_a_folder(tmp_path):
         prepare(EmbedPlan(embedder=str(tmp_path / "model.safetensors")), tmp_path)
 
 
-def test_a_hub_id_is_downloaded_without_pickles(tiny_bert, tmp_path, monkeypatch, hub):
+def test_a_hub_id_is_downloaded_without_pickles(tiny_encoder, tmp_path, monkeypatch, hub):
     asked = []
 
     def download(name, **options):
         asked.append((name, options))
-        return str(tiny_bert)
+        return str(tiny_encoder)
 
     monkeypatch.setattr(HUB, download)
     plan = EmbedPlan(embedder="someone/some-model", precision="fp32")
@@ -57,13 +57,13 @@ def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
         assert "\n" not in str(e.value)
 
 
-def test_a_hub_that_never_answers_is_left(tiny_bert, tmp_path, monkeypatch):
+def test_a_hub_that_never_answers_is_left(tiny_encoder, tmp_path, monkeypatch):
     """What was downloaded before is used."""
     asked = []
 
     def download(name, **options):
         asked.append(options.get("local_files_only"))
-        return str(tiny_bert)
+        return str(tiny_encoder)
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -81,13 +81,13 @@ def test_without_the_hubs_client_a_message_names_both_extras(tmp_path, monkeypat
         prepare(EmbedPlan(embedder="someone/some-model"), tmp_path)
 
 
-def test_a_worker_downloads_what_is_not_here_yet(tiny_bert, tmp_path, monkeypatch, hub):
+def test_a_worker_downloads_what_is_not_here_yet(tiny_encoder, tmp_path, monkeypatch, hub):
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     def download(name, local_files_only=False, **options):
         if local_files_only:
             raise LocalEntryNotFoundError("nothing here")
-        return str(tiny_bert)
+        return str(tiny_encoder)
 
     monkeypatch.setattr(HUB, download)
     assert load(EmbedPlan(embedder="someone/some-model"), tmp_path).dim == 32
@@ -108,10 +108,10 @@ def test_a_hub_id_that_does_not_exist(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("static", "missing"), [(False, "torch"), (True, "tokenizers")])
 def test_a_missing_library_names_its_extra(
-    static, missing, tiny_bert, tiny_static, tmp_path, monkeypatch
+    static, missing, tiny_encoder, tiny_static, tmp_path, monkeypatch
 ):
     """Of static models only those need one whose tokenizer is none of BERT's."""
-    folder = tiny_bert
+    folder = tiny_encoder
     if static:
         folder = shutil.copytree(tiny_static, tmp_path / "static")
         parts = json.loads((folder / "tokenizer.json").read_text("utf-8"))
@@ -128,6 +128,6 @@ def test_the_default_is_static_where_minilm_cannot_run(missing, tmp_path, monkey
     assert prepare(EmbedPlan("auto"), tmp_path) == prepare(EmbedPlan("static"), tmp_path)
 
 
-def test_loading_says_nothing(tiny_bert, tmp_path, capfd):
-    load(EmbedPlan(embedder=str(tiny_bert)), tmp_path).encode(["a"])
+def test_loading_says_nothing(tiny_encoder, tmp_path, capfd):
+    load(EmbedPlan(embedder=str(tiny_encoder)), tmp_path).encode(["a"])
     assert capfd.readouterr() == ("", "")

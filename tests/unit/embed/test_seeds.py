@@ -1,7 +1,5 @@
 """Random numbers from a seed."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -21,7 +21,7 @@ def encoder(folder, tmp_path, **changes):
     return load(dataclasses.replace(FP32, embedder=str(folder), **changes), tmp_path)
 
 
-@pytest.fixture(params=["tiny_bert", "tiny_gpt2"])
+@pytest.fixture(params=["tiny_encoder", "tiny_gpt2"])
 def folder(request):
     return request.getfixturevalue(request.param)
 
@@ -46,7 +46,7 @@ def test_mean_is_that_of_the_model_called_by_hand(folder, texts, tmp_path):
             np.testing.assert_allclose(vector, by_hand(folder, text).mean(0), atol=1e-5)
 
 
-@pytest.mark.parametrize(("which", "position"), [("tiny_bert", 0), ("tiny_gpt2", -1)])
+@pytest.mark.parametrize(("which", "position"), [("tiny_encoder", 0), ("tiny_gpt2", -1)])
 def test_cls_is_the_first_state_and_a_decoders_last(which, position, request, texts, tmp_path):
     folder = request.getfixturevalue(which)
     vectors = encoder(folder, tmp_path, pooling="cls").encode(texts)
@@ -55,19 +55,19 @@ def test_cls_is_the_first_state_and_a_decoders_last(which, position, request, te
             np.testing.assert_allclose(vector, by_hand(folder, text)[position], atol=1e-5)
 
 
-def test_mean_agrees_with_sentence_transformers(tiny_bert, texts, tmp_path):
+def test_mean_agrees_with_sentence_transformers(tiny_encoder, texts, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     try:
         from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     except ImportError:
         from sentence_transformers.models import Pooling, Transformer
-    transformer = Transformer(str(tiny_bert))
+    transformer = Transformer(str(tiny_encoder))
     peer = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
     saved = tmp_path / "saved"
     peer.save_pretrained(str(saved))
     expected = peer.encode(texts, convert_to_numpy=True)
-    for folder in (tiny_bert, saved):
+    for folder in (tiny_encoder, saved):
         vectors = encoder(folder, tmp_path).encode(texts)
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -96,8 +96,8 @@ def test_long_texts_are_cut_at_the_models_limit(folder, tmp_path):
     np.testing.assert_allclose(one.encode([words]), one.encode([words + "more"]), atol=1e-6)
 
 
-def test_the_model_never_sees_more_than_the_budget(tiny_bert, texts, tmp_path):
-    one = encoder(tiny_bert, tmp_path, batch_tokens=80)
+def test_the_model_never_sees_more_than_the_budget(tiny_encoder, texts, tmp_path):
+    one = encoder(tiny_encoder, tmp_path, batch_tokens=80)
     seen = []
     one.model.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append(kwargs["input_ids"].numel()), with_kwargs=True
@@ -113,13 +113,13 @@ def test_progress_adds_up(folder, texts, tmp_path):
     assert sum(told) == len(texts)
 
 
-def test_fingerprint_is_identity_of_content(tiny_bert, tmp_path):
+def test_fingerprint_is_identity_of_content(tiny_encoder, tmp_path):
     def of(folder, **changes):
         return prepare(dataclasses.replace(FP32, embedder=str(folder), **changes), tmp_path)
 
-    copy = shutil.copytree(tiny_bert, tmp_path / "elsewhere")
-    first = of(tiny_bert)
-    assert encoder(tiny_bert, tmp_path).fingerprint == first == of(copy)
+    copy = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
+    first = of(tiny_encoder)
+    assert encoder(tiny_encoder, tmp_path).fingerprint == first == of(copy)
     assert int(first, 16) >= 0
     others = {first, of(copy, pooling="cls"), of(copy, precision="bf16"), of(copy, batch_tokens=9)}
     weights = copy / "model.safetensors"
@@ -128,10 +128,10 @@ def test_fingerprint_is_identity_of_content(tiny_bert, tmp_path):
     assert len(others) == 5
 
 
-def test_an_encoder_decoder_gives_its_encoder(tiny_bert, texts, tmp_path):
+def test_an_encoder_decoder_gives_its_encoder(tiny_encoder, texts, tmp_path):
     from transformers import T5Config, T5Model
 
-    folder = shutil.copytree(tiny_bert, tmp_path / "t5")
+    folder = shutil.copytree(tiny_encoder, tmp_path / "t5")
     sizes = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 1, "num_heads": 2}
     T5Model(T5Config(vocab_size=200, **sizes)).save_pretrained(folder)
     vectors = encoder(folder, tmp_path).encode(texts)
@@ -139,10 +139,10 @@ def test_an_encoder_decoder_gives_its_encoder(tiny_bert, texts, tmp_path):
     assert np.isfinite(vectors).all()
 
 
-def test_robertas_positions_begin_late(tiny_bert, tmp_path):
+def test_robertas_positions_begin_late(tiny_encoder, tmp_path):
     from transformers import RobertaConfig, RobertaModel
 
-    folder = shutil.copytree(tiny_bert, tmp_path / "roberta")
+    folder = shutil.copytree(tiny_encoder, tmp_path / "roberta")
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = RobertaConfig(
         vocab_size=200, max_position_embeddings=34, intermediate_size=24, pad_token_id=1, **sizes
@@ -153,14 +153,14 @@ def test_robertas_positions_begin_late(tiny_bert, tmp_path):
     assert np.isfinite(one.encode(["the kinase binds " * 100])).all()
 
 
-def test_other_weights_are_refused(tiny_bert, tmp_path):
-    folder = shutil.copytree(tiny_bert, tmp_path / "bin")
+def test_other_weights_are_refused(tiny_encoder, tmp_path):
+    folder = shutil.copytree(tiny_encoder, tmp_path / "bin")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match=r"safetensors.*pytorch_model\.bin.*save_pretrained"):
         prepare(EmbedPlan(embedder=str(folder)), tmp_path)
 
 
-def test_broken_folders_are_named(tiny_bert, tmp_path):
+def test_broken_folders_are_named(tiny_encoder, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(ModelError, match=r"config\.json"):
@@ -176,7 +176,7 @@ def test_broken_folders_are_named(tiny_bert, tmp_path):
     (empty / "manifest.json").write_text("[]")
     with pytest.raises(ModelError, match="JSON dict"):
         prepare(EmbedPlan(embedder=str(empty)), tmp_path)
-    broken = shutil.copytree(tiny_bert, tmp_path / "broken")
+    broken = shutil.copytree(tiny_encoder, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"no weights at all")
     with pytest.raises(ModelError, match=r"^`embed\.embedder`: "):
         encoder(broken, tmp_path)
@@ -197,17 +197,17 @@ def test_a_model_does_not_lead_out_of_its_folder(tmp_path, path):
         prepare(EmbedPlan(embedder=str(tmp_path)), tmp_path)
 
 
-def test_a_model_with_an_adapter_beside_it_is_refused(tiny_bert, tmp_path):
-    folder = shutil.copytree(tiny_bert, tmp_path / "both")
+def test_a_model_with_an_adapter_beside_it_is_refused(tiny_encoder, tmp_path):
+    folder = shutil.copytree(tiny_encoder, tmp_path / "both")
     (folder / ADAPTER).write_text("{}")
     with pytest.raises(ModelError, match="also holds an adapter"):
         prepare(EmbedPlan(embedder=str(folder)), tmp_path)
 
 
-def test_cuda_where_there_is_none(tiny_bert, tmp_path, monkeypatch):
+def test_cuda_where_there_is_none(tiny_encoder, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(UsageError, match=r"embed\.device"):
-        prepare(EmbedPlan(embedder=str(tiny_bert), device="cuda"), tmp_path)
+        prepare(EmbedPlan(embedder=str(tiny_encoder), device="cuda"), tmp_path)
 
 
 def test_bf16_is_read_from_the_processors_flags(tmp_path):
@@ -219,16 +219,16 @@ def test_bf16_is_read_from_the_processors_flags(tmp_path):
     assert cpu_has_bf16(info)
 
 
-def test_bf16_stays_close(tiny_bert, texts, tmp_path):
-    exact = encoder(tiny_bert, tmp_path).encode(texts)
-    rough = encoder(tiny_bert, tmp_path, precision="bf16").encode(texts)
+def test_bf16_stays_close(tiny_encoder, texts, tmp_path):
+    exact = encoder(tiny_encoder, tmp_path).encode(texts)
+    rough = encoder(tiny_encoder, tmp_path, precision="bf16").encode(texts)
     cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
     assert cosine.min() > 0.995
 
 
-def test_by_default_only_the_length_of_a_vector_is_lost(tiny_bert, texts, tmp_path):
-    raw = encoder(tiny_bert, tmp_path).encode(texts)
-    unit = encoder(tiny_bert, tmp_path, unit_length=True).encode(texts)
+def test_by_default_only_the_length_of_a_vector_is_lost(tiny_encoder, texts, tmp_path):
+    raw = encoder(tiny_encoder, tmp_path).encode(texts)
+    unit = encoder(tiny_encoder, tmp_path, unit_length=True).encode(texts)
     lengths = np.linalg.norm(raw, axis=1, keepdims=True)
     np.testing.assert_allclose(unit, raw / lengths, atol=1e-6)
     assert EmbedPlan().unit_length

@@ -1,7 +1,5 @@
 """TF-IDF augmentation (`--augment tfidf`) against its closed form, and what it must not change."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Augmentation by workers: the same as in one process, and nothing is translated twice."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("torch", reason="the extra train is not installed")

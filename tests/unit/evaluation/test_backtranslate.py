@@ -1,7 +1,5 @@
 """Back-translation with tiny random models."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tokenised examples against transformers' word ids, and packed rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Conversion of tag schemes to BIO, against seqeval's entities."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Held-out texts of a task in every format, without its labels."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Held-out rows: the paper's rule for pairs, exact sizes, whole groups, no near-duplicates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Likelihoods of causal models: bits per byte and few-shot labels, against plain loops."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """Tasks of lm-evaluation-harness: with it, its own figures; without it, a word on how to get it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

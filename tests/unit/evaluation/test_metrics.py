@@ -1,7 +1,5 @@
 """Metrics against scikit-learn and seqeval, on random and degenerate predictions."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Overlap between splits, against counts by hand."""
 
-from __future__ import annotations
-
 import json
 
 from corpusfit.evaluation.task import Examples, Overlap, Task, split_overlaps

@@ -1,7 +1,5 @@
 """One packed step of fine-tuning against transformers on the padded batch: loss and gradients."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Predictors of the gain against scipy, `dsir` and counting by hand; and their description."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

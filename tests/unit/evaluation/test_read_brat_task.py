@@ -1,7 +1,5 @@
 """Tasks in brat format: sentences, words, and annotations that BIO cannot represent."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.core.errors import EmptyInputError, InputError

@@ -1,7 +1,5 @@
 """Tasks in CoNLL columns."""
 
-from __future__ import annotations
-
 import lzma
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks from Hugging Face datasets, with a local folder in place of the hub."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Data sets of the papers, each in the format in which it is published; the texts are our own."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Classification tasks: every format, missing splits, labels, and errors."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Translation tasks from line-aligned files, TSV columns, rows and pair:…, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """P@1 against scikit-learn's search on the same vectors, and its rules by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Sentence pairs from aligned files and two columns: what is read, skipped and refused."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

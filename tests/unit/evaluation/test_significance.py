@@ -1,7 +1,5 @@
 """Significance tests against scipy and closed forms, and their error rates on simulated data."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from functools import partial

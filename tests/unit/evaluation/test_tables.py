@@ -1,7 +1,5 @@
 """Tables: scores in each format, and escaping of any text."""
 
-from __future__ import annotations
-
 import csv as formats
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Continued words and fertility against the tokenizers' `tokenize`, word by word, and by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

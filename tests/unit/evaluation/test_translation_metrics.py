@@ -1,7 +1,5 @@
 """BLEU, chrF and their paired tests from stored sums are those of sacreBLEU."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One fine-tuning: it learns, is reproducible, and equals AdamW over the whole embedding matrix."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 
@@ -194,8 +192,8 @@ def test_a_head_in_the_file_gives_no_head_start(tmp_path, tiny_lm, labels):
     torch.testing.assert_close(*logits, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("kind", "epochs"), [("pfeiffer", 50), ("lora", 20)])
-def test_with_an_adapter_the_model_is_frozen(task, plan, kind, epochs, monkeypatch):
+@pytest.mark.parametrize("kind", ["pfeiffer", "lora"])
+def test_with_an_adapter_the_model_is_frozen(task, plan, kind, monkeypatch):
     kept = {}
     opening = finetuning.open_with_head
 
@@ -207,7 +205,7 @@ def test_with_an_adapter_the_model_is_frozen(task, plan, kind, epochs, monkeypat
         return headed
 
     monkeypatch.setattr(finetuning, "open_with_head", recording)
-    settings = [f"model.adapter={kind}", "finetune.rate=3e-3", f"finetune.epochs={epochs}"]
+    settings = [f"model.adapter={kind}", "finetune.rate=1e-2", "finetune.epochs=20"]
     history = finetune(task, plan.with_overrides(settings), 0).history
     before = kept.pop("before")
     assert any("word_embeddings" in name for name in before)
@@ -229,7 +227,7 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     adapter = AdapterPlan("pfeiffer")
     add_adapter(model, adapter, 5)
     save_adapter(model, None, adapter, Base(str(tiny_lm), fingerprint(tiny_lm)), tmp_path / "a")
-    settings = [f"model.name={tmp_path / 'a'}", "finetune.rate=3e-3", "finetune.epochs=50"]
+    settings = [f"model.name={tmp_path / 'a'}", "finetune.rate=1e-2", "finetune.epochs=20"]
     plan = plan.with_overrides(settings)
     history = finetune(task, plan, 0).history
     assert history[-1]["loss"] < 0.92 * history[0]["loss"]

@@ -1,7 +1,5 @@
 """The settings that make each `paper` recipe of `examples/papers` the paper's system."""
 
-from __future__ import annotations
-
 import re
 import sys
 from operator import attrgetter

@@ -4,25 +4,15 @@ import json
 
 import pytest
 
-from corpusfit.core.engine import Progress
 from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.inputs import load_inputs
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan
+from listening import Listening
 
 pytest.importorskip("transformers", reason="the extra train is not installed")
-
-
-class WarningCollector(Progress):
-    """Keeps warnings."""
-
-    def __init__(self):
-        self.warnings = []
-
-    def warn(self, message):
-        self.warnings.append(message)
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def store(tmp_path, tiny_lm):
         asked = Recipe("t", (str(tiny_lm),), (RecipeTask("a", str(tmp_path / "task")),), (own,))
         for key, value in words.items():
             object.__setattr__(asked, key, value)
-        collector = WarningCollector()
+        collector = Listening()
         machine = Machine(cache=tmp_path / "cache", progress=collector)
         return load_inputs(
             asked, RecipeFolder(tmp_path / "out"), machine, store=True

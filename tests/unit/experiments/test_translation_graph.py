@@ -1,7 +1,5 @@
 """Translation tasks in a recipe: domain models, untrained models, pairs as targets and guards."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

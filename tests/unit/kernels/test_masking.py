@@ -1,7 +1,5 @@
 """The noise of masked language modelling, against the shares that BERT's paper states."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpusfit.kernels.batches import masked

@@ -1,7 +1,5 @@
 """The estimate of word pieces against plain Python, in every script."""
 
-from __future__ import annotations
-
 import itertools
 import unicodedata
 

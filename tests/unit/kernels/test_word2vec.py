@@ -1,7 +1,5 @@
 """word2vec against a plain loop over its formulas, and on words of two topics."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

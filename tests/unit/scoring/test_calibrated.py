@@ -1,7 +1,5 @@
 """Logistic regression and calibration against scikit-learn's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

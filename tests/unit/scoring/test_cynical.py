@@ -1,7 +1,5 @@
 """`cynical` against its definition in plain Python, and its order against one text at a time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Figures of scores against a truth: scikit-learn's answers, and what a sort by hand gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score

@@ -1,7 +1,5 @@
 """Methods of other packages, by entry points."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
 
 from corpusfit.scoring import names

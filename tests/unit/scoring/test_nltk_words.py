@@ -1,7 +1,5 @@
 """`method.words = nltk`: methods by words score as they do texts of NLTK's tokens."""
 
-from __future__ import annotations
-
 import string
 
 import numpy as np

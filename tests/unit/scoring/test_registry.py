@@ -1,7 +1,5 @@
 """Settings of a method against the defaults of its fields."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -3,8 +3,6 @@
 `benchmarks/torture` tries the same at random, with bounds checks (target `fitted`).
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

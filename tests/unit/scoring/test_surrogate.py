@@ -1,7 +1,5 @@
 """The surrogate against scikit-learn's kernel ridge, a closed form, and chance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

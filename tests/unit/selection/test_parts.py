@@ -1,7 +1,5 @@
 """How a corpus is split into parts decides nothing; drawing follows the closed form."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recall of a cascade: the estimate against a known truth."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

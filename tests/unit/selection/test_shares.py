@@ -1,7 +1,5 @@
 """Several targets with shares: what each counts, whatever its size."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

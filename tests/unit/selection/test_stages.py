@@ -1,7 +1,5 @@
 """Stages of `--cascade`: names, spelling, errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.core.errors import UnknownMethodError, UsageError

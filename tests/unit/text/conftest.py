@@ -1,7 +1,5 @@
 """Shared by the tests of reading: write a file, read it back."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.core.plan import ReadPlan

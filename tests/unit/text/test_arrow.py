@@ -1,7 +1,5 @@
 """Arrow IPC files: streams, damage, what `datasets` saves."""
 
-from __future__ import annotations
-
 import random
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Datasets named `owner/name`: a path wins, and a local server stands in for the hub."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

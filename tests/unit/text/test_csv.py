@@ -1,7 +1,5 @@
 """CSV and TSV: quotes, headers, ragged rows."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """Hugging Face datasets: a local folder stands in for the hub."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """JSON lines: every kind of bad row, and where rows stand."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.core.types import Document, Reject

@@ -1,7 +1,5 @@
 """Lines end in LF, CRLF or CR in every text format; a CR between LFs is text."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """Targets as task files have them, and ordinary text that must stay as it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.text import normalise

@@ -1,7 +1,5 @@
 """The languages of aligned pairs: one language on both sides is refused, a mixture is warned of."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("py3langid")

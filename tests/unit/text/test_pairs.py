@@ -1,7 +1,5 @@
 """Aligned pairs: line n with line n, whatever the file; held to `zip` over the decoded lines."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Parquet: types of columns, limits, broken files."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import tracemalloc

@@ -1,7 +1,5 @@
 """Which quotes of a CSV or TSV file are text, and how it escapes the others."""
 
-from __future__ import annotations
-
 import csv
 import io
 

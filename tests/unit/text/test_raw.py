@@ -1,7 +1,5 @@
 """Raw rows: what is written from them reads as the rows that they were."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

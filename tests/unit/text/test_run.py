@@ -1,7 +1,5 @@
 """What the steps of a command share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can be named as an input, and what is said when it cannot be read."""
 
-from __future__ import annotations
-
 import glob
 import gzip
 import hashlib
@@ -165,8 +163,9 @@ def test_patterns_find_what_the_standard_library_finds(find, write, tmp_path, pa
     assert {Path(name).stem for name in names(find(f"{tmp_path}/in/{pattern}"))} == set(expected)
 
 
-def test_a_folder_on_the_way_of_a_pattern_may_be_closed(find, write, tmp_path, monkeypatch):
-    write("in/open/a.txt", b"")
+@pytest.fixture
+def closed_folder(write, monkeypatch):
+    """`in/closed`, with a file, may not be listed."""
     write("in/closed/b.txt", b"")
     scandir = os.scandir
 
@@ -176,6 +175,10 @@ def test_a_folder_on_the_way_of_a_pattern_may_be_closed(find, write, tmp_path, m
         return scandir(path)
 
     monkeypatch.setattr("os.scandir", refuse)
+
+
+def test_a_folder_on_the_way_of_a_pattern_may_be_closed(find, write, tmp_path, closed_folder):
+    write("in/open/a.txt", b"")
     assert names(find(f"{tmp_path}/in/*/*.txt")) == ["open/a.txt"]
 
 
@@ -213,17 +216,8 @@ def test_a_path_in_an_unreadable_folder(find, tmp_path, monkeypatch):
         find(tmp_path / "closed" / "a.txt", role="target")
 
 
-def test_an_unreadable_subfolder(find, write, tmp_path, monkeypatch):
+def test_an_unreadable_subfolder(find, write, tmp_path, closed_folder):
     write("in/a.txt", b"")
-    write("in/closed/b.txt", b"")
-    scandir = os.scandir
-
-    def refuse(path):
-        if os.fspath(path).endswith("closed"):
-            raise PermissionError(13, "Permission denied", path)
-        return scandir(path)
-
-    monkeypatch.setattr("os.scandir", refuse)
     with pytest.raises(InputError, match=r"^`target\b.*/in/closed.*Perm"):
         find(tmp_path / "in", role="target")
 

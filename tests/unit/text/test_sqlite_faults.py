@@ -1,7 +1,5 @@
 """A SQLite file on a disk that fails is an error; its rows are not rejected."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 

@@ -1,7 +1,5 @@
 """Databases with a write-ahead log or a journal beside them, and some that are being written."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sqlite3

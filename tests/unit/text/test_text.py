@@ -1,7 +1,5 @@
 """Plain text: blocks and lines."""
 
-from __future__ import annotations
-
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import kind
 

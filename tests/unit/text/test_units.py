@@ -1,7 +1,5 @@
 """Units and segments as tables: rows, offsets in characters, no documents at all."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from corpusfit.core.plan import CutPlan

@@ -1,7 +1,5 @@
 """Archives: whole, truncated, corrupt, concatenated, bombs; rows over the limit."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

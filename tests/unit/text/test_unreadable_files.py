@@ -1,7 +1,5 @@
 """What is said about files that no command makes readable, by their names and first bytes."""
 
-from __future__ import annotations
-
 import gzip
 import re
 

@@ -1,7 +1,5 @@
 """Cross-entropy in pieces, against torch's own function."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """Our beam search finds the sentences of `transformers.generate`, in batches of any kind."""
 
-from __future__ import annotations
-
 import pytest
 
 from corpusfit.training.decoding import beam_search

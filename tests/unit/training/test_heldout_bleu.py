@@ -1,7 +1,5 @@
 """BLEU during a training: its value, the weights that it keeps, and when it stops."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 
@@ -27,7 +25,9 @@ def copies():
 @pytest.mark.slow
 def test_it_is_sacrebleu_of_what_transformers_generates(tmp_path):
     """Beam 5, on a model that has learned something."""
-    work = translation_of(tmp_path, pairs=copies(), **{**LEARNS, "keep": "last", "steps": 160})
+    work = translation_of(
+        tmp_path, pairs=copies(), **{**LEARNS, "keep": "last", "steps": 160, "evaluations": 2}
+    )
     history = train(work, TrainerCallback())
     model = work.network.predictor.model.eval()
     found = []

@@ -1,7 +1,5 @@
 """Memory kept between steps, measured by page faults and resident pages."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Losses against the models' own losses; packing, splitting into micro-batches, and drawing."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

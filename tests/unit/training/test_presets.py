@@ -1,7 +1,5 @@
 """Presets against the figures in the papers, and defaults."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

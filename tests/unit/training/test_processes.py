@@ -1,7 +1,5 @@
 """Accelerate as `adapt` sets it up."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

@@ -1,7 +1,5 @@
 """The messages of a training that resumes from a checkpoint."""
 
-from __future__ import annotations
-
 from corpusfit.core.engine import Progress
 from corpusfit.training.phases import TrainingProgress
 

@@ -69,10 +69,10 @@ def test_other_processes_make_the_same_tokenizers():
     command = [sys.executable, "-W", "ignore", "-c", code, here, *objectives]
     path = os.pathsep.join(p for p in sys.path if p)
     wanted = [hashlib.sha256(tokenizer_json(made(o)).encode()).hexdigest() for o in objectives]
-    for order in ("1", "2"):  # of sets and the like
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": order}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        assert done.stdout.split() == wanted
+    # another order of sets and the like than this process has
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == wanted
 
 
 def test_a_word_piece_tokenizer_as_berts():

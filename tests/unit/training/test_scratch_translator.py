@@ -1,7 +1,5 @@
 """Untrained translation models: their sizes, their tokenizer, and dropout."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """Sentence encoders: losses of TSDAE and SimCSE, deleted words, poolings, models with decoders."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The training loop: what it learns, exact resuming, and its errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json
@@ -25,12 +23,16 @@ from corpusfit.training.trainer import TrainerCallback, train
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def minutes(monkeypatch):
+def minutes_pass(monkeypatch):
     """A clock for the trainer that advances by a minute at each reading."""
     count = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 60.0 * next(count))
     monkeypatch.setattr(trainer, "time", clock)
+
+
+@pytest.fixture
+def minutes(monkeypatch):
+    minutes_pass(monkeypatch)
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
@@ -417,24 +419,36 @@ DAMAGE = {
 }
 
 
+OF_EIGHT_STEPS = {"checkpoint_minutes": 1.0, "steps": 8, "dropout": 0.1}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """The folder of a training that was stopped, and the history and weights of it in one go."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        minutes_pass(patch)
+        whole = training_of(folder / "whole", **OF_EIGHT_STEPS)
+        history = train(whole, TrainerCallback())
+        with pytest.raises(Stopped):
+            train(training_of(folder / "stopped", **OF_EIGHT_STEPS), Stopping(7))
+    return folder / "stopped", history, weights_of(whole)
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, damage):
-    words = {"checkpoint_minutes": 1.0, "steps": 8, "dropout": 0.1}
-    whole = training_of(tmp_path / "whole", **words)
-    history = train(whole, TrainerCallback())
-    with pytest.raises(Stopped):
-        train(training_of(tmp_path / "stopped", **words), Stopping(7))
-    folder = tmp_path / "stopped/checkpoints"
-    assert sorted(p.name for p in folder.iterdir()) == ["step-00000005", "step-00000006"]
-    DAMAGE[damage](folder / "step-00000006")
-    again = training_of(tmp_path / "stopped", **words)
+def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, stopped, damage):
+    folder, history, final = stopped
+    folder = shutil.copytree(folder, tmp_path / "stopped")
+    checkpoints = folder / "checkpoints"
+    assert sorted(p.name for p in checkpoints.iterdir()) == ["step-00000005", "step-00000006"]
+    DAMAGE[damage](checkpoints / "step-00000006")
+    again = training_of(folder, **OF_EIGHT_STEPS)
     callback = Stopping()
     assert train(again, callback) == history
     (warning,) = callback.warnings
     assert "step-00000006" in warning
     assert "after step 5" in warning
     assert callback.records[0]["step"] == 6
-    final = weights_of(whole)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
 
 
@@ -517,7 +531,7 @@ def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
     words = {"dropout": 0.2, "checkpoint_minutes": 2.0, "steps": 20}
     whole = training_of(tmp_path / "whole", **words)
     history = train(whole, TrainerCallback())
-    for after in (3, 4, 9, 10, 15, 19, 20):
+    for after in (3, 4, 9, 19, 20):
         with pytest.raises(Stopped):
             train(training_of(tmp_path / "stopped", **words), Stopping(after))
     again = training_of(tmp_path / "stopped", **words)

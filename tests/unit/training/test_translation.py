@@ -1,7 +1,5 @@
 """Translation: its loss, its batches of pairs, its models and its learning rate."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The parts of `tune`: rungs, early stops, budgets, settings, and the division of the target."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

@@ -1,7 +1,5 @@
 """BETR: ranks against brute force in numpy, the classifier against scikit-learn."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

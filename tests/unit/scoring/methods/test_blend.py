@@ -1,7 +1,5 @@
 """`blend`: the mean of members' ranks, as scipy ranks them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BM25 against its closed form in plain Python; the best rank against exact ranks."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """`cluster_ratio`: its clustering against scikit-learn, its scores against the formula."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

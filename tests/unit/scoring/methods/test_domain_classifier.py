@@ -1,7 +1,5 @@
 """`domain_classifier`: its parts against scikit-learn, and what pre-ranking is for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

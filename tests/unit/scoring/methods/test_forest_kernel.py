@@ -1,7 +1,5 @@
 """The forest kernel against a plain walk over the same trees."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

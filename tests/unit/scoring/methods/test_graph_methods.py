@@ -1,7 +1,5 @@
 """`textrank` and `textgram` against networkx on a dense matrix of similarities."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """N-gram coverage against a count in plain Python."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

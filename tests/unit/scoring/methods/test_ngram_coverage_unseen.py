@@ -1,7 +1,5 @@
 """Coverage with unseen n-grams, against a greedy choice by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

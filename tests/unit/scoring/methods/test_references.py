@@ -1,7 +1,5 @@
 """Every detector against the library that others use for it: scikit-learn or PyOD."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TF-IDF against scikit-learn on the same tokens; explanations against scores."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Distances and products against numpy in float64, and the same bits in any batch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
