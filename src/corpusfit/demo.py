@@ -28,7 +28,7 @@ FAMILIES = {
 """The demo's domains: families of modules."""
 
 _SPLITS = {"train": 100, "test": 180}
-_MOST = 350
+_MAX_ROWS = 350
 _SHORTEST = 60
 
 
@@ -49,7 +49,7 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
         rest = iter(texts)
         for split, n in _SPLITS.items() if family == TARGET_FAMILY else ():
             _write(task / f"{split}.jsonl", islice(rest, n))
-        _write(corpus / f"{family}.jsonl", islice(rest, _MOST))
+        _write(corpus / f"{family}.jsonl", islice(rest, _MAX_ROWS))
     return task, corpus
 
 

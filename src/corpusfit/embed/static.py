@@ -80,13 +80,13 @@ class StaticEncoder(Encoder):
         data, offsets = buffers(texts)
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
             return self._encode_whole(texts.to_pylist())
-        words, firsts, has_mark = self.words.numbers(data, offsets, self.characters)
+        words, firsts, has_special = self.words.numbers(data, offsets, self.characters)
         tokens = words, firsts, self.words.ids, self.words.spans
         embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
         # the word cache does not handle special tokens, so texts with one bypass it
-        if has_mark.any():
-            marked = take_texts(texts, np.flatnonzero(has_mark)).to_pylist()
-            embeddings[has_mark] = self._encode_whole(marked)
+        if has_special.any():
+            bypassing = take_texts(texts, np.flatnonzero(has_special)).to_pylist()
+            embeddings[has_special] = self._encode_whole(bypassing)
         return embeddings
 
     def _encode_whole(self, texts: list[str]) -> Vectors:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and is enough to sort by length
-LONGEST = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
+MAX_TOKENS = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
 DEFAULT_LENGTH = 512  # for models that state no limit, such as T5 and XLNet
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are truncated first
@@ -178,7 +178,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         model=model.to(hardware.device),
         tokenizer=tokenizer,
         pooling=plan.pooling,
-        max_length=int(min(position_limit(model), tokenizer.model_max_length, LONGEST)),
+        max_length=int(min(position_limit(model), tokenizer.model_max_length, MAX_TOKENS)),
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
     )

@@ -65,7 +65,7 @@ def encode(
     """Tokenise examples."""
     # Words of a sentence are joined by spaces and tokenised together.
     task = load(kind)
-    most = length - len(special.prefix) - len(special.suffix)
+    max_tokens = length - len(special.prefix) - len(special.suffix)
     ids_of: list[NDArray[np.int32]] = []
     places_of: list[NDArray[np.int64]] = []
     cut: list[bool] = []
@@ -74,10 +74,10 @@ def encode(
         texts = [" ".join(words) for words in pieces]
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for words, encoding in zip(pieces, encodings, strict=True):
-            ids = [*special.prefix, *encoding.ids[:most], *special.suffix] or [special.pad]
-            cut.append(len(encoding.ids) > most)
+            ids = [*special.prefix, *encoding.ids[:max_tokens], *special.suffix] or [special.pad]
+            cut.append(len(encoding.ids) > max_tokens)
             ids_of.append(np.array(ids, np.int32))
-            places_of.append(task.places(words, encoding.offsets[:most], len(ids), special))
+            places_of.append(task.places(words, encoding.offsets[:max_tokens], len(ids), special))
     targets = list(map(task.targets, examples.labels))
     return Encoded(ids_of, places_of, targets, np.array(cut, np.bool_))
 
@@ -91,14 +91,14 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
     # rows are tried and the fastest packing is used. Only examples of one batch are packed
     # together, so a step learns from the same examples as a padded one.
     longest = int(lengths.max())
-    most = max(longest, min(widest, 2 * longest))
+    max_width = max(longest, min(widest, 2 * longest))
 
     def cost(rows: list[list[int]]) -> float:  # estimated time, in tokens of a short row
         width = max(int(lengths[row].sum()) for row in rows)
         return len(rows) * width * (1 + width / _DOUBLE)
 
     # widths between the longest example and twice its length, a few of them
-    widths = range(longest, most + 1, max(1, longest // _TRIES))
+    widths = range(longest, max_width + 1, max(1, longest // _TRIES))
     return min((_first_fit(lengths, width) for width in widths), key=cost)
 
 

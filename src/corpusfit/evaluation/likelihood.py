@@ -110,7 +110,9 @@ class Decoder:
         return sums
 
 
-def open_decoder(name: str, hardware: Hardware, context: int | None, most: int = 0) -> Decoder:
+def open_decoder(
+    name: str, hardware: Hardware, context: int | None, default_context: int = 0
+) -> Decoder:
     """Open a causal model: a folder, an adapter's folder, or a hub id."""
     model, tokenizer = open_causal(name, hardware)
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
@@ -123,7 +125,7 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
         )
     stated = getattr(model.config, "max_position_embeddings", None)
     limit = position_limit(model) if stated else _UNLIMITED
-    context = min(context or most or limit, limit)
+    context = min(context or default_context or limit, limit)
     predictor = Predictor(model)
     network = Network(predictor, model, None, hardware.precision == "bf16")
     return Decoder(network, backend_tokenizer(tokenizer, name), special, start, context)

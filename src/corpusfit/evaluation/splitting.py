@@ -362,8 +362,8 @@ def _near(
         for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
             groups_of[number].append(int(groups.of[row]))
         leaks = find_leaks(watched, sources, read.sides()[side], context)
-        known = rows.source * _ROWS + rows.row
-        holding = np.searchsorted(known, leaks.source * _ROWS + leaks.rows).tolist()
+        places = rows.source * _ROWS + rows.row
+        holding = np.searchsorted(places, leaks.source * _ROWS + leaks.rows).tolist()
         for row, number in zip(holding, leaks.watched.tolist(), strict=True):
             holder = int(groups.of[row])
             for group in groups_of[number]:

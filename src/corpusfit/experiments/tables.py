@@ -26,7 +26,7 @@ from corpusfit.experiments.costs import Cost, Costs
 from corpusfit.experiments.inputs import RecipeInputs
 from corpusfit.experiments.scoring import Result, ScoredCells
 
-_LONGEST = 200
+_MAX_CHARACTERS = 200
 
 
 def tables_of(
@@ -181,7 +181,7 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
     if result is None:
         return None
     if result.mean is None:
-        return f"failed: {result.error[:_LONGEST]}"
+        return f"failed: {result.error[:_MAX_CHARACTERS]}"
     return Score(result.mean, result.sd, shown)
 
 

@@ -20,9 +20,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.backoff import LONGEST, UNKNOWN, empty_table, put, read_on
+from corpusfit.kernels.backoff import MAX_BYTES, UNKNOWN, empty_table, put, read_on
+from corpusfit.kernels.machine_words import Word, twice
 from corpusfit.kernels.tokens import BEGIN, END, follow
-from corpusfit.kernels.words import Word, twice
 
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of counts 1, 2 and above if the counts do not determine them (as in lmplz)."""
@@ -114,8 +114,8 @@ def number_words(
         every word by its number; the first three are unknown, begin and end.
     """
     size, texts = int(offsets[-1] - offsets[0]), len(offsets) - 1
-    most = size if signs else size // 2 + texts  # a token and its separator: 2 bytes
-    words = np.empty(most + 2 * texts + 3, np.uint32)
+    max_tokens = size if signs else size // 2 + texts  # a token and its separator: 2 bytes
+    words = np.empty(max_tokens + 2 * texts + 3, np.uint32)
     p, keys = _number_words(data, offsets, characters, signs, words)
     return words[:p], keys
 
@@ -129,8 +129,8 @@ def _number_words(
     words: NDArray[np.uint32],
 ) -> tuple[int, NDArray[np.uint64]]:
     """Fill `words`; returns their number, and the identity of every number."""
-    ids = np.empty(LONGEST, np.uint64)
-    starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
+    ids = np.empty(MAX_BYTES, np.uint64)
+    starts, ends = np.empty(MAX_BYTES, np.int64), np.empty(MAX_BYTES, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
     known: Any = np.int64(0)  # a literal would have a type of its own, and compile again
     p = 0

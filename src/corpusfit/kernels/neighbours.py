@@ -296,14 +296,14 @@ def nearest(
 
 
 def strongest_pairs(
-    places: NDArray[np.int32], products: NDArray[np.int32], most: int = 0
+    places: NDArray[np.int32], products: NDArray[np.int32], max_pairs: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """The pairs of rows where one is a neighbour of the other.
 
     Args:
         places: int32 [n, m], of `nearest`, called with the same number of pairs.
         products: int32 [n, m], the same.
-        most: largest number of pairs, those with the highest products; 0 for all.
+        max_pairs: largest number of pairs, those with the highest products; 0 for all.
 
     Returns:
         int32 [p] and int32 [p] rows, int32 [p] their products; in the order of the first rows.
@@ -312,8 +312,8 @@ def strongest_pairs(
     second, product = places[first, at], products[first, at]
     pair = np.minimum(first, second) * len(places) + np.maximum(first, second)
     unique = np.sort(np.unique(pair, return_index=True)[1])  # two rows may list each other
-    if most and len(unique) > most:
-        unique = unique[np.sort(np.argsort(-product[unique], kind="stable")[:most])]
+    if max_pairs and len(unique) > max_pairs:
+        unique = unique[np.sort(np.argsort(-product[unique], kind="stable")[:max_pairs])]
     return first[unique].astype(np.int32), second[unique], product[unique]
 
 
@@ -356,7 +356,7 @@ def pagerank(
     weights: NDArray[np.float64],
     damping: float,
     tolerance: float,
-    most: int,
+    max_iterations: int,
 ) -> NDArray[np.float64]:
     """The rank of every node: how often a random walk along the edges visits it.
 
@@ -369,7 +369,7 @@ def pagerank(
         weights: float64 [e], the same.
         damping: from 0 to below 1.
         tolerance: mean change of a rank below which the iteration stops.
-        most: largest number of iterations.
+        max_iterations: largest number of iterations.
 
     Returns:
         float64 [n], above 0; they add up to 1.
@@ -384,7 +384,7 @@ def pagerank(
             share[i] = 1.0 / total
     rank = np.full(n, 1.0 / max(1, n))
     sent = np.empty(n, np.float64)
-    for _ in range(most if n else 0):
+    for _ in range(max_iterations if n else 0):
         lost = 0.0
         for i in range(n):
             sent[i] = damping * rank[i] * share[i]

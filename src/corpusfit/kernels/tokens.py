@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, WORD, kind_of, table
-from corpusfit.kernels.words import REACH, Word, load, word_bits, zeros_below
+from corpusfit.kernels.machine_words import REACH, Word, load, word_bits, zeros_below
 
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINAL = np.uint64(0xD6E8FEB86659FD93)

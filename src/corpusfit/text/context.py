@@ -243,7 +243,7 @@ class Run(RunContext):
         plan: Plan,
         target: list[Source],
         sources: list[Source],
-        **known: Any,
+        **attributes: Any,
     ) -> Run:
         """A run of a plan on some sources."""
         return cls(
@@ -254,7 +254,7 @@ class Run(RunContext):
             target,
             sources,
             warnings=list(dict.fromkeys(context.passed_over)),
-            **known,
+            **attributes,
         )
 
     @property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from corpusfit.core.artifacts import user_path, write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
 from corpusfit.embed.contract import digest, file_digest
-from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, loading, quiet
 from corpusfit.training.folder import save_weights
@@ -182,13 +182,13 @@ def model_under(folder: Path) -> Path:
     if note is None or (folder / "config.json").is_file():
         return folder
     base = Base(**note["base"])
-    setting = Setting(
-        flag=f"The base model of the adapter in {folder}",
+    setting = ModelSetting(
+        name=f"The base model of the adapter in {folder}",
         allowed="a model folder or a Hugging Face hub id",
         otherwise="adapt another model",
         extra="train",
     )
-    path = transformer_folder(find(base.name, refresh=False, setting=setting), setting)
+    path = transformer_folder(find(base.name, check_hub=False, setting=setting), setting)
     if fingerprint(path) != base.fingerprint:
         raise ModelError(
             f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "

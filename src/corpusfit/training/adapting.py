@@ -216,7 +216,7 @@ def _prepare(
         if done is not None:
             folder.free()  # a kill may have come between `finish` and `free`
             return done
-        length = length_of(plan, opened.longest, hardware.device)
+        length = length_of(plan, opened.max_length, hardware.device)
         trained_with = objective(plan.objective, opened.special, length)
         if pairs:
             remove(folder.pair_tokenizer)
@@ -275,7 +275,7 @@ def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None
         seed=plan.seed,
         on_warn=on_warn,
     )
-    length = length_of(plan, opened.longest, hardware.device)
+    length = length_of(plan, opened.max_length, hardware.device)
     text_length(length, objective(plan.objective, opened.special, length))
     if plan.adapter.kind:
         require_adaptable(opened.model, plan.adapter)

@@ -99,7 +99,7 @@ def assemble_training(
         rows=len(passes.rows(0)),
         texts=len(passes.rows(0).order),
         parameters=sum(p.numel() for p in model.parameters()),
-        longest=opened.longest,
+        max_length=opened.max_length,
         device=hardware.device,
     )
     settings, summary = resolve_training(plan, size, ready.passes)

@@ -168,8 +168,14 @@ class Predictor:
     def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""
         at, mask = self._at, args[0] if args else more.get("attention_mask")
-        known = mask is None or mask.ndim == len("BHLL")
-        if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._shape or not known:
+        plain_mask = mask is None or mask.ndim == 4  # batch, heads, queries, keys
+        if (
+            at is None
+            or not len(at)
+            or at.is_cuda
+            or states.shape[:2] != self._shape
+            or not plain_mask
+        ):
             return forward(states, *args, **more)
         self._seen = _ATTENTION
         return self._for_head(attend_at(part, states, mask, at)), None
@@ -298,8 +304,8 @@ def _function() -> Any:
             for rows, piece in _pieces(logits):
                 if smoothing:
                     means[rows] = piece.mean(1, keepdim=True)
-                most = piece.amax(1, keepdim=True)
-                norms[rows] = piece.sub_(most).exp_().sum(1, keepdim=True).log_() + most
+                peak = piece.amax(1, keepdim=True)
+                norms[rows] = piece.sub_(peak).exp_().sum(1, keepdim=True).log_() + peak
             ctx.save_for_backward(logits, labels, norms)
             ctx.smoothing = smoothing
             correct = logits.gather(1, labels[:, None]).float()

@@ -345,10 +345,11 @@ class Search:
         machine = dataclasses.replace(self.machine, progress=self.quiet)
         selection = self._selection(setting, machine)
         # reuse the search for guarded texts of an earlier trial on the same selection
-        known, guard = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(folder).guard
-        if known.exists() and not guard.exists():
+        cached = selection / ".corpusfit" / "guarded.safetensors"
+        guard = AdaptFolder(folder).guard
+        if cached.exists() and not guard.exists():
             guard.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(known, guard)
+            shutil.copyfile(cached, guard)
         try:
             adapt(
                 self.plan.adaptation(
@@ -364,8 +365,8 @@ class Search:
                 then=[self.fit] if setting.then_task else (),
             )
         finally:
-            if guard.exists() and not known.exists():
-                guard.rename(known)
+            if guard.exists() and not cached.exists():
+                guard.rename(cached)
 
     def _selection(self, setting: Setting, machine: Machine) -> Path:
         folder = self.folder.selections / setting.selection.key

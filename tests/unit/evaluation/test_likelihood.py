@@ -222,7 +222,7 @@ def test_a_model_without_a_limit_reads_as_much_as_is_asked(tmp_path, tiny_gpt):
     model.save_pretrained(tmp_path)
     for path in tiny_gpt.glob("tokenizer*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert open_decoder(str(tmp_path), CPU, None, most=2_048).context == 2_048
+    assert open_decoder(str(tmp_path), CPU, None, default_context=2_048).context == 2_048
     assert open_decoder(str(tmp_path), CPU, 4_096).context == 4_096
     decoder = open_decoder(str(tmp_path), CPU, 8)
     sequences = [([0, 5, 9, 7], 3), ([0, 3], 1)]

@@ -19,7 +19,7 @@ from corpusfit.training.presets import (
 )
 
 HERE = Size(
-    tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, longest=512, device="cpu"
+    tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, max_length=512, device="cpu"
 )
 
 

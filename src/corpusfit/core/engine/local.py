@@ -26,12 +26,12 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.core.engine.worker import (
     ENVIRONMENT,
-    drawn,
     guarded,
     on_compile,
     on_report,
     opened,
     packed,
+    report_received,
 )
 from corpusfit.core.errors import WorkerError, raise_machine_fault
 
@@ -153,7 +153,7 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
         _notice_compiling()
         work = opened(job_file.name, job_file.read_bytes)
         _number = number
-        drawn()
+        report_received()
         return work(piece)
     except Exception as e:  # some libraries' errors cannot be pickled
         raise_machine_fault(e)

@@ -252,11 +252,11 @@ class RayEngine(Engine):
         # if the caller stops early, tasks in flight end with the connection: they are not
         # cancelled, as Ray 2.60 aborts the process when a task ends while it is being cancelled
         self._dismiss()  # the actors hold CPUs that tasks need
-        ray, most = self._ray, self._limit or self.workers * _AHEAD
+        ray, max_running = self._ray, self._limit or self.workers * _AHEAD
         do = ray.remote(_do).options(num_cpus=1, max_retries=_RETRIES, runtime_env=_RUNTIME)
         running: list[Any] = []
         while True:
-            for piece in itertools.islice(pieces, most - len(running)):
+            for piece in itertools.islice(pieces, max_running - len(running)):
                 running.append(do.remote(order, piece))
             if not running:
                 return

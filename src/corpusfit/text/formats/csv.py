@@ -175,7 +175,9 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> list[str] | Reject:
+def _values(
+    row: int, byte: int, raw: bytes, dialect: Dialect, max_fields: int
+) -> list[str] | Reject:
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
@@ -185,8 +187,8 @@ def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> lis
         return Reject(row, byte, rejects.INVALID_UTF8)
     if fault == rejects.UNCLOSED_QUOTE:
         return Reject(row, byte, fault)
-    if not fault and len(values) > most:
-        fault = f"{len(values)} fields under a header of {most}"
+    if not fault and len(values) > max_fields:
+        fault = f"{len(values)} fields under a header of {max_fields}"
     return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
 
 
@@ -200,7 +202,9 @@ def columns_in(plan: ReadPlan) -> list[str]:
     return [name.strip() for name in plan.columns.split(",") if name.strip()]
 
 
-def _header(chunks: Iterator[bytes], records: Records, longest: int) -> tuple[bytes, bytes | None]:
+def _header(
+    chunks: Iterator[bytes], records: Records, max_bytes: int
+) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
     held = b""
     for chunk in chunks:
@@ -209,8 +213,8 @@ def _header(chunks: Iterator[bytes], records: Records, longest: int) -> tuple[by
         if len(ends):
             end = len(held) - len(chunk) + int(ends[0])
             records.begin(held[:end])
-            return (held[:end], held[end:]) if end <= longest else (held[:end], None)
-        if len(held) > longest:
+            return (held[:end], held[end:]) if end <= max_bytes else (held[:end], None)
+        if len(held) > max_bytes:
             return held, None
     return b"", None
 

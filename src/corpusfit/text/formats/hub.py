@@ -69,9 +69,9 @@ class Hub(Named, JsonLines):
         files = _files(dataset, input_name, setting)
         split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
         if split not in files:
-            known = ", ".join(files) or "none"
+            splits = ", ".join(files) or "none"
             raise InputError(
-                f"{setting} must name a split of the dataset ({known}); got {input_name!r}. "
+                f"{setting} must name a split of the dataset ({splits}); got {input_name!r}. "
                 f"Write {PREFIX}{dataset.name}@SPLIT."
             )
         name = dataset.name
