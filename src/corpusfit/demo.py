@@ -29,7 +29,7 @@ FAMILIES = {
 
 _SPLITS = {"train": 100, "test": 180}
 _MAX_ROWS = 350
-_SHORTEST = 60
+_MIN_CHARACTERS = 60
 
 
 def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
@@ -65,7 +65,7 @@ def docstrings(modules: list[str]) -> Iterator[str]:
             for node in ast.walk(ast.parse(file.read_bytes())):
                 if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                     text = ast.get_docstring(node)
-                    if text and len(text) >= _SHORTEST:
+                    if text and len(text) >= _MIN_CHARACTERS:
                         yield text
 
 

@@ -20,7 +20,13 @@ from corpusfit.selection.fit import Sample
 
 _WORD = re.compile(r"\w+")
 # word2vec's default settings, but more epochs and rarer words: a sample has few sentences.
-_LEAST, _WIDTH, _WINDOW, _NEGATIVE, _SAMPLE, _EPOCHS, _RATE = 2, 100, 5, 5, 1e-3, 20, 0.025
+_MIN_COUNT = 2
+_WIDTH = 100
+_WINDOW = 5
+_NEGATIVE = 5
+_SAMPLE = 1e-3
+_EPOCHS = 20
+_RATE = 0.025
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ def word_vectors(texts: Sequence[str], seed: int) -> NDArray[np.float32]:
     # trained on these texts alone; the paper does not say on what its vectors were
     words = [_WORD.findall(text.lower()) for text in texts]
     counted = Counter(word for line in words for word in line)
-    vocabulary = [word for word, n in counted.items() if n >= _LEAST]
+    vocabulary = [word for word, n in counted.items() if n >= _MIN_COUNT]
     number = {word: i for i, word in enumerate(vocabulary)}
     numbered = [[number[word] for word in line if word in number] for line in words]
     starts = np.concatenate([[0], np.cumsum([len(line) for line in numbered])]).astype(np.int64)

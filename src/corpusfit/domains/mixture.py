@@ -31,8 +31,10 @@ from corpusfit.text.reading import Tally, join_units
 
 _BLOCK = 1_024
 SAMPLE = 20_000  # Rows of the sample that the initial parameters come from
-# Number of k-means runs, maximum steps of each, and sample size to compare the runs on.
-_STARTS, _K_MEANS_STEPS, _START_SAMPLE = 5, 30, 4_000
+# k-means runs, the steps of each, and the rows on which they are compared
+_STARTS = 5
+_K_MEANS_STEPS = 30
+_START_SAMPLE = 4_000
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 # Ridge, relative to a dimension's variance: without it near-duplicates make a singular covariance.

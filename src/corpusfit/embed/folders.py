@@ -151,7 +151,7 @@ def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
         folder = folder / below
     if not (folder / "config.json").is_file():
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
-        # a folder of ours that is no model: say what to do with it
+        # the folder of a run, but not a model: say what to do with it
         if kind in ("select", "score"):
             holds, choose = "a selection", ""
             if kind == "score":
@@ -276,7 +276,8 @@ def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
             f"{others[0]}. Name another model."
         )
     stated = ["mean"]
-    if "Pooling" in paths:  # the current configuration format, or the legacy one
+    if "Pooling" in paths:
+        # the current configuration format names one mode, the legacy one has a flag for each
         config = read_json(folder / paths["Pooling"] / "config.json", {}, setting)
         stated = config.get(_MODE, [])
         if isinstance(stated, str):

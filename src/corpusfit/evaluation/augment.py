@@ -205,10 +205,13 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     )
 
 
-TEMPERATURE = 0.9  # Sampling temperature (Xie et al. 2019); 0 takes the most likely token
+# Sampling temperature (Xie et al. 2019); 0 takes the most likely token.
+TEMPERATURE = 0.9
 _THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
 _BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens per batch
-_LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _MORE
+# a translation of n tokens has at most _MAX_RATIO * n + _EXTRA_TOKENS
+_MAX_RATIO = 2
+_EXTRA_TOKENS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +364,7 @@ class _Translator:
         ).to(self.model.device)
         real = torch.tensor(lengths, device=ids.device)[:, None]
         mask = torch.arange(ids.shape[1], device=ids.device) < real
-        max_new = [min(_LONGER * n + _MORE, self.max_length - 1) for n in lengths]
+        max_new = [min(_MAX_RATIO * n + _EXTRA_TOKENS, self.max_length - 1) for n in lengths]
         draw = LogitsProcessorList(
             [TokenSampler(keys, self.temperature)] if self.temperature else []
         )
@@ -372,7 +375,8 @@ class _Translator:
                 do_sample=False,
                 num_beams=1,
                 num_return_sequences=1,
-                max_new_tokens=max(max_new) + 1,  # some models force the end token there
+                # some models force the end token at the last place, so there is one more
+                max_new_tokens=max(max_new) + 1,
                 logits_processor=draw,
             )
         new = [row[1 : 1 + n] for row, n in zip(generated.tolist(), max_new, strict=True)]

@@ -168,7 +168,8 @@ class TaskVocabulary:
             return
         before = self._logits(probe)
         self._number(np.union1d(tokens, [pad]), pad, whole)
-        if relative_difference(self._logits(probe), before) > TOLERANCE:  # the model uses fixed ids
+        # if renumbered tokens change the logits, the model has ids built in
+        if relative_difference(self._logits(probe), before) > TOLERANCE:
             self._number(rows, pad, whole)
             self._table.padding_idx = padding
 
@@ -179,7 +180,8 @@ class TaskVocabulary:
         if pad < len(seen):  # RoBERTa derives positions from ids unequal to this number
             seen = np.insert(seen[seen != pad], pad, pad)
         others = np.setdiff1d(np.arange(len(whole)), seen)
-        self.number = np.argsort(np.concatenate([seen, others]))  # the current row of each id
+        # the row that each id now has
+        self.number = np.argsort(np.concatenate([seen, others]))
         self.pad = self._model.config.pad_token_id = int(self.number[pad])
         indices = torch.from_numpy(seen).to(whole.device), torch.from_numpy(others).to(whole.device)
         self._others = whole.detach()[indices[1]]

@@ -256,7 +256,8 @@ class _Evaluation:
     def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
         plan, folder = self.plan, self.folder
-        pieces: dict[Path, FineTuning] = {}  # by outcome file, as two names can stand for one model
+        # by outcome file, because two names can stand for the same model
+        pieces: dict[Path, FineTuning] = {}
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
@@ -270,7 +271,8 @@ class _Evaluation:
             return
         # fail on a broken model before hours of fine-tuning the others
         pending = {piece.plan.model for piece in pieces.values()}
-        if len(pending) > 1 or plan.augment.kind:  # a single model fails at its first piece anyway
+        # a single model fails at its first piece anyway, so it needs no check
+        if len(pending) > 1 or plan.augment.kind:
             for role, side in self.models.items():
                 opened = [model.plan for model in side.models if model.plan in pending]
                 plans = (dataclasses.replace(plan, model=model) for model in opened)

@@ -326,7 +326,8 @@ def answer_task(
     count = _counter(total, on_share)
     predicted: dict[str, list[Any]] = {}
     scores: dict[str, dict[str, float]] = {}
-    sums: dict[str, list[Any]] = {}  # of each example, which significance tests resample
+    # tallies of each example, which the significance tests resample
+    sums: dict[str, list[Any]] = {}
     truncated: dict[str, int] = {}
     with kept_memory():
         for split, examples in splits.items():

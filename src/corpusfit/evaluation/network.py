@@ -265,7 +265,8 @@ class Side:
             model = dataclasses.replace(ours, name=name)
             if base and load(kind).learns:
                 model = base_plan(ours, name)
-                if model.adapter != ours.adapter:  # another model than the whole base there
+                if model.adapter != ours.adapter:
+                    # the base gets a new adapter here, so its key is not that of the whole base
                     adapter = [model.adapter, model.reduction, model.rank]
                     key = digest({"base": key, "adapter": adapter})
             models[name] = Model(key, model)
@@ -303,7 +304,8 @@ def open_translator(setting: ModelSetting, name: str, precision: str = "fp32") -
     except Exception as e:  # a broken folder raises many kinds of exceptions
         raise_machine_fault(e, f"{setting.name}: {name} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        if "SentencePiece" in reason:  # needed by MarianMT and M2M100, and few others
+        if "SentencePiece" in reason:
+            # MarianMT, M2M100 and a few others need it
             reason = "its tokenizer needs another library: pip install sentencepiece"
         raise ModelError(f"{setting.name}: {name} cannot be loaded: {reason}") from e
     if info["missing_keys"]:

@@ -100,8 +100,8 @@ def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
 
 
 def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
-    """The files of a translation task; None if the input is no such task."""
-    # Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
+    """The files of a translation task; None if the input is not one."""
+    # Two files of a split whose endings are not formats are line-aligned: `test.de`, `test.en`.
     path = user_path(source)
     if is_pair(source) or (only and path.is_file()):
         return TaskFiles(_stem(Path(source.partition(",")[0])), "pairs", {"test": [source]})

@@ -301,7 +301,8 @@ def _drawn_rows(
     dev, test = plan.split.wanted(int(kept.sum()))
     spare = max(_SPARE, (dev + test) // 4)
     candidates = len(groups.sizes)
-    holders: dict[int, set[int]] = {}  # by group, rows of other groups that contain its text
+    # by group: the rows of other groups that contain its text
+    holders: dict[int, set[int]] = {}
     near: dict[int, set[int]] = {}
     while True:
         # near-duplicates are searched for the groups to draw and some spare ones only: a search

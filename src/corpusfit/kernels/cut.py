@@ -148,11 +148,14 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
         return -1
     max_pieces: Any = limit if mode != WHOLE else np.int64(1) << 62
     i, n, last, reach = begin, 0, len(data) - 8, len(data) - REACH
-    start, total, at_start = i, 0, 0  # of the open unit; pieces so far; pieces before the unit
-    sentence, at_sentence = i, 0  # the last sentence border in the unit, pieces before it
+    # the begin of the open unit, the pieces so far, and those before the unit
+    start, total, at_start = i, 0, 0
+    # the last sentence border in the unit, and the pieces before it
+    sentence, at_sentence = i, 0
     word, at_word = i, 0  # the same for the last word border
     letters, digits, upper, after_stop = 0, 0, False, False  # of the open word
-    state = 0  # 1 after a stop, 2 after a stop and space, 3 after a full-width stop
+    # 1 after a stop, 2 after a stop and a space, 3 after a full-width stop
+    state = 0
     gap, newlines = False, 0  # white space just passed
     before: Any = _SPACE  # the class before it
     ascii_only = True
@@ -265,7 +268,8 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
 
         if letter:
             digits, state = 0, 0
-            if length == 1 and i <= last:  # the rest of a word, unless it fills the unit
+            # pass over the rest of a word at once, unless it fills the unit
+            if length == 1 and i <= last:
                 run = min(bytes_before(letter_bytes(load(data, i)) ^ HIGH), end - i)
                 more = _further(letters + run) - _further(letters)
                 if total + more - at_start <= max_pieces:

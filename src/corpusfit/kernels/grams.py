@@ -21,7 +21,8 @@ from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import follow, tokenise
 
 _EMPTY, _ONE = np.uint64(0), np.uint64(1)
-_HIGH = np.uint64(34)  # an identity's high bits are mixed best; enough for 2^30 slots
+# The high bits of an identity are mixed best; a shift by 34 leaves enough for 2^30 slots.
+_HIGH = np.uint64(34)
 
 
 @njit(cache=True, nogil=True)

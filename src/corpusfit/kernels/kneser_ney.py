@@ -35,7 +35,7 @@ _ONE = np.uint64(1)
 _FREE = np.uint64(0)
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINAL = np.uint64(0xD6E8FEB86659FD93)
-_LEAST = 1e-37
+_MIN_PROBABILITY = 1e-37
 """Smallest probability and back-off, so that logarithms are finite; lmplz has minus infinity."""
 
 
@@ -132,7 +132,8 @@ def _number_words(
     ids = np.empty(MAX_BYTES, np.uint64)
     starts, ends = np.empty(MAX_BYTES, np.int64), np.empty(MAX_BYTES, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
-    known: Any = np.int64(0)  # a literal would have a type of its own, and compile again
+    # a literal would have a type of its own, for which numba compiles again
+    known: Any = np.int64(0)
     p = 0
     ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
     known = _number_all(slots, keys, ids[:3], known, words[:3])
@@ -264,12 +265,12 @@ def _weigh(
     backoff = np.ones(len(shorter), np.float32)
     for i in range(len(shorter)):
         if total[i] > 0:
-            backoff[i] = max(left[i] / total[i], _LEAST)
+            backoff[i] = max(left[i] / total[i], _MIN_PROBABILITY)
     probability = np.empty(len(keys), np.float32)
     for i in range(len(keys)):
         prefix = np.int64(keys[i] >> _HALF)
         discounted = (counts[i] - off[min(counts[i], 3)]) / total[prefix]
-        probability[i] = max(discounted + backoff[prefix] * shorter[suffix[i]], _LEAST)
+        probability[i] = max(discounted + backoff[prefix] * shorter[suffix[i]], _MIN_PROBABILITY)
     return probability, backoff
 
 
@@ -316,7 +317,9 @@ def estimate(
     taken = _discounts(np.delete(counts[0], _BOS))[np.minimum(counts[0], 3)]
     total = int(counts[0].sum())
     even = taken.sum() / total / (max(vocabulary, len(identities)) - 1)
-    probability = np.maximum((counts[0] - taken) / total + even, _LEAST).astype(np.float32)
+    probability = np.maximum((counts[0] - taken) / total + even, _MIN_PROBABILITY).astype(
+        np.float32
+    )
     probability[_BOS] = 1.0  # as in lmplz, outside the sum
     table = empty_table(sum(len(c) for c in counts))
     names = identities

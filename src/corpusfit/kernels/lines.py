@@ -37,7 +37,7 @@ _QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
 _COMMA, _COLON, _LIST, _END_LIST = 0x2C, 0x3A, 0x5B, 0x5D
 _MINUS, _ZERO, _POINT = 0x2D, 0x30, 0x2E
 _TAB, _NEWLINE, _RETURN, _SPACE = 0x09, 0x0A, 0x0D, 0x20
-_DEEPEST = 60
+_MAX_DEPTH = 60
 # A number of this many characters is finite, as its exponent has two digits at most.
 _MAX_NUMBER_CHARACTERS = 200
 _EXPONENT, _PLUS = 0x65, 0x2B
@@ -263,7 +263,7 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: PLR0912
         if i < end and (data[i] == _OPEN or data[i] == _LIST):
             is_object = data[i] == _OPEN
             kinds, depth = kinds << 1 | is_object, depth + 1
-            if depth > _DEEPEST:
+            if depth > _MAX_DEPTH:
                 return _UNDECIDED
             i = _space(data, i + 1, end)
             if i < end and data[i] == (_CLOSE if is_object else _END_LIST):
@@ -367,7 +367,8 @@ def field_texts(
         through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.
         plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
-    n, j = len(begins), np.int64(0)  # a literal would have a type of its own, and compile again
+    # a literal 0 would have a type of its own, for which numba compiles again
+    n, j = len(begins), np.int64(0)
     through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
         text_end = _line_text(data, begins[line], ends[line], field, out, j)

@@ -180,7 +180,8 @@ def overlaps(
     """
     size = longest(offsets)
     ids, starts = np.empty(size, np.uint64), np.empty(size, np.int64)
-    counted = np.zeros(len(begins) - 1, np.int64)  # the last text in which each n-gram occurred
+    # the last text in which each n-gram occurred, so that it counts once per text
+    counted = np.zeros(len(begins) - 1, np.int64)
     hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
     run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
     touched = np.empty(len(need), np.int32)

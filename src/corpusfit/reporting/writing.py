@@ -19,13 +19,13 @@ from corpusfit.reporting.reading import Found, found_in
 from corpusfit.reporting.selected import selected_part
 from corpusfit.reporting.trained import trained_part, tuned_part
 
-_ROOM = 4_500_000
+_MAX_SELECTION_BYTES = 4_500_000
 """Most bytes of a page for all selections together."""
 
-_FIGURES = 120_000
+_FIGURE_BYTES = 120_000
 """Bytes of that for the charts and tables of each selection, about."""
 
-_LEAST = 30_000
+_MIN_EXAMPLE_BYTES = 30_000
 """Fewest bytes for the examples of a selection."""
 
 _MAX_SELECTIONS = 40
@@ -65,7 +65,10 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield trained_part("training", models)
     shown = selections[:_MAX_SELECTIONS]
     for i, run in enumerate(shown, 1):
-        title, limit = f"Selection: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
+        title, limit = (
+            f"Selection: {run.title}",
+            max(_MIN_EXAMPLE_BYTES, _MAX_SELECTION_BYTES // len(shown) - _FIGURE_BYTES),
+        )
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, limit)
 
 
@@ -81,7 +84,8 @@ def write_figures(parts: Sequence[Part], folder: Path) -> None:
             write_bytes(folder / f"{part.name}-{name}.svg", as_svg(spec).encode())
             write_bytes(folder / f"{part.name}-{name}.png", as_png(spec))
             sheets |= _chart_data(name, spec)
-        for name, sheet in {**sheets, **part.sheets}.items():  # a table, not its chart's data
+        # a table of the same name replaces the data of its chart
+        for name, sheet in {**sheets, **part.sheets}.items():
             text = sheet.as_csv().encode("utf-8", "replace")
             write_bytes(folder / f"{part.name}-{name}.csv", text)
     sweep(folder, "*")

@@ -350,7 +350,8 @@ def peak() -> float:
     import resource  # not on Windows
 
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size / (1e6 if sys.platform == "darwin" else 976.6)  # macOS: bytes; Linux: KiB
+    # macOS states bytes, Linux KiB
+    return size / (1e6 if sys.platform == "darwin" else 976.6)
 
 
 def _file_state(source: Source) -> int:

@@ -66,7 +66,7 @@ _MAX_OPENED = 10
 
 
 def of_skipped(paths: Iterable[str]) -> str:
-    """Advice on the first skipped file that is no link; empty without one."""
+    """Advice on the first skipped file that is not a link; empty without one."""
     files = [p for p in paths if not _is_metadata(p) and not os.path.islink(p)]  # noqa: PTH114
     if not files:
         return ""

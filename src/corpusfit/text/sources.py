@@ -205,7 +205,8 @@ def _is_pipe(input_name: str) -> bool:
     path = Path(input_name)
     try:
         return path.is_fifo() or path.is_char_device()
-    except OSError:  # not a path, or not accessible: `_expand` reports it
+    except OSError:
+        # it is not a path or not accessible, which `_expand` reports
         return False
 
 
@@ -350,7 +351,8 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     if not glob.has_magic(path):
         try:
             names = sorted(each.name for each in Path(path).parent.iterdir())
-        except OSError:  # there is no such folder, or it cannot be read
+        except OSError:
+            # there is no such folder, or it cannot be read
             names = []
         near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
         guess = f" (did you mean {near[0]!r}?)" if near else ""

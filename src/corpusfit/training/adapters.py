@@ -149,7 +149,8 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
     base, dtype = model_under(folder), torch.float32
-    with loading(f"The model in {base}"):  # safetensors only, no code from the model's folder
+    # safetensors only, and no code from the model's folder
+    with loading(f"The model in {base}"):
         model = auto_class.from_pretrained(base, use_safetensors=True, dtype=dtype, **LOCAL)
     if note is None:
         return model
@@ -263,7 +264,8 @@ def insert_lora(base: Any, rank: int, alpha: int, names: Collection[str], seed: 
     why = "it has no linear layers to adapt"
     try:
         with seeded(seed), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of names; they are checked below
+            # names that do not fit are checked below, so the warning is noise
+            warnings.simplefilter("ignore", RuntimeWarning)
             if layers:
                 inject_adapter_in_model(_config(base, rank, alpha, layers), base)
                 why = "peft adapts other layers than named"

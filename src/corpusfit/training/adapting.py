@@ -143,7 +143,8 @@ def adapt(
         runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
         try:
             facts = runner.run(ready, folder)
-            on_task = list(data) == [TASK]  # then the command sets every setting of the preset
+            # on task text alone, the command sets every setting of the preset
+            on_task = list(data) == [TASK]
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
             texts = {"data": list(data) if on_task else absolute(data), **texts}
             repeatable = plan.with_value("model.name", named_model(plan.model.name))
@@ -158,7 +159,8 @@ def adapt(
                 folder.free()
             accelerator.wait_for_everyone()
         finally:
-            accelerator.end_training()  # ends the process group too; no process waits after this
+            # this ends the process group, too, so no process may wait after it
+            accelerator.end_training()
         return Adapted(out, folder.finished() or facts)
 
 
@@ -460,7 +462,8 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -
     texts: list[str] = []
     others: list[str] = []
     first, second = read.sides() if pairs else (read, read)
-    if pairs and not corpus.is_parallel(sources):  # rows of a selection have a field per side
+    # sources of pairs that are not aligned files are rows of a selection, with a field per side
+    if pairs and not corpus.is_parallel(sources):
         first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):

@@ -47,7 +47,8 @@ def build_plan(
         raise bad_setting("`preset`", "left out with a plan", preset, cure)
     built = offer.build(plan, settings, options)
     alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
-    if isinstance(alone, str) and alone == TASK:  # not of a data frame, which compares its cells
+    # a data frame would compare its cells with the word
+    if isinstance(alone, str) and alone == TASK:
         preset = preset or "tapt"
     if preset:
         start = AdaptPlan()

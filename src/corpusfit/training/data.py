@@ -195,7 +195,8 @@ def training_text(
         chunks = apart if len(apart) else chunks
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
         heldout["general"] = general, measured
-    if plan.objective.name == SIMCSE:  # the objective compares texts: the loss of a single one is 0
+    # the objective compares texts, so the loss of a single one is 0
+    if plan.objective.name == SIMCSE:
         for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
             del heldout[name]
             context.progress.note(

@@ -84,7 +84,8 @@ class Predictor:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.hooked = False  # whether the head sees the selected positions alone
-        self.early = ""  # where states are selected before the head, if anywhere
+        # the place before the head where states are selected, if there is one
+        self.early = ""
         self._at: torch.Tensor | None = None
         self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
         self._seen = ""  # where states were selected in the last call
@@ -121,7 +122,8 @@ class Predictor:
         """Modules that may pass the hidden states to the head."""
         base = self.model.base_model
         yield base
-        yield getattr(base, "decoder", None)  # OPT's head reads a submodule of its base model
+        # the head of OPT reads a submodule of its base model
+        yield getattr(base, "decoder", None)
         yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
 
     def _is_exact(self, where: str, handle: Any) -> bool:
@@ -140,7 +142,8 @@ class Predictor:
                 expected, hooked = self._expected_and_hooked(inputs)
             same_shape = hooked.shape == expected.shape and self._seen == where
             good = same_shape and relative_difference(hooked, expected) < TOLERANCE
-        except Exception:  # layers and heads raise many kinds of exceptions for selected states
+        except Exception:
+            # layers and heads raise many kinds of exceptions when states are missing
             good = False
         if not good:
             handle.remove()

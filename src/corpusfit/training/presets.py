@@ -149,7 +149,8 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
-    batch = size.rows if every else batch  # a text is compared with others, once with each
+    # a step has a text at most once, because it compares its texts with each other
+    batch = size.rows if every else batch
     rate = train.rate
     if rate is None:
         trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 
-_TIMESCALE = 10_000  # steps; transformers' for an inverse square root without a warm-up
+# Steps; the value of transformers for an inverse square root without a warm-up.
+_TIMESCALE = 10_000
 
 
 def rate_at(step: int, plan: TrainPlan) -> float:

@@ -162,7 +162,8 @@ class TrialCallback(TrainerCallback):
         """Keep the loss of a record, by steps of both phases; whether it has a new one."""
         if "heldout" not in record:
             return False
-        if record["step"] == 0 and self.losses:  # the second phase begins with the same loss
+        # the second phase begins with the loss with which the first one ended
+        if record["step"] == 0 and self.losses:
             self._before_phase = self.losses[-1][0]
             return False
         self.losses.append((self._before_phase + record["step"], record["heldout"][TASK]))

@@ -95,7 +95,8 @@ class LocalEngine(Engine):
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
         job_file = self._write_job(job)
         waiting = enumerate(pieces)
-        running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine and in this call
+        # for each piece, its number in the engine and in this call
+        running: dict[Future[Result], tuple[int, int]] = {}
         try:
             while True:
                 free = self.workers * _PIECES_PER_WORKER - len(running)

@@ -75,7 +75,8 @@ class _Crew:
         self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
         self._actors: set[Any] = set()  # actors that have started
         self._free: deque[Any] = deque()  # free actors, once per piece that they can take
-        self._running: dict[Any, tuple[Any, Any, int]] = {}  # answer -> actor, piece, lost attempts
+        # by answer: the actor, the piece and how many attempts were lost
+        self._running: dict[Any, tuple[Any, Any, int]] = {}
         self._failures = 0
 
     @property
@@ -307,7 +308,7 @@ def _connect(ray: Any, cores: int) -> None:
         try:
             ray.init(address=address, **quiet)
         except ConnectionError as e:
-            # without RAY_ADDRESS, the lack of a running cluster is no error: start one
+            # without RAY_ADDRESS, the lack of a running cluster is not an error: start one
             if address != "auto":
                 raise bad_setting(
                     "RAY_ADDRESS",

@@ -21,7 +21,7 @@ from corpusfit.text.same_text import folded, form_keys, form_of, key_of, normal_
 CONTAINMENT = 0.8  # The least containment that counts as contamination
 _ORDER = 5
 _MAX_NGRAMS = 128
-_FEWEST = 4
+_MIN_NGRAMS = 4
 _HEAD = 24  # bytes of a text's normal form that the quick filter compares
 _HEAD_IN = 48  # characters whose normal form nearly always has `_HEAD` bytes
 _WORDS = re.compile(r"\w+")
@@ -64,7 +64,8 @@ class HeldoutIndex:
             number = numbers[-1] + 1 if numbers else 0
             for each in map(folded, (text, *_detokenised(text))):
                 if number_of.setdefault(normal_form(each), number) == number:
-                    spelled.append(each.encode("utf-8", "replace").decode())  # no lone surrogates
+                    # a lone surrogate has no UTF-8
+                    spelled.append(each.encode("utf-8", "replace").decode())
                     numbers.append(number)
         del number_of[b""]
         keys = np.array([key_of(form) for form in number_of], np.uint64)
@@ -144,7 +145,7 @@ class ContaminationFinder:
         self._table = table_of(index.grams)
         # a share of very few n-grams proves nothing, so short texts match only as copies
         need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
-        self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
+        self._need = np.where(index.sizes < _MIN_NGRAMS, np.int32(0), need)
 
     def find(self, texts: Texts) -> ContaminationMatches:
         """Matches of n texts; a text's matches do not depend on the batch."""

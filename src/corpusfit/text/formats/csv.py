@@ -90,7 +90,8 @@ class Csv(Format):
         dialect, data = Dialect.before(shard.data)
         records = Records(dialect)
         ends = records(data)[0].tolist()
-        names = dialect.names(data[: ends[0]])  # without any, every record has too many fields
+        # without a header, every record has too many fields
+        names = dialect.names(data[: ends[0]])
         text_index, id_index = (
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
@@ -311,7 +312,8 @@ class Records:
         self._width, self._headed = width, not width
         self._use(dialects[0])
         self._row = 0
-        self._open = b""  # the open record, while the dialect is not decided
+        # the open record, as long as the dialect is undecided
+        self._open = b""
         self._restart()
 
     def _use(self, dialect: Dialect) -> None:
