@@ -79,7 +79,8 @@ class Option:
             return f"{low:g} or more, and below 2^{math.log2(high):g}"
         if self.above is not None and self.below is not None:
             return f"between {low:g} and {high:g}"
-        begin, end = "[("[self.above is not None], "])"[self.below is not None]
+        begin = "[" if self.above is None else "("
+        end = "]" if self.below is None else ")"
         return f"in {begin}{low:g}, {high:g}{end}"
 
 

@@ -76,6 +76,7 @@ def clusters(
     plan = plan.check()
     if plan.embed.embedder == AUTO:
         plan = plan.with_value("embed.embedder", default_embedder())
+    # known domains are read through the id field, in the place of the ids
     id_field = plan.read.id_field
     if plan.draw.truth != SOURCE:
         read = dataclasses.replace(plan.read, id_field=plan.draw.truth)
@@ -111,6 +112,7 @@ def clusters(
             manifest["given"] = absolute(corpus_inputs)
         elif bool(manifest["assigned"]) or not assign_all:
             return Clustered(out, manifest)
+        # a finished run without assignments gets them now
         if assign_all:
             folder.reopen()
             manifest["assigned"] = assign(

@@ -130,6 +130,7 @@ def evaluate(
             "seeds": seeds,
             "train-size": ",".join(map(str, train_sizes)),
         }
+        # the model is repeated by its option, which names a folder by its whole path
         settings = plan.with_value("model.name", "").overrides()
         where = [labelled.place] if labelled.place else absolute([task])
         facts = {

@@ -167,6 +167,7 @@ def split(
             }
             for name in names.values()
         }
+        # measure the overlaps in the files as they were written, as `overlaps` would
         places = {name: [split_input(out, entry)] for name, entry in splits.items()}
         near = plan.split.near
         table = overlaps_in(out.absolute().name, places, plan.read, context, near=near)

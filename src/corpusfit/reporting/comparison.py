@@ -20,8 +20,13 @@ _MAX_SOURCES = 12
 """Most sources shown one by one."""
 
 _COLUMNS = (
-    *("selection", "method", "segments", "share of corpus"),
-    *("word pieces", "lowest score", "seconds"),
+    "selection",
+    "method",
+    "segments",
+    "share of corpus",
+    "word pieces",
+    "lowest score",
+    "seconds",
 )
 
 

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 ADAPT = Offer(
     AdaptPlan,
     (
-        *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
-        *("read.text_field", "read.side", "read.normalise", "read.max_words"),
-        *("read.max_length_ratio", "seed"),
+        "model",
+        "then_task",
+        "mix",
+        "objective",
+        "weights",
+        "train",
+        "adapter",
+        "read.text_field",
+        "read.side",
+        "read.normalise",
+        "read.max_words",
+        "read.max_length_ratio",
+        "seed",
     ),
     example="train.micro_tokens=1024",
 )

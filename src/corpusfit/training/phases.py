@@ -75,7 +75,8 @@ def assemble_training(
     plan, text, opened = ready.plan, ready.text, ready.opened
     pairs = plan.objective.name == TRANSLATION
     model = opened.model.to(accelerator.device)
-    predictor = Predictor(model)  # its trials need the model without an adapter
+    # the predictor and the packing try the model out, which must not have an adapter yet
+    predictor = Predictor(model)
     packing = None
     if ready.objective.packs:
         causal = plan.objective.name == "causal"
@@ -111,6 +112,7 @@ def assemble_training(
         note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
         note += f"{len(text.train):,}."
     progress.note(note)
+    # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
     whole_steps = ready.objective.whole_steps
     rows = (settings.batch or 1) if whole_steps else max(1, micro // ready.length)

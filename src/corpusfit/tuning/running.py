@@ -245,12 +245,13 @@ def _search(
     machine: Machine,
     began: float,
 ) -> dict[str, Any]:
-    """Search, select by the winner; the manifest."""
+    """Search for the best setting and select by it; returns the manifest."""
     guarded = [text for texts in sources.guarded.values() for text in texts]
     parts = divide(read_texts(sources.target, plan.target_read, machine.progress), guarded, plan)
     _note_parts(parts, machine)
     # the fields that select and adapt read
     fields = {plan.read.text_field, plan.target_read.text_field}
+    # the held-out texts are guarded, too, so that no trial trains on a copy of one
     fit, heldout, guard, clean = (
         write_texts(folder.texts / f"{name}.jsonl", texts, sorted(fields))
         for name, texts in (
@@ -263,6 +264,7 @@ def _search(
     search = Search(plan, folder, inputs.corpus, inputs.replay, fit, heldout, guard, machine, began)
     rungs, trials = search.run()
     winner = trials[0]
+    # the winner selects by the whole target, because nothing is measured any more
     machine.progress.note(f"Selecting by the winner, {winner.setting.label}, on the whole target.")
     select(
         plan.selection(winner.setting.method, winner.setting.fraction, winner.setting.weights),
