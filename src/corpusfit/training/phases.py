@@ -75,8 +75,7 @@ def assemble_training(
     plan, text, opened = ready.plan, ready.text, ready.opened
     pairs = plan.objective.name == TRANSLATION
     model = opened.model.to(accelerator.device)
-    # the predictor and the packing try the model out, which must not have an adapter yet
-    predictor = Predictor(model)
+    predictor = Predictor(model)  # it tries out the model, which must not have an adapter yet
     packing = None
     if ready.objective.packs:
         causal = plan.objective.name == "causal"
@@ -114,8 +113,7 @@ def assemble_training(
     progress.note(note)
     # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
-    whole_steps = ready.objective.whole_steps
-    rows = (settings.batch or 1) if whole_steps else max(1, micro // ready.length)
+    rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
     bleu = None
     if plan.train.best_by == "bleu":
         if TASK not in text.heldout:
