@@ -246,7 +246,7 @@ def measure(s: Setting, context: RunContext) -> tuple[Measured, list[Source]]:
                     for seed in s.seeds:
                         own = places[corpus, seed]
                         texts = [units[i] for i in own]
-                        split = Split.drawn(
+                        split = Split.draw(
                             len(target.texts), len(own), seed=seed, held_out=s.held_out
                         )
                         if tuned:

@@ -28,8 +28,8 @@ FAMILIES = {
 """The demo's domains: families of modules."""
 
 _SPLITS = {"train": 100, "test": 180}
-_MOST = 350
-_SHORTEST = 60
+_MAX_ROWS = 350
+_MIN_CHARACTERS = 60
 
 
 def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
@@ -49,7 +49,7 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
         rest = iter(texts)
         for split, n in _SPLITS.items() if family == TARGET_FAMILY else ():
             _write(task / f"{split}.jsonl", islice(rest, n))
-        _write(corpus / f"{family}.jsonl", islice(rest, _MOST))
+        _write(corpus / f"{family}.jsonl", islice(rest, _MAX_ROWS))
     return task, corpus
 
 
@@ -65,7 +65,7 @@ def docstrings(modules: list[str]) -> Iterator[str]:
             for node in ast.walk(ast.parse(file.read_bytes())):
                 if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                     text = ast.get_docstring(node)
-                    if text and len(text) >= _SHORTEST:
+                    if text and len(text) >= _MIN_CHARACTERS:
                         yield text
 
 

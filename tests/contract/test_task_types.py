@@ -97,7 +97,7 @@ def test_a_type_says_what_it_is(case):
     open_fields = ("epochs", "rate", "batch", "warmup", "patience")
     assert None not in [getattr(found.finetuning, name) for name in open_fields]
     for adapter in (False, True):
-        plan = settled(EvaluatePlan(), kind, adapter=adapter, longest=64)
+        plan = settled(EvaluatePlan(), kind, adapter=adapter, max_length=64)
         plan.check()
         assert plan.finetune.length == 64
         assert plan.task.metric == found.default_metric

@@ -98,7 +98,7 @@ def test_a_split_gives_the_same_figures_as_scikit_learn():
     corpus = text_array([t for topic in TOPICS for t in prose(topic, 30, seed=2)])
     method = registry.unit_method("dsir", {})
     found = trial("dsir", method, target, corpus, seed=3)
-    split = Split.drawn(len(target), len(corpus), seed=3)
+    split = Split.draw(len(target), len(corpus), seed=3)
     parts = split.fit, split.threshold, split.vote
     assert len(np.unique(np.concatenate([split.fit, split.vote]))) == sum(map(len, parts[::2]))
     scorer = method.fit(target.take(split.train), corpus.take(split.fit), seed=3)

@@ -76,7 +76,7 @@ def test_an_older_layout_is_not_mixed_in(run, inline):
 
 def test_many_sources_are_counted_by_folder(run, monkeypatch):
     names = run("out").manifest["selected"]["by_source"]
-    monkeypatch.setattr(table, "MOST", 10)
+    monkeypatch.setattr(table, "MAX_SOURCES", 10)
     found = run("grouped").manifest["selected"]["by_source"]
     assert set(found) == {"0/", "1/", "2/"}
     for folder, counts in found.items():

@@ -100,7 +100,8 @@ class _Command(TyperCommand):
             if param.name == "help":
                 title = RUN
             name, about = param.get_help_record(ctx) or ("", "")
-            groups.setdefault(title, []).append((name.partition(" <")[0], about))  # no "<str>"
+            # without the value's type, such as "<str>"
+            groups.setdefault(title, []).append((name.partition(" <")[0], about))
         for title in sorted(groups, key=RUN.__eq__):
             with formatter.section(title):
                 formatter.write_dl(groups[title])
@@ -118,7 +119,8 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         command = COMMANDS[cmd_name]
-        about = command.help.replace("Example:\n", "Example:\n\n\b\n")  # \b: keeps its lines
+        # click keeps the lines of a paragraph that begins with \b
+        about = command.help.replace("Example:\n", "Example:\n\n\b\n")
         single = typer.Typer(**SETTINGS)
         single.command(cmd_name, cls=_Command, help=about)(command.callback())
         return typer.main.get_command(single)
@@ -140,7 +142,8 @@ class _Commands(TyperGroup):
         """Run a command."""
         with _harmless_usage():
             try:
-                with tokenizing(alone=False):  # a model's is also opened outside the workers
+                # the tokenizer of a model is also opened in this process
+                with tokenizing(alone=False):
                     return super().invoke(ctx)
             except Exception as e:
                 stores = [word for word in sys.argv if "://" in word]

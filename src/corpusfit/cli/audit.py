@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from corpusfit.selection.auditing import Audit, Finding
     from corpusfit.selection.explaining import Explanation, Neighbour
 
-_SHOWN = 300
-_ROWS = 30
-_LONGEST = 60
+_MAX_TEXT_CHARACTERS = 300
+_MAX_NAME_CHARACTERS = 60
+_MAX_DOMAINS = 30
 
 
 @command(machine=("cache",))
@@ -38,14 +38,17 @@ def explain(explanation: Explanation) -> None:
         --top N: Highest number of n-grams per direction, and of target texts (default: 10)
     """
     say_result(explanation.headline)
-    say_result(f"\n  {one_line(explanation.text, _SHOWN)}\n")
+    say_result(f"\n  {one_line(explanation.text, _MAX_TEXT_CHARACTERS)}\n")
     if explanation.meaning:
         say(explanation.meaning)
     effects = [abs(e.effect) for e in (*explanation.raised, *explanation.lowered) if e.effect]
-    smallest = min(effects, default=1.0)  # it has two significant digits, within 6 decimals
+    # the smallest effect is shown with two significant digits, but never with more than 6 decimals
+    smallest = min(effects, default=1.0)
     decimals = min(6, max(0, 1 - math.floor(math.log10(smallest))))
-    raised = ("Words that raised the score", explanation.raised)
-    for title, parts in (raised, ("Words that lowered the score", explanation.lowered)):
+    for title, parts in (
+        ("Words that raised the score", explanation.raised),
+        ("Words that lowered the score", explanation.lowered),
+    ):
         if parts:
             rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
             table(title, ["words", "effect on the score"], rows)
@@ -63,7 +66,7 @@ def explain(explanation: Explanation) -> None:
 
 
 def _neighbours(title: str, neighbours: list[Neighbour]) -> None:
-    rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in neighbours]
+    rows = [[f"{n.cosine:.3f}", one_line(n.text, _MAX_TEXT_CHARACTERS)] for n in neighbours]
     table(title, ["cosine", "text"], rows, words=["text"])
 
 
@@ -100,9 +103,10 @@ def _show_domains(result: Audit) -> None:
     if chosen:
         columns += ["selected", "share of domain", "share of selected"]
     rows = []
-    for name, n in list(result.domains.items())[:_ROWS]:
+    for name, n in list(result.domains.items())[:_MAX_DOMAINS]:
+        star = " *" if n.sought else ""
         row = [
-            one_line(name, _LONGEST) + " *" * bool(n.sought),
+            one_line(name, _MAX_NAME_CHARACTERS) + star,
             f"{n.segments:,}",
             percent(n.segments, result.segments),
             f"{n.tokens:,}",
@@ -110,10 +114,10 @@ def _show_domains(result: Audit) -> None:
         if n.selected is not None and n.taken is not None:
             row += [f"{n.selected:,}", percent(n.taken, 1), percent(n.of_selection or 0, 1)]
         rows.append(row)
-    marked = " (*: the domain sought)" if result.finding is not None else ""
-    table(f"Domains by {result.truth}{marked}", columns, rows)
-    if len(result.domains) > _ROWS:
-        say(f"{len(result.domains) - _ROWS} more domains; --json prints all.")
+    legend = " (*: the domain sought)" if result.finding is not None else ""
+    table(f"Domains by {result.truth}{legend}", columns, rows)
+    if len(result.domains) > _MAX_DOMAINS:
+        say(f"{len(result.domains) - _MAX_DOMAINS} more domains; --json prints all.")
     if not chosen:
         say(
             "Nothing was chosen yet, so only the corpus is counted. To select: corpusfit choose DIR"

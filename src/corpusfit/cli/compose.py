@@ -11,7 +11,7 @@ from corpusfit.cli.show import percent, say, table
 if TYPE_CHECKING:
     from corpusfit.mixing.composing import Composition
 
-_MOST_SOURCES = 4
+_MAX_SOURCES = 4
 
 
 def show_projected(projected: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ def compose(done: Composition, out: str) -> None:
 def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:
     """Print the amounts selected per language, as in mDAPT, Tables 8 and 9."""
     sources = list(dict.fromkeys(name for row in languages for name in row["sources"]))
-    shown = sources if len(sources) <= _MOST_SOURCES else []
+    shown = sources if len(sources) <= _MAX_SOURCES else []
     figures = ("own", "further", "upsampled", "again", "total")
     everything = sum(row["total"] for row in languages)
     written = any(row["sentences"] for row in languages)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from corpusfit.evaluation.decontamination.report import Contamination
 
 _SOURCES = 4
-_LONGEST = 300
+_MAX_CHARACTERS = 300
 
 
 def _plain(result: Contamination, _: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def contamination(result: Contamination) -> None:
         say_result(
             f"{example.split} text, {percent(example.containment, 1)} of its 5-grams in "
             f"{example.source}, row {example.row}:\n"
-            f"  task: {one_line(example.text, _LONGEST)}\n"
-            f"  data: {one_line(example.excerpt, _LONGEST)}\n"
+            f"  task: {one_line(example.text, _MAX_CHARACTERS)}\n"
+            f"  data: {one_line(example.excerpt, _MAX_CHARACTERS)}\n"
         )
     say(
         f"{result.holders:,} of {result.texts:,} texts ({result.size / 1e6:,.1f} MB) contain a "

@@ -73,7 +73,8 @@ def demo(
     """
     from corpusfit.evaluation.significance import paired_difference
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
+    # a tiny model trains more slowly on several threads
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     folder = Path(out)
     seed = options.get("seed", 0)
     trains = find_spec("accelerate") is not None

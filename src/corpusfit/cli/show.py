@@ -83,17 +83,17 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
-def one_line(text: str, most: int) -> str:
+def one_line(text: str, max_characters: int) -> str:
     """The first characters of a text on one line, without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= most else line[:most] + " …"
+    return line if len(line) <= max_characters else line[:max_characters] + " …"
 
 
-def short_names(names: Sequence[str], most: int = 100) -> dict[str, str]:
+def short_names(names: Sequence[str], max_characters: int = 100) -> dict[str, str]:
     """The last part of each path, for a table; the whole path where two would be the same."""
     last = {name: PurePath(name).name or name for name in names}
     several = [short for short in last.values() if list(last.values()).count(short) > 1]
-    return {n: one_line(n if s in several else s, most) for n, s in last.items()}
+    return {n: one_line(n if s in several else s, max_characters) for n, s in last.items()}
 
 
 def table(

@@ -45,7 +45,8 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
     from upath import UPath
 
     try:
-        path = UPath(text, use_listings_cache=False)  # because other workers write there too
+        # other workers write there too, so a listing may be out of date
+        path = UPath(text, use_listings_cache=False)
         _ = path.fs
     except (ImportError, ValueError) as e:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
@@ -151,7 +152,8 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        if os.name == "posix":  # sync the folder, so that the rename survives a power cut
+        # sync the folder, so that the rename survives a power cut
+        if os.name == "posix":
             handle = os.open(path.parent, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -197,7 +199,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def copy(file: Path, to: Path) -> None:
     """Copy an immutable file; a hard link if both are on the same local disk."""
-    with contextlib.suppress(OSError, AttributeError):  # another disk, a store, or no hard links
+    # this fails on another disk, in a store, and where there are no hard links
+    with contextlib.suppress(OSError, AttributeError):
         to.parent.mkdir(parents=True, exist_ok=True)
         to.unlink(missing_ok=True)
         to.hardlink_to(file)

@@ -109,7 +109,8 @@ def _model() -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     try:
         return LanguageIdentifier.from_model_file(MODEL_FILE)
-    except (OSError, BadZipFile) as e:  # zipfile calls a file that cannot be read no zip file
+    except (OSError, BadZipFile) as e:
+        # zipfile raises BadZipFile for a file that it cannot read, too
         raise_machine_fault(e, f"Cannot read {MODEL_FILE}")
         raise StorageError(
             f"Cannot read {MODEL_FILE}: {e}. Check the disk, or install it again: "
@@ -124,7 +125,7 @@ _RARE = re.compile("[^\0-\u0dff\u1d00-\u2e7f]")
 
 @cache
 def _letters() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns of the letters of `IDEOGRAPHIC` and of `UNSPACED` scripts; marks are no letters."""
+    """Patterns of the letters of `IDEOGRAPHIC` and of `UNSPACED` scripts; marks are not letters."""
     from corpusfit.kernels.characters import IDEOGRAPHIC, LAST, UNSPACED  # numpy is slow to import
 
     letters = [c for c in map(chr, range(0x80, LAST)) if unicodedata.category(c)[0] == "L"]

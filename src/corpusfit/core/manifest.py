@@ -188,7 +188,8 @@ class OutFolder:
             if overwrite:
                 return True
             raise OutputFolderError(f"{e} Or pass `overwrite` to replace the run.") from e
-        wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
+        # a round trip, so that its values have the types of JSON
+        wanted = json.loads(json.dumps(_stated(identity), default=str))
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
                 f"`out` must be a new or empty folder; {self.path} holds what another command "

@@ -1,4 +1,11 @@
-"""Options of a function and its command: plan settings as keywords, and the resulting plan."""
+"""Which settings of a plan a public function takes as keywords, and its command as options.
+
+A function of an `api.py` takes a plan, or keywords that change one: `select(..., fraction=0.1)`.
+An `Offer`, a constant of that file, says which settings of the plan are its keywords. The decorator
+`@offers(SELECT)` writes them into the signature and the docstring, so that the function is called
+with keywords that type checkers know, and the command line makes its options of the same ones.
+`Offer.build` turns the keywords that came back into a plan.
+"""
 
 from __future__ import annotations
 

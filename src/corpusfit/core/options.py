@@ -38,9 +38,9 @@ class Option:
         allowed: the words that are allowed; empty for any.
         cure: sentence for the error of a value that is not allowed.
         above: exclusive lower bound.
-        least: inclusive lower bound.
+        minimum: inclusive lower bound.
         below: exclusive upper bound.
-        most: inclusive upper bound.
+        maximum: inclusive upper bound.
         items: type of the items of a text that lists them, separated by commas.
     """
 
@@ -52,25 +52,25 @@ class Option:
     allowed: tuple[str, ...] = ()
     cure: str = ""
     above: float | None = None
-    least: float | None = None
+    minimum: float | None = None
     below: float | None = None
-    most: float | None = None
+    maximum: float | None = None
     items: type | None = None
 
     def holds(self, number: float) -> bool:
         """Whether a number is finite and within the bounds."""
         return math.isfinite(number) and not (
             (self.above is not None and number <= self.above)
-            or (self.least is not None and number < self.least)
+            or (self.minimum is not None and number < self.minimum)
             or (self.below is not None and number >= self.below)
-            or (self.most is not None and number > self.most)
+            or (self.maximum is not None and number > self.maximum)
         )
 
     @property
     def range(self) -> str:
         """The allowed numbers, in words."""
-        low = self.least if self.above is None else self.above
-        high = self.most if self.below is None else self.below
+        low = self.minimum if self.above is None else self.above
+        high = self.maximum if self.below is None else self.below
         if low is None:
             return "a finite number"
         if high is None:
@@ -79,7 +79,8 @@ class Option:
             return f"{low:g} or more, and below 2^{math.log2(high):g}"
         if self.above is not None and self.below is not None:
             return f"between {low:g} and {high:g}"
-        begin, end = "[("[self.above is not None], "])"[self.below is not None]
+        begin = "[" if self.above is None else "("
+        end = "]" if self.below is None else ")"
         return f"in {begin}{low:g}, {high:g}{end}"
 
 

@@ -135,7 +135,7 @@ class ReadPlan(Group, group="read"):
             "or Japanese, three letters of Thai and the like; longer pairs are rejected; 0 is any "
             "number",
             "max_words",
-            least=0,
+            minimum=0,
         ),
     ] = 0
     max_length_ratio: Annotated[
@@ -144,7 +144,7 @@ class ReadPlan(Group, group="read"):
             "Highest ratio of the numbers of words of both sides of an aligned pair; other pairs "
             "are rejected; 0 is any ratio",
             "max_length_ratio",
-            least=0,
+            minimum=0,
         ),
     ] = 0.0
 
@@ -266,7 +266,7 @@ class EmbedPlan(Group, group="embed"):
         int,
         Option(
             "Most tokens in a batch, padding included; 0 is 1,024 on a CPU and 32,768 on a GPU",
-            least=0,
+            minimum=0,
         ),
     ] = 0
 
@@ -277,7 +277,7 @@ class FitPlan(Group, group="fit"):
 
     background: Annotated[int, Option("Units in the random sample of the corpus", above=0)] = 10_000
     max_target: Annotated[
-        int, Option("Most target units; a larger target is sampled; 0 takes all", least=0)
+        int, Option("Most target units; a larger target is sampled; 0 takes all", minimum=0)
     ] = 20_000
     normalise: Annotated[
         bool, Option("Undo a task's own tokenisation and entity marks in the target")
@@ -397,7 +397,7 @@ class CascadePlan(Group, group="cascade"):
         int,
         Option(
             "Segments that the last stage scores to estimate the recall; at most half the corpus",
-            least=20,
+            minimum=20,
         ),
     ] = 2_000
 
@@ -429,10 +429,12 @@ class CascadePlan(Group, group="cascade"):
         # shares are of the whole corpus, so they must not rise
         for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
-                most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
+                limit = f"{before:g}, the share of the stage before"
+                if stage is stages[0]:
+                    limit = "1"
                 raise bad_setting(
                     f"The share of {stage.name} in `cascade.stages`",
-                    f"above 0 and at most {most} (it is of the whole corpus)",
+                    f"above 0 and at most {limit} (it is of the whole corpus)",
                     stage.share,
                     f"For example {_SHARES}.",
                 )
@@ -472,7 +474,7 @@ class ChoosePlan(Group, group="choose"):
             allowed=(AUTO,),
             cure="A share, not per cent: for 5 %, `choose.fraction=0.05`.",
             above=0,
-            most=1,
+            maximum=1,
         ),
     ] = None
     fraction_of: Annotated[
@@ -495,7 +497,7 @@ class ChoosePlan(Group, group="choose"):
     threshold: Annotated[
         float | None, Option("Lowest score to select", "threshold", default=_AMOUNT)
     ] = None
-    c: Annotated[float, Option("Steepness C of lambda", least=0)] = 1.0
+    c: Annotated[float, Option("Steepness C of lambda", minimum=0)] = 1.0
     alpha: Annotated[
         float, Option("Midpoint of lambda, in standard deviations of the anomaly score")
     ] = 0.0

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
 from corpusfit.core.options import Option, settings_of, typed
 
-SEED = Option("Random seed", "seed", least=0, below=2**63)
+SEED = Option("Random seed", "seed", minimum=0, below=2**63)
 """The option `seed` of every plan."""
 
 
@@ -152,10 +152,10 @@ def positive(setting: str, value: float) -> None:
         raise bad_setting(setting, "above 0", value)
 
 
-def whole_number(setting: str, value: int, most: int) -> None:
-    """Raise `UsageError` unless a number is from 1 to `most`."""
-    if not 1 <= value <= most:
-        raise bad_setting(setting, f"from 1 to {most:,}", value)
+def whole_number(setting: str, value: int, maximum: int) -> None:
+    """Raise `UsageError` unless a number is from 1 to `maximum`."""
+    if not 1 <= value <= maximum:
+        raise bad_setting(setting, f"from 1 to {maximum:,}", value)
 
 
 def seed_below(setting: str, value: int, power: int = 63) -> None:

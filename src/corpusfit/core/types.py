@@ -289,7 +289,8 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
             raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
         array = texts.cast(pa.large_string())  # cast first, as 32-bit offsets end at 2 GB
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1  # such as a frame
+    # a mapping or a data frame is not a sequence of texts
+    whole = isinstance(texts, str | Mapping) or getattr(texts, "ndim", 1) != 1
     if whole or not hasattr(texts, "__len__"):
         got = f"got a {type(texts).__name__}"
         raise TypeError(f"{name} must be a sequence of strings, such as a list or a column; {got}")

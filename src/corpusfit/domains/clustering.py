@@ -21,7 +21,7 @@ from corpusfit.core.manifest import Finished, locked, source_as_dict, source_ide
 from corpusfit.core.plan import AUTO, CutPlan, ReadPlan
 from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.describe import (
-    Known,
+    LabelledUnit,
     confusion,
     describe_clusters,
     outliers,
@@ -29,8 +29,8 @@ from corpusfit.domains.describe import (
     purity,
     write_sample,
 )
-from corpusfit.domains.fitting import Baseline, FitDomains, Fitted, TrainWords
-from corpusfit.domains.mixture import ClustersFolder, read_domains, write_domains
+from corpusfit.domains.fitting import Baseline, FitClusters, Fitted, TrainWords
+from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
@@ -46,10 +46,12 @@ TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # numbers of clusters for
 # Least units per dimension of a cluster: with fewer, its covariance is singular, its likelihood
 # unbounded, and BIC meaningless.
 _UNITS_PER_DIMENSION = 2
-_NUMBERS = 2**26  # most numbers in the covariances of all clusters: half a GB, times several copies
-_DOMAINS = 200  # most known domains that clusters are compared with
+_MAX_COVARIANCE_ENTRIES = (
+    2**26
+)  # most numbers in the covariances of all clusters: half a GB, times several copies
+_MAX_DOMAINS = 200  # known domains that clusters are compared with
 _SPARE = 2  # units drawn per unit wanted, so that copies can be left out
-_LABEL = 200  # characters of a domain's name
+_MAX_LABEL_CHARACTERS = 200  # characters of a domain's name
 
 
 class Clustered(Finished):
@@ -74,6 +76,7 @@ def clusters(
     plan = plan.check()
     if plan.embed.embedder == AUTO:
         plan = plan.with_value("embed.embedder", default_embedder())
+    # known domains are read through the id field, in the place of the ids
     id_field = plan.read.id_field
     if plan.draw.truth != SOURCE:
         read = dataclasses.replace(plan.read, id_field=plan.draw.truth)
@@ -109,10 +112,11 @@ def clusters(
             manifest["given"] = absolute(corpus_inputs)
         elif bool(manifest["assigned"]) or not assign_all:
             return Clustered(out, manifest)
+        # a finished run without assignments gets them now
         if assign_all:
             folder.reopen()
             manifest["assigned"] = assign(
-                run, folder.domains, folder.assigned, plan.cut.gamma, plan.embed, run.encoder
+                run, folder.model, folder.assigned, plan.cut.gamma, plan.embed, run.encoder
             )
         run.require_unchanged()
         if plan.draw.truth != SOURCE:  # the id field that `--truth` set is not repeated
@@ -140,43 +144,44 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
             f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
             "compared with domains. Name another field with `draw.truth`."
         )
-    if len(names) > _DOMAINS:
+    if len(names) > _MAX_DOMAINS:
         run.warn(
             f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
-            f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
+            f"compare clusters with ({_MAX_DOMAINS} at most). Name a field with fewer values with "
             "`draw.truth`."
         )
         names = ["all"]
     number = {name: i for i, name in enumerate(names)}
-    known = np.array([number.get(unit.domain, 0) for unit in units], np.int64)
+    labels = np.array([number.get(unit.domain, 0) for unit in units], np.int64)
     vectors = read_arrays(sample.vectors)[0]["vectors"]
-    job = FitDomains(
+    job = FitClusters(
         sample,
-        tuple(known.tolist()),
+        tuple(labels.tolist()),
         len(names),
         plan.mixture.components,
         plan.mixture.steps,
         folder.fits,
     )
     tried, best = _fit(plan, run, job, len(units), vectors.shape[1])
-    domains = read_domains(best)
-    write_domains(folder.domains, domains)
-    shares = domains.shares(vectors)
-    clusters = shares.argmax(axis=1).astype(np.int64)
-    write_sample(folder.sample, units, clusters, shares, domains.projection.project(vectors)[:, :2])
-    counts = confusion(clusters, known, domains.k, len(names))
+    model = read_cluster_model(best)
+    write_cluster_model(folder.model, model)
+    shares = model.shares(vectors)
+    cluster_of = shares.argmax(axis=1).astype(np.int64)
+    coordinates = model.projection.project(vectors)[:, :2]
+    write_sample(folder.sample, units, cluster_of, shares, coordinates)
+    counts = confusion(cluster_of, labels, model.k, len(names))
     # empty clusters: too few different embeddings, or just too many clusters
-    empty = domains.k - len(np.unique(clusters))
+    empty = model.k - len(np.unique(cluster_of))
     if empty:
         different = len(np.unique(vectors, axis=0))
         run.warn(
-            f"{empty} of {domains.k} clusters have no unit: the embeddings of the sample's "
+            f"{empty} of {model.k} clusters have no unit: the embeddings of the sample's "
             f"{len(units):,} units have {different:,} different values. Lower `mixture.k`, or name "
             "an encoder that knows the corpus's language with `embed.embedder`."
-            if different < domains.k
-            else f"{empty} of {domains.k} clusters have no unit. Lower `mixture.k`."
+            if different < model.k
+            else f"{empty} of {model.k} clusters have no unit. Lower `mixture.k`."
         )
-    baselines = _baselines(plan, run, job, domains.k, folder)
+    baselines = _baselines(plan, run, job, model.k, folder)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -186,13 +191,13 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "encoder": run.encoder,
         "units": len(units),
         "domains": dict(zip(names, counts.sum(axis=0).tolist(), strict=True)),
-        "k": domains.k,
+        "k": model.k,
         "tried": tried,
         "baselines": baselines,
-        "clusters": describe_clusters(units, clusters, shares, domains, counts, names),
-        "outliers": outliers(units, clusters, known, counts, names),
-        "proximity": np.round(proximity(vectors, known, len(names)), 4).tolist(),
-        "ellipses": [np.round(e, 4).tolist() for e in domains.ellipses()],
+        "clusters": describe_clusters(units, cluster_of, shares, counts, names),
+        "outliers": outliers(units, cluster_of, labels, counts, names),
+        "proximity": np.round(proximity(vectors, labels, len(names)), 4).tolist(),
+        "ellipses": [np.round(e, 4).tolist() for e in model.ellipses()],
         "assigned": None,
         "warnings": run.warnings,
         "seconds": {},
@@ -200,7 +205,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
 
 
 @dataclass(frozen=True)
-class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
+class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabelledUnit], Tally]]):
     """Draw the different units of a shard with the k smallest keys below a bound."""
 
     read: ReadPlan  # its `id_field` is the domain's field unless `truth` is source
@@ -211,7 +216,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
     words: int  # least number of words of a unit
     truth: str  # `source`, or the name of the domain's field
 
-    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Known], Tally]:
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[LabelledUnit], Tally]:
         shard, bound = piece
         keys, row, drawn, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
         texts = strings(drawn, np.arange(len(drawn)))
@@ -229,7 +234,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
         if self.truth != SOURCE and len(chosen):
             domains = labels_at(shard, self.read, row[chosen])
         units = [
-            Known(texts[i], file, int(in_file(row[i])), domain[:_LABEL])
+            LabelledUnit(texts[i], file, int(in_file(row[i])), domain[:_MAX_LABEL_CHARACTERS])
             for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
         ]
         return Drawn(shard.index, keys[chosen], units), tally
@@ -237,20 +242,20 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
 
 def _draw_units(
     plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample
-) -> list[Known]:
+) -> list[LabelledUnit]:
     """The sampled units in the order of their shards, stored for a resumed command."""
     path = folder.drawn / "known.json"
     if path.exists():
-        return [Known(*fields) for fields in json.loads(path.read_bytes())]
+        return [LabelledUnit(*fields) for fields in json.loads(path.read_bytes())]
     wanted = plan.draw.per_source or plan.draw.sample
     by_source = plan.draw.per_source is not None
-    job = DrawKnown(
+    job = DrawUnits(
         plan.read, plan.cut, run.names, _SPARE * wanted, plan.seed, plan.draw.words, plan.draw.truth
     )
 
-    def drawn(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[Known]]], Reasons]:
+    def draw(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[LabelledUnit]]], Reasons]:
         """The units with the smallest keys: of each source, or of all (as source 0)."""
-        groups: dict[int, list[Drawn[Known]]] = {}
+        groups: dict[int, list[Drawn[LabelledUnit]]] = {}
         rejected = Reasons()
         with run.stage("draw", run.size):
             shards = run.shards_of(run.sources, run.plan.read) if by_source else run.shards()
@@ -266,11 +271,11 @@ def _draw_units(
     # keys are uniform, so a bound by size draws about as many units as wanted
     sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
     bounds = {i: first_bound(size, job.k, plan.cut) for i, size in sizes.items()}
-    by_group, rejected = drawn(bounds)
+    by_group, rejected = draw(bounds)
     groups = {i: by_group.get(i if by_source else 0, []) for i in bounds}
     short = {i for i, group in groups.items() if len(_different(group, wanted)) < wanted}
     if any(bounds[i] < ALL for i in short):  # fewer than could be expected
-        by_group, rejected = drawn({i: ALL if i in short else b for i, b in bounds.items()})
+        by_group, rejected = draw({i: ALL if i in short else b for i, b in bounds.items()})
     units = [unit for group in sorted(by_group) for unit in _different(by_group[group], wanted)]
     if not units:
         raise EmptyInputError(
@@ -282,7 +287,7 @@ def _draw_units(
     return units
 
 
-def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:
+def _different(parts: list[Drawn[LabelledUnit]], wanted: int) -> list[LabelledUnit]:
     """The units with the smallest keys, one per text, in the order of their shards."""
     units = [unit for part in parts for unit in part.texts]
     keys = np.concatenate([part.keys for part in parts]) if parts else np.empty(0, np.uint64)
@@ -293,16 +298,16 @@ def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:
 
 
 def _fit(
-    plan: ClustersPlan, run: Run, job: FitDomains, n: int, width: int
+    plan: ClustersPlan, run: Run, job: FitClusters, n: int, width: int
 ) -> tuple[list[dict[str, Any]], Path]:
     """Fit every k; returns the figures of each k, and the path of the best fit."""
     numbers_of_clusters = plan.mixture.numbers()
     dimensions = min(plan.mixture.components or width, width)
-    if numbers_of_clusters and numbers_of_clusters[-1] * dimensions**2 > _NUMBERS:
+    if numbers_of_clusters and numbers_of_clusters[-1] * dimensions**2 > _MAX_COVARIANCE_ENTRIES:
         raise bad_setting(
             "`mixture.k`",
-            f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, because all "
-            "covariances are in memory",
+            f"at most {_MAX_COVARIANCE_ENTRIES // dimensions**2} in {dimensions} dimensions, "
+            "because all covariances are in memory",
             numbers_of_clusters[-1],
             "Lower `mixture.k` or `mixture.components`.",
         )
@@ -356,7 +361,7 @@ def _figures(fits: Sequence[Fitted], t: int) -> dict[str, Any]:
 
 
 def _baselines(
-    plan: ClustersPlan, run: Run, job: FitDomains, k: int, folder: ClustersFolder
+    plan: ClustersPlan, run: Run, job: FitClusters, k: int, folder: ClustersFolder
 ) -> list[dict[str, Any]]:
     """Purity of the baselines (random, LDA, word2vec) for each k."""
     if not plan.mixture.baselines or job.t < 2:
@@ -364,7 +369,7 @@ def _baselines(
     numbers = plan.mixture.numbers() or (k,)
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
-    done = list(run.over("baselines", Baseline(job.sample, job.domains, job.t), pieces))
+    done = list(run.over("baselines", Baseline(job.sample, job.labels, job.t), pieces))
     # word vectors are clustered like embeddings
     word_sample = Sample(folder.drawn, "words")
     if not word_sample.vectors.exists():

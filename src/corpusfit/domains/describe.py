@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.domains.mixture import Domains
 from corpusfit.scoring.table import write_parquet
 
 _EXAMPLES = 5  # units shown for a cluster or a pair of domains
-_LONGEST = 2_000  # characters shown of each unit
+_MAX_CHARACTERS = 2_000  # characters shown of each unit
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _PRONOUN = re.compile(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"
@@ -31,8 +30,8 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Known:
-    """A drawn unit with its known domain."""
+class LabelledUnit:
+    """A drawn unit, with its known domain as its label."""
 
     text: str
     source: str
@@ -40,9 +39,9 @@ class Known:
     domain: str
 
 
-def confusion(clusters: Ints, domains: Ints, k: int, t: int) -> Ints:
+def confusion(clusters: Ints, labels: Ints, k: int, t: int) -> Ints:
     """The number of texts of each domain in each cluster: int64 [k, t]."""
-    return np.bincount(clusters * t + domains, minlength=k * t).reshape(k, t)
+    return np.bincount(clusters * t + labels, minlength=k * t).reshape(k, t)
 
 
 def purity(counts: Ints) -> float:
@@ -56,7 +55,7 @@ def purity(counts: Ints) -> float:
 
 
 def proximity(
-    vectors: NDArray[np.floating], domains: NDArray[np.int64], t: int
+    vectors: NDArray[np.floating], labels: NDArray[np.int64], t: int
 ) -> NDArray[np.float64]:
     """Cosines between the mean vectors of t domains: float64 [t, t].
 
@@ -64,8 +63,8 @@ def proximity(
     """
     # Near centroids predict that a model of one domain transfers to the other.
     sums = np.zeros((t, vectors.shape[1]))
-    np.add.at(sums, domains, vectors)
-    means = sums / np.bincount(domains, minlength=t)[:, None]
+    np.add.at(sums, labels, vectors)
+    means = sums / np.bincount(labels, minlength=t)[:, None]
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
     return np.asarray(means @ means.T, np.float64)
 
@@ -96,7 +95,7 @@ def traits(texts: Sequence[str]) -> dict[str, float]:
 
 
 def characteristic_words(
-    texts: Iterable[str], clusters: NDArray[np.int64], k: int, most: int = 8
+    texts: Iterable[str], clusters: NDArray[np.int64], k: int, max_words: int = 8
 ) -> list[list[str]]:
     """The most characteristic words of each of k clusters, in descending order."""
     # A word is ranked by its term p log(p / q) in the Kullback-Leibler divergence, where p and q
@@ -114,22 +113,22 @@ def characteristic_words(
             for word, n in cluster_counts.items()
             if n > 1
         }
-        ranked.append(sorted(divergence, key=lambda word: (-divergence[word], word))[:most])
+        ranked.append(sorted(divergence, key=lambda word: (-divergence[word], word))[:max_words])
     return ranked
 
 
 def describe_clusters(
-    units: Sequence[Known],
+    units: Sequence[LabelledUnit],
     cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
-    domains: Domains,
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Describe each cluster: size, domains, characteristic words and typical units."""
-    words = characteristic_words((unit.text for unit in units), cluster_of, domains.k)
+    k = len(counts)
+    words = characteristic_words((unit.text for unit in units), cluster_of, k)
     clusters = []
-    for number in range(domains.k):
+    for number in range(k):
         inside = np.flatnonzero(cluster_of == number)
         # examples: the longest of the units that most certainly belong to the cluster
         surest = inside[np.argsort(-shares[inside, number], kind="stable")]
@@ -142,16 +141,16 @@ def describe_clusters(
                 "share": len(inside) / max(1, len(units)),
                 "words": words[number],
                 "domains": dict(Counter({name: n for name, n in named if n}).most_common()),
-                "examples": [units[i].text[:_LONGEST] for i in typical[:_EXAMPLES]],
+                "examples": [units[i].text[:_MAX_CHARACTERS] for i in typical[:_EXAMPLES]],
             }
         )
     return clusters
 
 
 def outliers(
-    units: Sequence[Known],
+    units: Sequence[LabelledUnit],
     cluster_of: NDArray[np.int64],
-    known: NDArray[np.int64],
+    labels: NDArray[np.int64],
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> dict[str, Any] | None:
@@ -160,12 +159,12 @@ def outliers(
         return None
     # a unit is assigned the majority domain of its cluster
     predicted = counts.argmax(axis=1)[cluster_of]
-    outside = np.flatnonzero(predicted != known)
+    outside = np.flatnonzero(predicted != labels)
     texts = [unit.text for unit in units]
     pairs: dict[tuple[int, int], list[str]] = {}
     attracted: dict[int, list[str]] = {}
     for i in outside.tolist():
-        domain, other = int(known[i]), int(predicted[i])
+        domain, other = int(labels[i]), int(predicted[i])
         pairs.setdefault((domain, other), []).append(texts[i])
         attracted.setdefault(other, []).append(texts[i])
     return {
@@ -179,7 +178,7 @@ def outliers(
                 "domain": names[domain],
                 "taken_for": names[other],
                 "texts": len(examples),
-                "examples": [text[:_LONGEST] for text in examples[:_EXAMPLES]],
+                "examples": [text[:_MAX_CHARACTERS] for text in examples[:_EXAMPLES]],
             }
             for (domain, other), examples in sorted(pairs.items(), key=lambda p: (-len(p[1]), p[0]))
         ],
@@ -188,7 +187,7 @@ def outliers(
 
 def write_sample(
     path: Path,
-    units: Sequence[Known],
+    units: Sequence[LabelledUnit],
     cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
     coordinates: NDArray[np.float32],

@@ -14,13 +14,19 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.domains.describe import confusion
-from corpusfit.domains.mixture import fit_domains, read_domains, write_domains
+from corpusfit.domains.mixture import fit_cluster_model, read_cluster_model, write_cluster_model
 from corpusfit.kernels.word2vec import train_words
 from corpusfit.selection.fit import Sample
 
 _WORD = re.compile(r"\w+")
 # word2vec's default settings, but more epochs and rarer words: a sample has few sentences.
-_LEAST, _WIDTH, _WINDOW, _NEGATIVE, _SAMPLE, _EPOCHS, _RATE = 2, 100, 5, 5, 1e-3, 20, 0.025
+_MIN_COUNT = 2
+_WIDTH = 100
+_WINDOW = 5
+_NEGATIVE = 5
+_SAMPLE = 1e-3
+_EPOCHS = 20
+_RATE = 0.025
 
 
 @dataclass(frozen=True)
@@ -36,14 +42,14 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class FitDomains(Job[tuple[int, int], Fitted]):
+class FitClusters(Job[tuple[int, int], Fitted]):
     """Fit k clusters with a seed to a sample's vectors and store them; a stored fit is reused.
 
     Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.4.
     """
 
     sample: Sample
-    domains: tuple[int, ...]  # numbers of the units' known domains
+    labels: tuple[int, ...]  # the number of each unit's known domain
     t: int  # number of known domains
     components: int  # principal components; 0 for all dimensions
     steps: int  # most steps of EM
@@ -54,19 +60,19 @@ class FitDomains(Job[tuple[int, int], Fitted]):
 
     def start(self) -> Callable[[tuple[int, int]], Fitted]:
         vectors = read_arrays(self.sample.vectors)[0]["vectors"]
-        known = np.array(self.domains, np.int64)
+        labels = np.array(self.labels, np.int64)
 
         def work(piece: tuple[int, int]) -> Fitted:
             k, seed = piece
             path = self.path(k, seed)
             if path.exists():
-                fit = read_domains(path)
+                fit = read_cluster_model(path)
             else:
-                fit = fit_domains(
+                fit = fit_cluster_model(
                     vectors, k, seed=seed, components=self.components, steps=self.steps
                 )
-                write_domains(path, fit)
-            counts = confusion(fit.shares(vectors).argmax(axis=1), known, k, self.t)
+                write_cluster_model(path, fit)
+            counts = confusion(fit.shares(vectors).argmax(axis=1), labels, k, self.t)
             mixture = fit.mixture
             return Fitted(k, seed, counts, mixture.likelihood, mixture.bic(), mixture.converged)
 
@@ -78,12 +84,12 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
     """Assign a sample's texts at `random` or by `lda`: (which, k, seed) to the same and its fit."""
 
     sample: Sample
-    domains: tuple[int, ...]
+    labels: tuple[int, ...]
     t: int
 
     def start(self) -> Callable[[tuple[str, int, int]], tuple[str, Fitted]]:
         texts = self.sample.read_texts()
-        known = np.array(self.domains, np.int64)
+        labels = np.array(self.labels, np.int64)
 
         def work(piece: tuple[str, int, int]) -> tuple[str, Fitted]:
             which, k, seed = piece
@@ -91,7 +97,7 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
                 clusters = np.random.default_rng(seed).integers(k, size=len(texts))
             else:
                 clusters = by_topic(texts, k, seed)
-            return which, Fitted(k, seed, confusion(clusters, known, k, self.t))
+            return which, Fitted(k, seed, confusion(clusters, labels, k, self.t))
 
         return work
 
@@ -136,14 +142,14 @@ def word_vectors(texts: Sequence[str], seed: int) -> NDArray[np.float32]:
     # trained on these texts alone; the paper does not say on what its vectors were
     words = [_WORD.findall(text.lower()) for text in texts]
     counted = Counter(word for line in words for word in line)
-    known = [word for word, n in counted.items() if n >= _LEAST]
-    number = {word: i for i, word in enumerate(known)}
+    vocabulary = [word for word, n in counted.items() if n >= _MIN_COUNT]
+    number = {word: i for i, word in enumerate(vocabulary)}
     numbered = [[number[word] for word in line if word in number] for line in words]
     starts = np.concatenate([[0], np.cumsum([len(line) for line in numbered])]).astype(np.int64)
     ids = np.array([i for line in numbered for i in line], np.int32)
-    start = np.random.default_rng(seed).uniform(-0.5, 0.5, (max(1, len(known)), _WIDTH))
+    start = np.random.default_rng(seed).uniform(-0.5, 0.5, (max(1, len(vocabulary)), _WIDTH))
     vectors = (start / _WIDTH).astype(np.float32)
-    counts = np.array([counted[word] for word in known] or [1], np.int64)
+    counts = np.array([counted[word] for word in vocabulary] or [1], np.int64)
     settings = (_WINDOW, _NEGATIVE, _SAMPLE, _EPOCHS, _RATE)
     train_words(ids, starts, counts, vectors, *settings, seed % 2**63)
     means = np.zeros((len(texts), _WIDTH), np.float32)

@@ -31,8 +31,10 @@ from corpusfit.text.reading import Tally, join_units
 
 _BLOCK = 1_024
 SAMPLE = 20_000  # Rows of the sample that the initial parameters come from
-# Number of k-means runs, maximum steps of each, and sample size to compare the runs on.
-_STARTS, _K_MEANS_STEPS, _START_SAMPLE = 5, 30, 4_000
+# k-means runs, the steps of each, and the rows on which they are compared
+_STARTS = 5
+_K_MEANS_STEPS = 30
+_START_SAMPLE = 4_000
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 # Ridge, relative to a dimension's variance: without it near-duplicates make a singular covariance.
@@ -200,8 +202,11 @@ def principal(vectors: NDArray[np.floating], components: int) -> Projection:
 
 
 @dataclass(frozen=True)
-class Domains:
-    """A mixture of Gaussians in principal components (Aharoni and Goldberg, 2020, section 2.2)."""
+class ClusterModel:
+    """Fitted clusters: a mixture of Gaussians in principal components.
+
+    Reference: Aharoni and Goldberg (2020), section 2.2.
+    """
 
     projection: Projection
     mixture: Mixture
@@ -211,11 +216,11 @@ class Domains:
         return len(self.mixture.gaussians.weights)
 
     def shares(self, vectors: NDArray[np.floating]) -> F32:
-        """Posterior probability of each domain for vectors [n, d]: float32 [n, k]."""
+        """Posterior probability of each cluster for vectors [n, d]: float32 [n, k]."""
         return self.mixture.shares(self.projection.project(vectors))
 
     def ellipses(self, points: int = 48) -> list[F64]:
-        """The ellipse [points, 2] of each domain, two standard deviations from its mean.
+        """The ellipse [points, 2] of each cluster, two standard deviations from its mean.
 
         Reference: Aharoni and Goldberg (2020), Figure 3.
         """
@@ -235,21 +240,21 @@ class Domains:
         return ellipses
 
 
-def fit_domains(
+def fit_cluster_model(
     vectors: NDArray[np.floating], k: int, *, components: int, steps: int, seed: int
-) -> Domains:
-    """Fit k domains to vectors [n, d], in descending order of weight; see `fit_mixture`."""
+) -> ClusterModel:
+    """Fit k clusters to vectors [n, d], in descending order of weight; see `fit_mixture`."""
     n, d = vectors.shape
     projection = principal(vectors, max(1, min(components or d, d, n - 1)))
     projected = projection.project(vectors)
-    return Domains(projection, fit_mixture(projected, k, seed=seed, steps=steps, ridge=_RIDGE))
+    return ClusterModel(projection, fit_mixture(projected, k, seed=seed, steps=steps, ridge=_RIDGE))
 
 
-def write_domains(path: Path, domains: Domains) -> None:
-    """Write domains to one safetensors file."""
-    mixture, gaussians = domains.mixture, domains.mixture.gaussians
+def write_cluster_model(path: Path, model: ClusterModel) -> None:
+    """Write fitted clusters to one safetensors file."""
+    mixture, gaussians = model.mixture, model.mixture.gaussians
     arrays = {
-        **vars(domains.projection),
+        **vars(model.projection),
         **vars(gaussians),
         "centre": mixture.centre,
         "scale": mixture.scale,
@@ -258,20 +263,20 @@ def write_domains(path: Path, domains: Domains) -> None:
     write_arrays(path, arrays, plain)
 
 
-def read_domains(path: Path) -> Domains:
-    """Read what `write_domains` wrote."""
+def read_cluster_model(path: Path) -> ClusterModel:
+    """Read what `write_cluster_model` wrote."""
     arrays, plain = read_arrays(path)
     gaussians = Gaussians(arrays["weights"], arrays["means"], arrays["factors"])
     mixture = Mixture(gaussians, arrays["centre"], arrays["scale"], **plain)
-    return Domains(Projection(arrays["mean"], arrays["axes"]), mixture)
+    return ClusterModel(Projection(arrays["mean"], arrays["axes"]), mixture)
 
 
 class ClustersFolder(OutFolder):
-    """The folder of the domains found in a corpus."""
+    """The folder of the clusters found in a corpus."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.domains = path / "domains.safetensors"
+        self.model = path / "domains.safetensors"
         self.sample = path / "sample.parquet"
         self.assigned = path / "assigned"
         self.drawn = self.work / "drawn"
@@ -282,11 +287,11 @@ class ClustersFolder(OutFolder):
 
     def _clear(self) -> None:
         super()._clear()
-        remove(self.drawn, self.fits, self.assigned, self.domains, self.sample)
+        remove(self.drawn, self.fits, self.assigned, self.model, self.sample)
 
     def require(self) -> dict[str, Any]:
         manifest = self.finished()
-        if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
+        if manifest is None or manifest.get("command") != "clusters" or not self.model.exists():
             raise InputError(
                 f"{self.path} holds no clusters. Run `corpusfit clusters` for this folder first."
             )
@@ -302,19 +307,19 @@ def assigned_path(folder: Path, shard: int) -> Path:
 class Assign(Job[int, int]):
     """Write cluster shares of a stored shard's segments; returns the number of segments."""
 
-    domains: Path  # file of the fitted domains
+    model: Path  # file of the fitted clusters
     store: Path  # store of the corpus's vectors
     names: tuple[str, ...]
     gamma: int  # units per segment
     out: Path
 
     def start(self) -> Callable[[int], int]:
-        domains, store = read_domains(self.domains), VectorStore(self.store)
+        model, store = read_cluster_model(self.model), VectorStore(self.store)
 
         def work(shard: int) -> int:
             units, vectors, tally = store.read(shard)
             segments = join_units(units, self.gamma)
-            shares = domains.shares(vectors).astype(np.float64)
+            shares = model.shares(vectors).astype(np.float64)
             if len(segments):  # of a segment, the mean of its units
                 sums = np.add.reduceat(shares, segments.first_unit, axis=0)
                 shares = sums / segments.units[:, None]
@@ -330,7 +335,7 @@ class Assign(Job[int, int]):
                     "tokens": column(segments.tokens, pa.int64()),
                     "cluster": column(shares.argmax(axis=1).astype(np.int32), pa.int32()),
                     "shares": pa.FixedSizeListArray.from_arrays(
-                        column(shares.ravel(), pa.float32()), domains.k
+                        column(shares.ravel(), pa.float32()), model.k
                     ),
                 }
             )

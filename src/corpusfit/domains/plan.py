@@ -10,7 +10,7 @@ from corpusfit.core.options import Option
 from corpusfit.core.plan import CutPlan, EmbedPlan, Plan, ReadPlan
 from corpusfit.core.settings import SEED, Group, Settings
 
-MOST = 256
+MAX_CLUSTERS = 256
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class MixturePlan(Group, group="mixture"):
         Option(
             "Number of principal components to cluster in; 0 clusters all dimensions",
             "components",
-            least=0,
+            minimum=0,
         ),
     ] = 50
     fits: Annotated[
@@ -93,10 +93,10 @@ class MixturePlan(Group, group="mixture"):
             numbers = [int(part) for part in self.k.split(",")] if self.k else []
         except ValueError:
             numbers = [0]
-        if any(not 1 <= number <= MOST for number in numbers):
+        if any(not 1 <= number <= MAX_CLUSTERS for number in numbers):
             raise bad_setting(
                 "`mixture.k`",
-                f"whole numbers from 1 to {MOST} separated by commas",
+                f"whole numbers from 1 to {MAX_CLUSTERS} separated by commas",
                 self.k,
                 "For example `mixture.k=5,10,15`; without `mixture.k`, BIC chooses from 1 to 30.",
             )
@@ -115,5 +115,5 @@ class ClustersPlan(Settings):
     seed: Annotated[int, SEED] = 0
 
     def reading(self) -> Plan:
-        """The same reading, cutting and encoding as a selection's plan, for the same vectors."""
+        """A selection's plan of the same reading, cut and encoder, which finds the same vectors."""
         return Plan(read=self.read, cut=self.cut, embed=self.embed, seed=self.seed)

@@ -25,13 +25,13 @@ __all__ = ["Encoder", "has_network", "load", "prepare", "reads_whole", "wants_gp
 def prepare(plan: EmbedPlan, cache: Path) -> str:
     """Make the planned encoder ready to load, once, before the first worker starts."""
     plan.check()
-    folder, static = _folder(plan.embedder, cache, refresh=True)
+    folder, static = _folder(plan.embedder, cache, check_hub=True)
     return static_fingerprint(folder) if static else fingerprint(folder, plan)
 
 
 def load(plan: EmbedPlan, cache: Path) -> Encoder:
     """Load the planned encoder; steps that `prepare` has not done are done now."""
-    folder, static = _folder(plan.embedder, cache, refresh=False)
+    folder, static = _folder(plan.embedder, cache, check_hub=False)
     if static:
         return load_static(folder, plan.embedder)
     return load_transformer(folder, plan, plan.embedder)
@@ -40,7 +40,7 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
 def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
     """Whether a static encoder's tokenizer reads every text whole, some ten times slower."""
     # needed where a text's tokens may differ from those of its words
-    folder, static = _folder(plan.embedder, cache, refresh=False)
+    folder, static = _folder(plan.embedder, cache, check_hub=False)
     return static and load_static(folder, plan.embedder).words is None
 
 
@@ -59,7 +59,7 @@ def has_network(embedder: str) -> bool:
 def transformer(embedder: str) -> Path:
     """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
     static = embedder.partition(":")[0] == "static"
-    folder = Path() if static else _named(embedder, refresh=False)
+    folder = Path() if static else _named(embedder, check_hub=False)
     if static or is_static(folder):
         raise bad_setting(
             "`method.embedder`",
@@ -77,18 +77,18 @@ def transformer_files(embedder: str) -> tuple[str, ...]:
     return tuple(str(path) for path in model_files(transformer(embedder)))
 
 
-def _named(embedder: str, *, refresh: bool) -> Path:
-    return minilm_folder() if embedder in ("minilm", AUTO) else find(embedder, refresh=refresh)
+def _named(embedder: str, *, check_hub: bool) -> Path:
+    return minilm_folder() if embedder in ("minilm", AUTO) else find(embedder, check_hub=check_hub)
 
 
-def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
+def _folder(embedder: str, cache: Path, *, check_hub: bool) -> tuple[Path, bool]:
     """Folder of the model to load, and whether the model is static."""
     embedder = default_embedder() if embedder == AUTO else embedder
     if embedder == "static":
         return PACKAGED, True
     word, _, model = embedder.partition(":")
     if word != "static":
-        folder = _named(embedder, refresh=refresh)
+        folder = _named(embedder, check_hub=check_hub)
         return folder, is_static(folder)
-    source = _named(model, refresh=refresh)
+    source = _named(model, check_hub=check_hub)
     return (source if is_static(source) else distilled_folder(source, cache)), True

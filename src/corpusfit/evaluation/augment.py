@@ -19,7 +19,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.embed.folders import Setting
+from corpusfit.embed.folders import ModelSetting
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.embed.transformer import position_limit, quiet, token_batches
 from corpusfit.evaluation.network import open_translator
@@ -205,10 +205,13 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     )
 
 
-TEMPERATURE = 0.9  # Sampling temperature (Xie et al. 2019); 0 takes the most likely token
+# Sampling temperature (Xie et al. 2019); 0 takes the most likely token.
+TEMPERATURE = 0.9
 _THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
 _BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens per batch
-_LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _MORE
+# a translation of n tokens has at most _MAX_RATIO * n + _EXTRA_TOKENS
+_MAX_RATIO = 2
+_EXTRA_TOKENS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,27 +260,27 @@ class BackTranslator:
 
 @dataclass(frozen=True, eq=False)
 class _Translator:
-    """A translation model; `longest` counts special tokens, `prefix` precedes each sentence."""
+    """A translation model; `max_length` counts special tokens, `prefix` precedes each sentence."""
 
     model: Any
     tokenizer: Any
-    longest: int
+    max_length: int
     prefix: str
     temperature: float
     budget: int
 
     @classmethod
     def load(
-        cls, flag: str, name: str, device: str, temperature: float, budget: int
+        cls, setting: str, name: str, device: str, temperature: float, budget: int
     ) -> _Translator:
-        setting = Setting(
-            flag=flag,
+        named_by = ModelSetting(
+            name=setting,
             allowed="a model folder or a Hugging Face hub id",
             otherwise="use `augment.kind=tfidf`",
             extra="train",
         )
         device = resolve_device(device, "finetune")
-        model, tokenizer = open_translator(setting, name)
+        model, tokenizer = open_translator(named_by, name)
         config = model.config
         return cls(
             model.to(device).eval(),
@@ -312,12 +315,12 @@ class _Translator:
             return []
         one = Documents(np.zeros(1, np.int64), text_array([text]))
         # models are trained on sentences, and drop text from longer inputs
-        cut = cut_units(one, CutPlan(unit="sentence", pieces=self.longest))[1].to_pylist()
+        cut = cut_units(one, CutPlan(unit="sentence", pieces=self.max_length))[1].to_pylist()
         return [part for sentence in cut for part in self._fitting(sentence)]
 
     def _fitting(self, text: str) -> list[str]:
         """Split a text until each piece fits the model, at a space near the middle if possible."""
-        if len(text) < 2 or len(self._ids([text])[0]) <= self.longest:
+        if len(text) < 2 or len(self._ids([text])[0]) <= self.max_length:
             return [text]
         half = len(text) // 2
         middle = text.rfind(" ", 1, half) + 1 or half
@@ -361,7 +364,7 @@ class _Translator:
         ).to(self.model.device)
         real = torch.tensor(lengths, device=ids.device)[:, None]
         mask = torch.arange(ids.shape[1], device=ids.device) < real
-        most = [min(_LONGER * n + _MORE, self.longest - 1) for n in lengths]
+        max_new = [min(_MAX_RATIO * n + _EXTRA_TOKENS, self.max_length - 1) for n in lengths]
         draw = LogitsProcessorList(
             [TokenSampler(keys, self.temperature)] if self.temperature else []
         )
@@ -372,10 +375,11 @@ class _Translator:
                 do_sample=False,
                 num_beams=1,
                 num_return_sequences=1,
-                max_new_tokens=max(most) + 1,  # some models force the end token there
+                # some models force the end token at the last place, so there is one more
+                max_new_tokens=max(max_new) + 1,
                 logits_processor=draw,
             )
-        new = [row[1 : 1 + n] for row, n in zip(generated.tolist(), most, strict=True)]
+        new = [row[1 : 1 + n] for row, n in zip(generated.tolist(), max_new, strict=True)]
         decoded: list[str] = self.tokenizer.batch_decode(new, skip_special_tokens=True)
         return decoded
 

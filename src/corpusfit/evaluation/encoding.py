@@ -21,23 +21,32 @@ if TYPE_CHECKING:
 
 NOWHERE = -1  # Position of a piece that was truncated or has no token
 _AT_ONCE = 1_000
-_TRIES = 16  # row widths to try between the longest example and twice its length
+_WIDTHS = 16  # row widths to try between the longest example and twice its length
 # Row width at which a token takes twice the time of one in a short row, because of attention: 440
 # to 1,600 on a CPU at hidden size 384, more for larger models. The choice of rows hardly depends on
 # it.
-_DOUBLE = 1_000
-_TRIED = 60  # tokens of a probe text; they are renumbered into the range of special tokens
+_DOUBLING_WIDTH = 1_000
+# Tokens of the text that probes whether a model has ids built in: they get the smallest numbers,
+# which are those of special tokens.
+_PROBE_TOKENS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """n tokenised examples."""
+    """n tokenised examples.
 
-    ids: list[NDArray[np.int32]]  # token ids of each, int32 [l], special tokens included
-    # of each, int64 [pieces], the token that predicts a piece's label, or `NOWHERE`
+    Attributes:
+        ids: token ids of each example, int32 [l], special tokens included.
+        places: for each example, int64 [pieces], the token that predicts a piece's label, or
+            `NOWHERE`.
+        targets: for each example, [pieces, …], the labels in the form that the loss takes.
+        truncated: bool [n], which examples were truncated.
+    """
+
+    ids: list[NDArray[np.int32]]
     places: list[NDArray[np.int64]]
-    targets: list[NDArray[Any]]  # of each, [pieces, …], the labels in the form of the loss
-    truncated: NDArray[np.bool_]  # bool [n], which examples were truncated
+    targets: list[NDArray[Any]]
+    truncated: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,7 +74,7 @@ def encode(
     """Tokenise examples."""
     # Words of a sentence are joined by spaces and tokenised together.
     task = load(kind)
-    most = length - len(special.prefix) - len(special.suffix)
+    max_tokens = length - len(special.prefix) - len(special.suffix)
     ids_of: list[NDArray[np.int32]] = []
     places_of: list[NDArray[np.int64]] = []
     cut: list[bool] = []
@@ -74,10 +83,10 @@ def encode(
         texts = [" ".join(words) for words in pieces]
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for words, encoding in zip(pieces, encodings, strict=True):
-            ids = [*special.prefix, *encoding.ids[:most], *special.suffix] or [special.pad]
-            cut.append(len(encoding.ids) > most)
+            ids = [*special.prefix, *encoding.ids[:max_tokens], *special.suffix] or [special.pad]
+            cut.append(len(encoding.ids) > max_tokens)
             ids_of.append(np.array(ids, np.int32))
-            places_of.append(task.places(words, encoding.offsets[:most], len(ids), special))
+            places_of.append(task.places(words, encoding.offsets[:max_tokens], len(ids), special))
     targets = list(map(task.targets, examples.labels))
     return Encoded(ids_of, places_of, targets, np.array(cut, np.bool_))
 
@@ -91,14 +100,14 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
     # rows are tried and the fastest packing is used. Only examples of one batch are packed
     # together, so a step learns from the same examples as a padded one.
     longest = int(lengths.max())
-    most = max(longest, min(widest, 2 * longest))
+    max_width = max(longest, min(widest, 2 * longest))
 
-    def cost(rows: list[list[int]]) -> float:  # estimated time, in tokens of a short row
+    def cost(rows: list[list[int]]) -> float:
+        """The estimated time, in that of a token in a short row."""
         width = max(int(lengths[row].sum()) for row in rows)
-        return len(rows) * width * (1 + width / _DOUBLE)
+        return len(rows) * width * (1 + width / _DOUBLING_WIDTH)
 
-    # widths between the longest example and twice its length, a few of them
-    widths = range(longest, most + 1, max(1, longest // _TRIES))
+    widths = range(longest, max_width + 1, max(1, longest // _WIDTHS))
     return min((_first_fit(lengths, width) for width in widths), key=cost)
 
 
@@ -133,10 +142,8 @@ def to_batch(
         for position, i in enumerate(row):
             number = int(numbers[i])
             end = begin + len(encoded.ids[number])
-            ids[r, begin:end], chunk[r, begin:end] = (
-                vocabulary.number[encoded.ids[number]],
-                position,
-            )
+            ids[r, begin:end] = vocabulary.number[encoded.ids[number]]
+            chunk[r, begin:end] = position
             has_token = encoded.places[number] != NOWHERE
             at[i] = encoded.places[number][has_token] + (r * ids.shape[1] + begin)
             targets[i] = encoded.targets[number][has_token]
@@ -158,28 +165,32 @@ class TaskVocabulary:
     # permanently.
 
     def __init__(self, model: Any, tokens: NDArray[Any], pad: int) -> None:
-        self.decay_factor = 1.0  # of the rows without a gradient
+        # how much the rows without a gradient have decayed
+        self.decay_factor = 1.0
         self._model, self._table = model, model.get_input_embeddings()
         whole, padding = self._table.weight, self._table.padding_idx
         rows = np.arange(len(whole))
         self._number(rows, pad, whole)
-        probe = np.setdiff1d(tokens, [pad])[: min(_TRIED, position_limit(model))]
+        probe = np.setdiff1d(tokens, [pad])[: min(_PROBE_TOKENS, position_limit(model))]
         if not whole.requires_grad or not len(probe):
             return
         before = self._logits(probe)
         self._number(np.union1d(tokens, [pad]), pad, whole)
-        if relative_difference(self._logits(probe), before) > TOLERANCE:  # the model uses fixed ids
+        # if renumbered tokens change the logits, the model has ids built in
+        if relative_difference(self._logits(probe), before) > TOLERANCE:
             self._number(rows, pad, whole)
             self._table.padding_idx = padding
 
     def _number(self, seen: NDArray[Any], pad: int, whole: torch.nn.Parameter) -> None:
-        """Reduce the matrix to some ids, and renumber them first."""
+        """Reduce the matrix to the rows of some ids, and renumber ids so that these come first."""
         import torch
 
-        if pad < len(seen):  # RoBERTa derives positions from ids unequal to this number
+        # the padding keeps its id if it can, because RoBERTa derives positions from it
+        if pad < len(seen):
             seen = np.insert(seen[seen != pad], pad, pad)
         others = np.setdiff1d(np.arange(len(whole)), seen)
-        self.number = np.argsort(np.concatenate([seen, others]))  # the current row of each id
+        # the row that each id now has
+        self.number = np.argsort(np.concatenate([seen, others]))
         self.pad = self._model.config.pad_token_id = int(self.number[pad])
         indices = torch.from_numpy(seen).to(whole.device), torch.from_numpy(others).to(whole.device)
         self._others = whole.detach()[indices[1]]

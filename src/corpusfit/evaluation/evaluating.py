@@ -130,6 +130,7 @@ def evaluate(
             "seeds": seeds,
             "train-size": ",".join(map(str, train_sizes)),
         }
+        # the model is repeated by its option, which names a folder by its whole path
         settings = plan.with_value("model.name", "").overrides()
         where = [labelled.place] if labelled.place else absolute([task])
         facts = {
@@ -233,14 +234,14 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         model_name = settings["augment"][name]
         settings["augment"][name] = head_fingerprint(model_name, f"`augment.{name}`")
-    known = versions()
+    installed = versions()
     # another minor version of a library may change the last bits, not the meaning
-    libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
+    libraries = {n: installed[n].split(".")[0] for n in ("torch", "transformers") if n in installed}
     return {
         "command": "evaluate",
         **settings,
         "task": {task.name: task_digest(task)},
-        "versions": {"corpusfit": known["corpusfit"], **libraries},
+        "versions": {"corpusfit": installed["corpusfit"], **libraries},
     }
 
 
@@ -256,7 +257,8 @@ class _Evaluation:
     def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
         plan, folder = self.plan, self.folder
-        pieces: dict[Path, FineTuning] = {}  # by outcome file, as two names can stand for one model
+        # by outcome file, because two names can stand for the same model
+        pieces: dict[Path, FineTuning] = {}
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
@@ -270,7 +272,8 @@ class _Evaluation:
             return
         # fail on a broken model before hours of fine-tuning the others
         pending = {piece.plan.model for piece in pieces.values()}
-        if len(pending) > 1 or plan.augment.kind:  # a single model fails at its first piece anyway
+        # a single model fails at its first piece anyway, so it needs no check
+        if len(pending) > 1 or plan.augment.kind:
             for role, side in self.models.items():
                 opened = [model.plan for model in side.models if model.plan in pending]
                 plans = (dataclasses.replace(plan, model=model) for model in opened)
@@ -445,9 +448,9 @@ def estimate_evaluation(
     answered = lengths["dev"] + lengths["test"]
     if load(labelled.kind).learns:
         adapter = trains_adapter(plan.model)
-        finetune = settled(plan, labelled.kind, adapter=adapter, longest=2**20).finetune
+        finetune = settled(plan, labelled.kind, adapter=adapter, max_length=2**20).finetune
         epochs, batch = finetune.epochs or 1, finetune.batch or 1
-        most = _STEPS * batch
+        max_examples = _STEPS * batch
         sizes = [size or lengths["train"] for size in sizes]
         lengths["train"] = max(sizes)
         if plan.augment.kind:
@@ -457,11 +460,11 @@ def estimate_evaluation(
         if plan.model.frozen:  # every text goes through the model once
             each = [size + answered for size in sizes]
     else:  # each model answers dev and test once
-        most = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
+        max_examples = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
         each = [answered]
 
     def subset(examples: Examples) -> Examples:
-        return examples.take(nested_places(len(examples), most, plan.seed))
+        return examples.take(nested_places(len(examples), max_examples, plan.seed))
 
     # an epoch over a few examples, in a worker
     sample = dataclasses.replace(

@@ -64,7 +64,7 @@ def finetune(
     began, processor = time.perf_counter(), time.process_time()
     hardware = resolve(plan.finetune, "finetune")
     headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
-    plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
+    plan = settled(plan, task.kind, adapter=headed.adapter, max_length=headed.max_length)
     out_of_memory = TrainingError(
         f"Out of memory with batches of {plan.finetune.batch} texts of up to "
         f"{plan.finetune.length} tokens. Set a smaller `finetune.batch` or `finetune.length`."
@@ -326,7 +326,8 @@ def answer_task(
     count = _counter(total, on_share)
     predicted: dict[str, list[Any]] = {}
     scores: dict[str, dict[str, float]] = {}
-    sums: dict[str, list[Any]] = {}  # of each example, which significance tests resample
+    # tallies of each example, which the significance tests resample
+    sums: dict[str, list[Any]] = {}
     truncated: dict[str, int] = {}
     with kept_memory():
         for split, examples in splits.items():

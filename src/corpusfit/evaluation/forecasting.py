@@ -441,7 +441,7 @@ def _loss_meter(
     end = opened.special.end if plan.objective.name == "causal" else None
     # token ids are memory-mapped, so they must be local
     token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
-    length = length_of(plan, opened.longest, hardware.device)
+    length = length_of(plan, opened.max_length, hardware.device)
     network = Network(Predictor(model), model, None, hardware.precision == "bf16")
     rows = max(1, hardware.batch_tokens // length)
     tokenising = Tokenising(plan.read, folder.tokenizer, token_cache, end, context)

@@ -32,9 +32,11 @@ from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.schedule import naming_memory_errors
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
-_AT_ONCE = 4_096  # tokens of a batch at most: each may need logits of the whole vocabulary
-_UNLIMITED = 2**20  # tokens, for models that state no limit, such as Mamba
-# Token ids, and how many at the end are predicted from those before.
+# Tokens of a batch: each may need the logits of the whole vocabulary.
+_MAX_BATCH_TOKENS = 4_096
+# Tokens of context for models that state no limit, such as Mamba.
+_UNLIMITED = 2**20
+# Token ids, and how many of the last ones are predicted from those before them.
 TokenSequence = tuple[list[int], int]
 
 
@@ -56,8 +58,8 @@ class Decoder:
 
     def windows(self, tokens: list[int]) -> Iterator[TokenSequence]:
         """The sequences that predict each token of a text once."""
-        # Windows follow on each other; the last one reaches back to be full, and predicts only what
-        # is new. The first predicts the first token from `start`.
+        # Each window begins where the one before it ends. The last one reaches back to be full, but
+        # predicts only the new tokens. The first one predicts the first token from `start`.
         whole = [*self.start, *tokens]
         first = min(len(whole), self.context + 1)
         if tokens:
@@ -76,7 +78,7 @@ class Decoder:
 
         network, model = self.network, self.network.predictor.model
         lengths = np.array([len(ids) - 1 for ids, _ in sequences], np.int64)
-        budget = min(_AT_ONCE, BATCH_TOKENS[model.device.type])
+        budget = min(_MAX_BATCH_TOKENS, BATCH_TOKENS[model.device.type])
         sums = np.zeros(len(sequences))
         out_of_memory = TrainingError(
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
@@ -103,14 +105,16 @@ class Decoder:
                 logits = network.predictor.logits(network.call, inputs, places)
                 losses = cross_entropies(logits, labels).double().cpu().numpy()
             counts = [len(tokens) for tokens in wanted]
-            # the losses of a sequence stand side by side: their sum is its log-likelihood
+            # the losses of a sequence are adjacent; their negated sum is its log-likelihood
             sums[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))
             if on_done is not None:
                 on_done(numbers)
         return sums
 
 
-def open_decoder(name: str, hardware: Hardware, context: int | None, most: int = 0) -> Decoder:
+def open_decoder(
+    name: str, hardware: Hardware, context: int | None, default_context: int = 0
+) -> Decoder:
     """Open a causal model: a folder, an adapter's folder, or a hub id."""
     model, tokenizer = open_causal(name, hardware)
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
@@ -123,7 +127,7 @@ def open_decoder(name: str, hardware: Hardware, context: int | None, most: int =
         )
     stated = getattr(model.config, "max_position_embeddings", None)
     limit = position_limit(model) if stated else _UNLIMITED
-    context = min(context or most or limit, limit)
+    context = min(context or default_context or limit, limit)
     predictor = Predictor(model)
     network = Network(predictor, model, None, hardware.precision == "bf16")
     return Decoder(network, backend_tokenizer(tokenizer, name), special, start, context)

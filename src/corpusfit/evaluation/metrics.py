@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 
 # Metrics of counts, as in scikit-learn.
 METRICS = (
-    *("accuracy", "micro_f1", "macro_f1", "weighted_f1"),
-    *("micro_precision", "micro_recall", "macro_precision", "macro_recall"),
+    "accuracy",
+    "micro_f1",
+    "macro_f1",
+    "weighted_f1",
+    "micro_precision",
+    "micro_recall",
+    "macro_precision",
+    "macro_recall",
 )
 # Metrics of the second of two classes, as scikit-learn's with `average="binary"`.
 BINARY = ("binary_f1", "binary_precision", "binary_recall")

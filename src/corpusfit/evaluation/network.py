@@ -17,7 +17,7 @@ from corpusfit.core.errors import (
     raise_machine_fault,
 )
 from corpusfit.embed.contract import digest
-from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit, quiet
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
@@ -57,7 +57,7 @@ class HeadedModel:
     network: Network  # the model; its packing is None if each text needs its own row
     tokenizer: Any  # backend tokenizer made by `special_tokens.backend_tokenizer`
     special: SpecialTokens  # its special tokens
-    longest: int  # maximum tokens of an example, special tokens included
+    max_length: int  # maximum tokens of an example, special tokens included
     widest: int  # row length at which the packing was tested
     adapter: bool  # an adapter is trained and the base model is frozen
 
@@ -141,8 +141,8 @@ def open_with_head(
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = task.predictor(model)
-        longest, packing = position_limit(model), None
-        widest = min(longest, _WIDEST)
+        max_length, packing = position_limit(model), None
+        widest = min(max_length, _WIDEST)
         # texts share rows where logits can be read anywhere in a row, and attention kept apart
         if predictor.hooked:
             packing = find_packing(predictor, special, widest, causal=False)
@@ -156,7 +156,7 @@ def open_with_head(
     model.to(hardware.device)
     network = Network(predictor, model, packing, hardware.precision == "bf16")
     backend = backend_tokenizer(tokenizer, plan.name)
-    return HeadedModel(network, backend, special, longest, widest, adapted or bool(plan.adapter))
+    return HeadedModel(network, backend, special, max_length, widest, adapted or bool(plan.adapter))
 
 
 def _head(model: Any) -> dict[str, torch.nn.Parameter]:
@@ -214,7 +214,7 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     # Against an adapter's folder, a whole base model gets a new adapter of the same kind and size,
     # so that both fine-tunings train the same weights.
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
-    folder = find(base, setting=MODEL_TO_EVALUATE._replace(flag="`base`"))
+    folder = find(base, setting=MODEL_TO_EVALUATE._replace(name="`base`"))
     if ours is None or (folder / ADAPTER).is_file():
         return dataclasses.replace(plan, name=base)
     if ours.alpha != AdapterPlan().alpha:
@@ -228,9 +228,9 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     return HeadPlan(base, ours.kind, ours.reduction, ours.rank)
 
 
-def head_fingerprint(name: str, flag: str = "`model.name`") -> str:
+def head_fingerprint(name: str, setting: str = "`model.name`") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights."""
-    folder = find(name, setting=MODEL_TO_EVALUATE._replace(flag=flag))
+    folder = find(name, setting=MODEL_TO_EVALUATE._replace(name=setting))
     if not (folder / ADAPTER).is_file():
         return fingerprint(folder)
     return adapter_fingerprint(folder)
@@ -265,7 +265,8 @@ class Side:
             model = dataclasses.replace(ours, name=name)
             if base and load(kind).learns:
                 model = base_plan(ours, name)
-                if model.adapter != ours.adapter:  # another model than the whole base there
+                if model.adapter != ours.adapter:
+                    # the base gets a new adapter here, so its key is not that of the whole base
                     adapter = [model.adapter, model.reduction, model.rank]
                     key = digest({"base": key, "adapter": adapter})
             models[name] = Model(key, model)
@@ -278,13 +279,13 @@ class Side:
         return facts | ({"by_seed": each} if len(set(each)) > 1 else {})
 
 
-def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tuple[Any, Any]:
+def open_translator(setting: ModelSetting, name: str, precision: str = "fp32") -> tuple[Any, Any]:
     """A model in evaluation mode and its tokenizer: safetensors only, no code from the folder."""
     try:
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError(setting.flag, setting.extra) from e
+        raise MissingDependencyError(setting.name, setting.extra) from e
     folder = transformer_folder(find(name, setting=setting), setting)
     options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
     options["dtype"] = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -293,24 +294,25 @@ def open_translator(setting: Setting, name: str, precision: str = "fp32") -> tup
             config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
             if not config.is_encoder_decoder:
                 raise ModelError(
-                    f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
+                    f"{setting.name}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = load_tokenizer(folder, f"{setting.flag}: {name}")
+            tokenizer = load_tokenizer(folder, f"{setting.name}: {name}")
             model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, **options)
     except ModelError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
-        raise_machine_fault(e, f"{setting.flag}: {name} cannot be loaded")
+        raise_machine_fault(e, f"{setting.name}: {name} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        if "SentencePiece" in reason:  # needed by MarianMT and M2M100, and few others
+        if "SentencePiece" in reason:
+            # MarianMT, M2M100 and a few others need it
             reason = "its tokenizer needs another library: pip install sentencepiece"
-        raise ModelError(f"{setting.flag}: {name} cannot be loaded: {reason}") from e
+        raise ModelError(f"{setting.name}: {name} cannot be loaded: {reason}") from e
     if info["missing_keys"]:
         lacking = sorted(info["missing_keys"])
         raise ModelError(
-            f"{setting.flag}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
+            f"{setting.name}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
             "missing. Name a folder with the complete model."
         )
-    require_translating(setting.flag, model, tokenizer, name)
+    require_translating(setting.name, model, tokenizer, name)
     return model.eval(), tokenizer

@@ -39,7 +39,7 @@ class LikelihoodPlan(Group, group="likelihood"):
         Option(
             "Training examples in the prompt of a `few_shot` task, drawn by the random seed",
             "shots",
-            least=0,
+            minimum=0,
         ),
     ] = 4
     template: Annotated[
@@ -55,7 +55,7 @@ class LikelihoodPlan(Group, group="likelihood"):
         Option(
             "Most tokens of a prompt, or of a window of held-out text",
             default="the model's limit, and at most 2,048 for held-out text",
-            least=8,
+            minimum=8,
         ),
     ] = None
     precision: Annotated[
@@ -207,10 +207,10 @@ class TaskPlan(Group, group="task"):
         ),
     ] = 0.2
     dev_size: Annotated[
-        int, Option("Number of dev examples to use, drawn by the seed; 0 uses all", least=0)
+        int, Option("Number of dev examples to use, drawn by the seed; 0 uses all", minimum=0)
     ] = 0
     test_size: Annotated[
-        int, Option("Number of test examples to use, drawn by the seed; 0 uses all", least=0)
+        int, Option("Number of test examples to use, drawn by the seed; 0 uses all", minimum=0)
     ] = 0
 
     def _check_together(self) -> None:
@@ -259,7 +259,7 @@ class FinetunePlan(Group, group="finetune"):
             "length",
             default="the model's limit, and at most 128 for tagging",
             more="Special tokens included",
-            least=8,
+            minimum=8,
         ),
     ] = None
     warmup: Annotated[
@@ -267,8 +267,8 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Share of the steps over which the learning rate rises",
             default="0.1 for texts, 0 for tagging",
-            least=0,
-            most=1,
+            minimum=0,
+            maximum=1,
         ),
     ] = None
     patience: Annotated[
@@ -276,7 +276,7 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Number of epochs without a better dev score after which to stop; 0 never stops early",
             default="0 for texts, 25 for tagging, 0 for tagging with an adapter",
-            least=0,
+            minimum=0,
         ),
     ] = None
     decay: WeightDecay = 0.01
@@ -367,13 +367,13 @@ def metric_of(plan: TaskPlan, kind: str) -> str:
     return load(kind).default_metric if plan.metric == "auto" else plan.metric
 
 
-def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
+def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, max_length: int) -> EvaluatePlan:
     """The plan with the defaults of the kind of task filled in."""
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
     explicit = {name: value for name, value in vars(plan.finetune).items() if value is not None}
     finetune = dataclasses.replace(start, **explicit)
-    finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
+    finetune = dataclasses.replace(finetune, length=min(finetune.length or max_length, max_length))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, finetune=finetune, task=task)
 
@@ -385,13 +385,13 @@ class SizesPlan(Group, group="split"):
     dev: Annotated[
         float,
         Option(
-            "Number of rows in dev, or their share if below 1", "dev", metavar="NUMBER", least=0
+            "Number of rows in dev, or their share if below 1", "dev", metavar="NUMBER", minimum=0
         ),
     ] = 0.0
     test: Annotated[
         float,
         Option(
-            "Number of rows in test, or their share if below 1", "test", metavar="NUMBER", least=0
+            "Number of rows in test, or their share if below 1", "test", metavar="NUMBER", minimum=0
         ),
     ] = 0.0
     near: Annotated[

@@ -100,8 +100,8 @@ def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
 
 
 def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
-    """The files of a translation task; None if the input is no such task."""
-    # Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
+    """The files of a translation task; None if the input is not one."""
+    # Two files of a split whose endings are not formats are line-aligned: `test.de`, `test.en`.
     path = user_path(source)
     if is_pair(source) or (only and path.is_file()):
         return TaskFiles(_stem(Path(source.partition(",")[0])), "pairs", {"test": [source]})
@@ -144,15 +144,15 @@ class _Search:
         form = next(form for form in ("rows", "texts", "tokens") if form in self.forms)
         if "@" in name.rpartition("/")[2]:
             return TaskFiles(name, form, {self.needed: [source]})
-        known = hub.splits(source, self.setting)
+        splits = hub.splits(source, self.setting)
         places: dict[str, list[str]] = {}
-        for split in known:
+        for split in splits:
             if split in _NAMES:
                 places.setdefault(_NAMES[split], []).append(f"{source}@{split}")
         if any(len(parts) > 1 for parts in places.values()) or self.needed not in places:
             raise InputError(
                 f"{self.setting} must be a dataset with the splits {self.wanted}; {source} "
-                f"has {', '.join(known) or 'none'}. Name one of them: {source}@SPLIT."
+                f"has {', '.join(splits) or 'none'}. Name one of them: {source}@SPLIT."
             )
         return TaskFiles(name, form, places)
 

@@ -221,9 +221,9 @@ def retrieval(
     Reference: mDAPT, section 6 and Table 6.
     """
     for setting, values in (("`model`", models), ("`pairs`", pairs)):
-        twice = [value for i, value in enumerate(values) if value in values[:i]]
-        if not values or twice:
-            got = f"{twice[0]} twice" if twice else "nothing"
+        repeated = [value for i, value in enumerate(values) if value in values[:i]]
+        if not values or repeated:
+            got = f"{repeated[0]} twice" if repeated else "nothing"
             raise bad_setting(setting, "given at least once, each time with another value", got)
     tests: list[tuple[Pairs, tuple[UniqueSentences, UniqueSentences]]] = []
     for value in pairs:
@@ -270,6 +270,7 @@ def retrieval(
         for _, by_model in ordered
         for answers in by_model[1:]
     ]
+    # the comparisons are corrected together, and then handed out in the order of the results
     adjusted = iter(zip(comparisons, holm([c.p for c in comparisons]), strict=True))
     results = []
     for (nth, side), by_model in ordered:

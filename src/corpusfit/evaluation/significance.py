@@ -21,9 +21,9 @@ ROUNDS = 9_999
 
 def stack_tallies(tallies: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """[n, columns, 3, k]: counts as float32 if their sums are exact in it, otherwise float64."""
-    most = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
+    largest_sum = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
     counts = all(np.issubdtype(t.dtype, np.integer) for t in tallies)
-    kind = np.float32 if counts and most < 2**24 else np.float64
+    kind = np.float32 if counts and largest_sum < 2**24 else np.float64
     stacked: NDArray[Any] = np.stack(tallies, axis=1, dtype=kind, casting="unsafe")
     if (stacked[:, :, 2] != stacked[:, :1, 2]).any():
         raise ValueError("the tallies are of different examples")
@@ -83,9 +83,9 @@ def p_items(
 
 def _blocks(rounds: int, n: int) -> Iterator[int]:
     """Rounds in blocks of bounded memory."""
-    most = max(1, BLOCK_BYTES // (8 * max(1, n)))
-    for start in range(0, rounds, most):
-        yield min(most, rounds - start)
+    size = max(1, BLOCK_BYTES // (8 * max(1, n)))
+    for start in range(0, rounds, size):
+        yield min(size, rounds - start)
 
 
 @dataclass(frozen=True)

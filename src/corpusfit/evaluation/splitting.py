@@ -167,6 +167,7 @@ def split(
             }
             for name in names.values()
         }
+        # measure the overlaps in the files as they were written, as `overlaps` would
         places = {name: [split_input(out, entry)] for name, entry in splits.items()}
         near = plan.split.near
         table = overlaps_in(out.absolute().name, places, plan.read, context, near=near)
@@ -301,7 +302,8 @@ def _drawn_rows(
     dev, test = plan.split.wanted(int(kept.sum()))
     spare = max(_SPARE, (dev + test) // 4)
     candidates = len(groups.sizes)
-    holders: dict[int, set[int]] = {}  # by group, rows of other groups that contain its text
+    # by group: the rows of other groups that contain its text
+    holders: dict[int, set[int]] = {}
     near: dict[int, set[int]] = {}
     while True:
         # near-duplicates are searched for the groups to draw and some spare ones only: a search
@@ -362,8 +364,8 @@ def _near(
         for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
             groups_of[number].append(int(groups.of[row]))
         leaks = find_leaks(watched, sources, read.sides()[side], context)
-        known = rows.source * _ROWS + rows.row
-        holding = np.searchsorted(known, leaks.source * _ROWS + leaks.rows).tolist()
+        places = rows.source * _ROWS + rows.row
+        holding = np.searchsorted(places, leaks.source * _ROWS + leaks.rows).tolist()
         for row, number in zip(holding, leaks.watched.tolist(), strict=True):
             holder = int(groups.of[row])
             for group in groups_of[number]:

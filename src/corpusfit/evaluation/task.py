@@ -262,7 +262,7 @@ def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: 
             identical += exact in seen[key][0]
             relabelled += labels not in seen[key][1]
         if adding:
-            known = seen.setdefault(key, (set(), set()))
-            known[0].add(exact)
-            known[1].add(labels)
+            texts, label_sets = seen.setdefault(key, (set(), set()))
+            texts.add(exact)
+            label_sets.add(labels)
     return Overlap(split, within, len(rows), shared, identical, relabelled)

@@ -21,7 +21,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.plan import Plan
 from corpusfit.embed.contract import Progress
-from corpusfit.embed.folders import Setting, find, minilm_folder, require_extras
+from corpusfit.embed.folders import ModelSetting, find, minilm_folder, require_extras
 from corpusfit.embed.transformer import load_tokenizer, quiet
 from corpusfit.evaluation.formats.brat import WORD
 from corpusfit.evaluation.formats.conll import read_conll
@@ -34,8 +34,8 @@ from corpusfit.text.context import Machine, Run, RunContext
 from corpusfit.text.contract import format_of
 from corpusfit.text.pairs import sampled, with_side
 
-TOKENIZER = Setting(
-    flag="`tokenizer`",
+TOKENIZER = ModelSetting(
+    name="`tokenizer`",
     allowed="minilm, a model folder, a tokenizer.json, a WordPiece vocab.txt or a hub id",
     otherwise="use `tokenizer=minilm`",
     extra="models",
@@ -43,7 +43,7 @@ TOKENIZER = Setting(
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)  # Columns of the counts of `fertility_counts`
 _BATCH = 256
 ROUNDS = 2_000
-_ENDS = (0.025, 0.975)
+_INTERVAL = (0.025, 0.975)  # quantiles of the bootstrap
 _FIGURES = {"continued": CONTINUED, "fertility": PIECES}
 
 
@@ -71,7 +71,8 @@ def open_tokenizer(name: str) -> Any:
             whole = folder / "tokenizer.json"
             if whole.is_file():
                 tokenizer = Tokenizer.from_file(str(whole))
-            else:  # in an older format, converted by transformers
+            else:
+                # transformers converts the files of an older format
                 with quiet():
                     opened = load_tokenizer(folder, f"`tokenizer`: {folder}")
                 if not getattr(opened, "is_fast", False):
@@ -123,10 +124,11 @@ def fertility_counts(
                 [(b - int(b > 0 and text[b - 1].isspace()), e) for b, e in spans], np.int64
             )
             offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+            # some tokenizers give tokens without characters, such as a prefix
             real = offsets[:, 0] < offsets[:, 1]
-            each = _overlapping(words, offsets[real])
-            lost = _overlapping(words, offsets[real & (np.array(encoding.ids) == unknown)])
-            counts[i] = len(words), (each > 1).sum(), each.sum(), (lost > 0).sum()
+            tokens = _overlapping(words, offsets[real])
+            unknown_parts = _overlapping(words, offsets[real & (np.array(encoding.ids) == unknown)])
+            counts[i] = len(words), (tokens > 1).sum(), tokens.sum(), (unknown_parts > 0).sum()
         if on_progress is not None:
             on_progress(len(batch))
     return counts
@@ -134,9 +136,10 @@ def fertility_counts(
 
 def _overlapping(words: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
     """int64 [w]: tokens that overlap each word; begins and ends of tokens must be sorted."""
+    # tokens that begin before the word ends, less those that end before it begins
     begun = np.searchsorted(places[:, 0], words[:, 1], "left")
-    over = np.searchsorted(places[:, 1], words[:, 0], "right")
-    return np.asarray(np.maximum(begun - over, 0), np.int64)
+    ended = np.searchsorted(places[:, 1], words[:, 0], "right")
+    return np.asarray(np.maximum(begun - ended, 0), np.int64)
 
 
 @dataclass(frozen=True)
@@ -202,9 +205,9 @@ def tokenizers(
 
     Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
     """
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if not names or twice:
-        got = f"{twice[0]} twice" if twice else "nothing"
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    if not names or repeated:
+        got = f"{repeated[0]} twice" if repeated else "nothing"
         raise bad_setting("`tokenizer`", "given at least once, each time with another name", got)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
@@ -219,33 +222,35 @@ def tokenizers(
         if not counts[kind][..., WORDS].any():
             raise EmptyInputError(f"`{kind}` contains no word. Give other texts.")
     # the ratio of all texts, then of bootstrap samples: float64 [rounds + 1, tokenizers]
-    drawn: dict[tuple[str, str], NDArray[np.float64]] = {}
+    ratios: dict[tuple[str, str], NDArray[np.float64]] = {}
     for figure, column in _FIGURES.items():
-        chances = np.random.default_rng(plan.seed).spawn(2)  # the same for both figures
-        for (kind, counted), chance in zip(counts.items(), chances, strict=True):
+        # both figures are of the same bootstrap samples
+        generators = np.random.default_rng(plan.seed).spawn(2)
+        for (kind, counted), generator in zip(counts.items(), generators, strict=True):
             sums = np.zeros((*counted.shape[:2], 3, 1), np.int64)  # tallies, for `accuracy`
             sums[:, :, 0, 0], sums[:, :, 2, 0] = counted[..., column], counted[..., WORDS]
             together = stack_tallies(list(sums.transpose(1, 0, 2, 3)))
-            redrawn = bootstrap_scores(together, accuracy, chance, ROUNDS)
-            drawn[figure, kind] = np.concatenate([_ratio(counted, column)[None], redrawn])
+            redrawn = bootstrap_scores(together, accuracy, generator, ROUNDS)
+            ratios[figure, kind] = np.concatenate([_ratio(counted, column)[None], redrawn])
     splits = [
         Splits(
             name,
             kind,
             len(counted),
             int(counted[:, k, WORDS].sum()),
-            _figure(drawn["continued", kind][:, k]),
-            _figure(drawn["fertility", kind][:, k]),
+            _figure(ratios["continued", kind][:, k]),
+            _figure(ratios["fertility", kind][:, k]),
             float(_ratio(counted, UNKNOWN)[k]),
         )
         for k, name in enumerate(names)
         for kind, counted in counts.items()
     ]
     gaps = []
-    for k, name in enumerate(names[1:], 1):  # minus the first, on the same bootstrap samples
+    # differences to the first tokenizer, in each bootstrap sample
+    for k, name in enumerate(names[1:], 1):
         for figure in _FIGURES:
             on_specific, on_general = (
-                drawn[figure, kind][:, k] - drawn[figure, kind][:, 0] for kind in counts
+                ratios[figure, kind][:, k] - ratios[figure, kind][:, 0] for kind in counts
             )
             figures = map(_figure, (on_specific, on_general, on_specific - on_general))
             gaps.append(Gap(name, figure, *figures))
@@ -253,7 +258,7 @@ def tokenizers(
 
 
 def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) -> list[str]:
-    """A random sample of the inputs' texts; of CoNLL columns, sentences with spaced words."""
+    """A random sample of the inputs' texts; CoNLL columns give sentences, their words spaced."""
     columns = []
     for name in inputs:
         path = user_path(name)
@@ -288,5 +293,5 @@ def _ratio(counts: NDArray[np.int64], column: int) -> NDArray[np.float64]:
 
 def _figure(values: NDArray[np.float64]) -> Figure:
     """The first value with the interval of the others; `values` is float64 [rounds + 1]."""
-    low, high = np.quantile(values[1:], _ENDS)
+    low, high = np.quantile(values[1:], _INTERVAL)
     return Figure(float(values[0]), float(low), float(high))

@@ -36,9 +36,9 @@ def run(
         out: local folder that is new, empty, or of the same recipe; finished steps are not
             repeated.
         keep_overlap: also train on copies of dev and test texts.
-        cells: folder of finished cells' small files, of this recipe and others, which may be kept
-            where selections and models cannot: what is there is not repeated, and what is
-            finished is added.
+        cells: folder for the small result files of finished cells, of this and other recipes. It
+            can be kept when the selections and models in `out` cannot. Cells found in it are not
+            run again, and newly finished cells are added to it.
         only: names of the tasks to run and compare (default: all).
         overwrite: delete a different recipe's steps in `out`.
 

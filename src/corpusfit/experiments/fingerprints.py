@@ -120,7 +120,7 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     """What decides a fine-tuning, except the model, the examples, the augmentation and the seed."""
     if group := load(kind).group:
         return {group: dataclasses.asdict(getattr(plan, group)), "device": plan.finetune.device}
-    whole = settled(plan, kind, adapter=adapter, longest=_ANY_LENGTH)
+    whole = settled(plan, kind, adapter=adapter, max_length=_ANY_LENGTH)
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
     return {

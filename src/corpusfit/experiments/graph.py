@@ -113,7 +113,8 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
                 inputs.recipe.evaluate.finetune.device,
             )
         number = inputs.recipe.seeds
-        if not load(stored.kind).uses_train:  # evaluated without training, once per adapted model
+        # a task without training is evaluated once for each adapted model
+        if not load(stored.kind).uses_train:
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, f"{column} for {cell.task}", adapted, extra, k)

@@ -138,7 +138,8 @@ def select_plan(
     if selector.strategy == ORACLE:
         options = {"domain": ",".join(selector.sources or task.oracle)}
         plan = dataclasses.replace(plan, method=type(plan.method)(ORACLE, options))
-        choose = dataclasses.replace(choose, threshold=0.5)  # exactly the domain's documents
+        # an oracle scores 1 or 0, so this threshold selects exactly the domain's documents
+        choose = dataclasses.replace(choose, threshold=0.5)
     elif cell.fraction is None:
         choose = dataclasses.replace(choose, policy="continuous")
     elif choose.threshold is None:

@@ -265,7 +265,8 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
         path = folder.texts(key, split)
         data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
-        if not path.exists() or path.read_bytes() != data:  # no digest covers how it is read
+        # the file is compared whole, because no digest covers how it is read
+        if not path.exists() or path.read_bytes() != data:
             write_bytes(path, data)
     for split, examples in (("train", target), ("dev", task.dev)) if parallel else ():
         pairs = zip(examples.texts(), _translations(examples), strict=True)

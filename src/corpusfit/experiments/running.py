@@ -249,7 +249,8 @@ def _run_steps(
             if phase == "selections":
                 progress.note(f"Selection {number} of {len(ready)}: {step.label}.")
             handle(run_step(step, folder, machine))
-    elif ready:  # in parallel with one compute thread each, or one at a time on a GPU
+    elif ready:
+        # in parallel, with one compute thread each, or one at a time on a GPU
         machine = machine.for_training(_device_of(ready))
         with progress.showing(_STAGES[phase], len(ready), "steps"), machine.start() as engine:
             engine.require_shared(folder.work, "`out`")

@@ -95,7 +95,8 @@ class Select(Step):
                     self.plan, [str(self.target)], self.corpus, out, machine=machine, overwrite=True
                 )
                 return {"scored": True}
-            copy_scores(scored[0], out)  # a selection of another amount has the same scores
+            # a selection of another amount has the same scores
+            copy_scores(scored[0], out)
         choose(out, self.plan.choose, machine=machine)
         return {}
 
@@ -141,9 +142,11 @@ class Adapt(Step):
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         out = folder.models / self.key
         inputs: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
-        try:  # overwriting is safe, as the folder is named by a digest of all inputs
+        # overwriting is safe, because the folder is named by a digest of all inputs
+        try:
             manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
-        except ChangedInputError as e:  # an unfinished run had another device or other settings
+        except ChangedInputError as e:
+            # an unfinished run was on another device or had other settings
             machine.progress.warn(f"Started over: {e.args[0]}")
             remove(out)
             manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
@@ -230,7 +233,8 @@ class Report:
 def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
     """Run a step, write the record of its cost, and report."""
     error = trace = ""
-    began, cpu_before = time.perf_counter(), sum(os.times()[:4])  # includes finished children
+    # os.times includes children that have finished
+    began, cpu_before = time.perf_counter(), sum(os.times()[:4])
     try:
         more = step.run(folder, machine)
         record = {

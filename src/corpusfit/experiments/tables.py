@@ -26,7 +26,7 @@ from corpusfit.experiments.costs import Cost, Costs
 from corpusfit.experiments.inputs import RecipeInputs
 from corpusfit.experiments.scoring import Result, ScoredCells
 
-_LONGEST = 200
+_MAX_CHARACTERS = 200
 
 
 def tables_of(
@@ -95,7 +95,7 @@ def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
 
 
 def _other(result: Result | None, metric: str) -> Cell:
-    """A cell of a metric that is shown beside the one that is compared."""
+    """The score of a metric that is shown in addition to the one that is compared."""
     value = None if result is None else result.metrics.get(metric)
     return None if value is None else Score(value)
 
@@ -142,13 +142,13 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     if constants:
         scores = ", ".join(constants.values())
         notes.append(f"The most frequent class as the answer to every test text: {scores}.")
-    alike = [
+    one_answer = [
         f"{r.one_answer} of {r.column} on {r.cell.task}" for r in scored.results if r.one_answer
     ]
-    if alike:
+    if one_answer:
         notes.append(
             "Fine-tunings and prompts that give one answer to every test text, which need more "
-            f"epochs, another rate or more examples: {', '.join(alike)}."
+            f"epochs, another rate or more examples: {', '.join(one_answer)}."
         )
     notes += [f"{metric}: {signature}." for metric, signature in scored.signatures.items()]
     if scored.failed:
@@ -157,7 +157,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
 
 
 def _answered(scored: ScoredCells) -> bool:
-    """Whether all tasks are of kinds that train no model, so that a seed is an adapted model."""
+    """Whether no task trains a model, so that each seed is an adapted model."""
     results = [r for r in scored.results if not r.error]
     return bool(results) and all(r.beside for r in results)
 
@@ -181,7 +181,7 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
     if result is None:
         return None
     if result.mean is None:
-        return f"failed: {result.error[:_LONGEST]}"
+        return f"failed: {result.error[:_MAX_CHARACTERS]}"
     return Score(result.mean, result.sd, shown)
 
 
@@ -194,8 +194,13 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
     columns = (
-        *("dataset", "column", "compared with", "95 % interval, points"),
-        *("p (seeds)", "p (examples)", "verdict"),
+        "dataset",
+        "column",
+        "compared with",
+        "95 % interval, points",
+        "p (seeds)",
+        "p (examples)",
+        "verdict",
     )
     notes = (
         "The verdict uses the larger p after Holm's correction. Comparisons with "
@@ -262,7 +267,9 @@ def _costs(recipe: Recipe, costs: Costs) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             column,
-            *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s)),
+            round(cost.select_s),
+            round(cost.adapt_s),
+            round(cost.tune_s),
             round(cost.cpu_s),
             cost.watt_hours,
         )

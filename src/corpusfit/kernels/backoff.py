@@ -19,13 +19,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import BEGIN, END, follow, tokenise
-from corpusfit.kernels.words import Word
 
 UNKNOWN = np.uint64(3)
 """Identity of a token without a probability in the model."""
 
-LONGEST = 8192
+MAX_BYTES = 8192
 """Most bytes of a text that are tokenised at once; a longer token is split there."""
 
 _HALF = np.uint64(32)
@@ -144,15 +144,15 @@ def read_on(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Tokenise the next `LONGEST` bytes of a text, without cutting a token in two; see `tokenise`.
+    """Tokenise the next `MAX_BYTES` of a text, without cutting a token in two; see `tokenise`.
 
-    The buffers have room for `LONGEST` tokens. Returns the number of tokens, and where in `data`
+    The buffers have room for `MAX_BYTES` tokens. Returns the number of tokens, and where in `data`
     the rest of the text begins.
     """
-    if end - begin <= LONGEST:
+    if end - begin <= MAX_BYTES:
         return tokenise(data, begin, end, characters, signs, ids, starts, ends), end
-    stop = begin + LONGEST
-    while stop > begin + LONGEST - 4 and data[stop] & 0xC0 == 0x80:
+    stop = begin + MAX_BYTES
+    while stop > begin + MAX_BYTES - 4 and data[stop] & 0xC0 == 0x80:
         stop -= 1
     n = tokenise(data, begin, stop, characters, signs, ids, starts, ends)
     if n > 0 and ends[n - 1] == stop and starts[n - 1] > begin:
@@ -273,9 +273,9 @@ def log_probabilities(
     Returns:
         float64 [n], log10 probabilities; int64 [n], number of tokens, the end included.
     """
-    ids = np.empty(LONGEST, np.uint64)
-    starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
-    state = _begin(table, order, LONGEST + 2)
+    ids = np.empty(MAX_BYTES, np.uint64)
+    starts, ends = np.empty(MAX_BYTES, np.int64), np.empty(MAX_BYTES, np.int64)
+    state = _begin(table, order, MAX_BYTES + 2)
     totals, tokens = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1, np.int64)
     for t in range(len(totals)):
         _restart(table, state)

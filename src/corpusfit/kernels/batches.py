@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.words import GOLDEN, chance
+from corpusfit.kernels.machine_words import GOLDEN, chance
 
 OPEN = 64
 """Most rows that are open at once."""
@@ -51,12 +51,12 @@ def fill_rows(
 
 
 @njit(cache=True, nogil=True)
-def cut_batches(lengths: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def cut_batches(lengths: NDArray[np.int64], max_cells: int) -> NDArray[np.int64]:
     """Cut a sequence of texts into batches whose padded size is bounded.
 
     Args:
         lengths: int64 [n], tokens of each text, 1 or more texts; best in order.
-        most: most texts of a batch times its longest text; a longer text is a batch of its own.
+        max_cells: texts of a batch times its longest text; a longer text is a batch of its own.
 
     Returns:
         int64 [batches + 1], where each begins; the last is n.
@@ -66,7 +66,7 @@ def cut_batches(lengths: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     longest = np.int64(0)
     for i in range(len(lengths)):
         longest = max(longest, lengths[i])
-        if i > begins[batches] and longest * (i + 1 - begins[batches]) > most:
+        if i > begins[batches] and longest * (i + 1 - begins[batches]) > max_cells:
             batches += 1
             begins[batches], longest = i, lengths[i]
     begins[batches + 1] = len(lengths)

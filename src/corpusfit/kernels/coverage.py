@@ -1,6 +1,6 @@
 """Coverage of a weighted set of n-grams by texts, and the order in which they cover it fastest.
 
-What: for every text of a batch the summed weights of the listed n-grams in it, on request divided
+What: for every text of a batch the summed weights of the listed n-grams in it, which may be divided
 by its number of n-grams; and the greedy order over all texts by the weight of n-grams that no
 earlier text had.
 Why: one table look-up per token, and a stamp that marks n-grams already met in this text, so a text
@@ -79,7 +79,9 @@ def listed_in(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """The different listed n-grams of every text of a batch.
 
-    Takes texts and table as `coverage` does, and the number of listed n-grams.
+    Args:
+        data, offsets, characters, keys, places, order: see `coverage`.
+        listed: the number of listed n-grams.
 
     Returns:
         int32 [e] indices, text by text; int64 [n] number of listed n-grams of each text; int32 [n]
@@ -148,15 +150,17 @@ def greedy_order(
     taken = 0
     while heap:
         bound, i = heap[0]
-        mine = grams[ends[i] : ends[i + 1]]
-        loss = _loss(mine, weight, seen, lengths[i])
+        own = grams[ends[i] : ends[i + 1]]
+        loss = _loss(own, weight, seen, lengths[i])
         if loss == 0.0:
             heappop(heap)
-        elif loss > bound:  # the old gain was too high: try again with the exact one
+        elif loss > bound:
+            # the old gain was too high: the text stays, with its exact gain
             heapreplace(heap, (loss, i))
-        else:  # an exact gain that beats all bounds is the highest
+        else:
+            # an exact gain that is above all bounds is the highest
             heappop(heap)
-            seen[mine] = True
+            seen[own] = True
             left[i] = False
             order[taken] = i
             taken += 1

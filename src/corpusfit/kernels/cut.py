@@ -23,7 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import IDEOGRAPHIC, UNSPACED
-from corpusfit.kernels.words import (
+from corpusfit.kernels.machine_words import (
     HIGH,
     REACH,
     bytes_before,
@@ -146,13 +146,16 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
     """
     if len(ends) == 0:
         return -1
-    most: Any = limit if mode != WHOLE else np.int64(1) << 62
+    max_pieces: Any = limit if mode != WHOLE else np.int64(1) << 62
     i, n, last, reach = begin, 0, len(data) - 8, len(data) - REACH
-    start, total, at_start = i, 0, 0  # of the open unit; pieces so far; pieces before the unit
-    sentence, at_sentence = i, 0  # the last sentence border in the unit, pieces before it
+    # the begin of the open unit, the pieces so far, and those before the unit
+    start, total, at_start = i, 0, 0
+    # the last sentence border in the unit, and the pieces before it
+    sentence, at_sentence = i, 0
     word, at_word = i, 0  # the same for the last word border
     letters, digits, upper, after_stop = 0, 0, False, False  # of the open word
-    state = 0  # 1 after a stop, 2 after a stop and space, 3 after a full-width stop
+    # 1 after a stop, 2 after a stop and a space, 3 after a full-width stop
+    state = 0
     gap, newlines = False, 0  # white space just passed
     before: Any = _SPACE  # the class before it
     ascii_only = True
@@ -178,7 +181,7 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
             while more:
                 run = zeros_below(~(letter_at >> np.uint64(k)))
                 cost = 1 + _further(run)
-                if k + run >= 62 or total + cost - at_start > most:
+                if k + run >= 62 or total + cost - at_start > max_pieces:
                     break
                 if gap and total > at_start:
                     word, at_word = i + k, total
@@ -192,7 +195,7 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
                     byte = data[i + k]
                     sign = table[byte] if byte < 0x80 else _SOLO
                     stop = sign == _STOP and mode != SENTENCE
-                    more = (stop or sign in (_SIGN, _CLOSER)) and total < at_start + most
+                    more = (stop or sign in (_SIGN, _CLOSER)) and total < at_start + max_pieces
                     total += more
                     k += 2 * more
                     if more and stop and data[i + k] < _SMALL_A:
@@ -224,7 +227,7 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
         elif kind == _DIGIT and digits > 0:
             cost = 0
 
-        full = total + cost - at_start > most
+        full = total + cost - at_start > max_pieces
         if state == 0 and newlines < 2 and not full and kind < _SOLO and before < _SOLO:
             if gap and total > at_start:
                 word, at_word = i, total
@@ -265,10 +268,11 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
 
         if letter:
             digits, state = 0, 0
-            if length == 1 and i <= last:  # the rest of a word, unless it fills the unit
+            # pass over the rest of a word at once, unless it fills the unit
+            if length == 1 and i <= last:
                 run = min(bytes_before(letter_bytes(load(data, i)) ^ HIGH), end - i)
                 more = _further(letters + run) - _further(letters)
-                if total + more - at_start <= most:
+                if total + more - at_start <= max_pieces:
                     total += more
                     letters += run
                     i += run

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels import backoff
-from corpusfit.kernels.backoff import LONGEST, empty_table, find, read_on
+from corpusfit.kernels.backoff import MAX_BYTES, empty_table, find, read_on
 from corpusfit.kernels.tokens import follow
 
 USUAL = 4
@@ -102,9 +102,9 @@ def count(
     words = np.zeros(m, np.int64)
     text_counts = np.zeros(size, np.uint16)
     # buffers of `read_on`: tokens of one stretch of text, with their byte offsets
-    ids = np.empty(LONGEST, np.uint64)
-    starts = np.empty(LONGEST, np.int64)
-    ends = np.empty(LONGEST, np.int64)
+    ids = np.empty(MAX_BYTES, np.uint64)
+    starts = np.empty(MAX_BYTES, np.int64)
+    ends = np.empty(MAX_BYTES, np.int64)
     n = 0
     for t in range(m):
         first = n

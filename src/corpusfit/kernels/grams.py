@@ -17,20 +17,21 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import follow, tokenise
-from corpusfit.kernels.words import Word
 
 _EMPTY, _ONE = np.uint64(0), np.uint64(1)
-_HIGH = np.uint64(34)  # an identity's high bits are mixed best; enough for 2^30 slots
+# The high bits of an identity are mixed best; a shift by 34 leaves enough for 2^30 slots.
+_HIGH = np.uint64(34)
 
 
 @njit(cache=True, nogil=True)
 def longest(offsets: NDArray[np.int64]) -> Any:
     """Bytes (at least the tokens) of the longest of n texts that begin at offsets [n + 1]."""
-    most = np.int64(0)
+    longest = np.int64(0)
     for i in range(len(offsets) - 1):
-        most = max(most, offsets[i + 1] - offsets[i])
-    return most
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    return longest
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -15,10 +15,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.grams import longest
+from corpusfit.kernels.machine_words import Word, twice
 from corpusfit.kernels.tokens import follow, tokenise
-from corpusfit.kernels.words import Word, twice
 
-MOST = 5
+MAX_ORDER = 5
 """Length of the longest n-grams, in tokens."""
 
 _HALF = np.uint64(32)
@@ -26,7 +26,7 @@ _HALF = np.uint64(32)
 
 def fits(table: NDArray[np.float32], order: int) -> bool:
     """Whether `score` may read a table: it has one dimension, and a bucket."""
-    return table.ndim == 1 and len(table) > 0 and 1 <= order <= MOST
+    return table.ndim == 1 and len(table) > 0 and 1 <= order <= MAX_ORDER
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -49,7 +49,7 @@ def count(
 
     Args:
         data, offsets, characters, signs: see `tokens`.
-        order: n-grams of 1 to this many tokens, `MOST` at most.
+        order: n-grams of 1 to this many tokens, `MAX_ORDER` at most.
         weights: float64 [n], weight of each text.
         buckets: number of buckets.
 

@@ -20,9 +20,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.backoff import LONGEST, UNKNOWN, empty_table, put, read_on
+from corpusfit.kernels.backoff import MAX_BYTES, UNKNOWN, empty_table, put, read_on
+from corpusfit.kernels.machine_words import Word, twice
 from corpusfit.kernels.tokens import BEGIN, END, follow
-from corpusfit.kernels.words import Word, twice
 
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of counts 1, 2 and above if the counts do not determine them (as in lmplz)."""
@@ -35,7 +35,7 @@ _ONE = np.uint64(1)
 _FREE = np.uint64(0)
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINAL = np.uint64(0xD6E8FEB86659FD93)
-_LEAST = 1e-37
+_MIN_PROBABILITY = 1e-37
 """Smallest probability and back-off, so that logarithms are finite; lmplz has minus infinity."""
 
 
@@ -114,8 +114,8 @@ def number_words(
         every word by its number; the first three are unknown, begin and end.
     """
     size, texts = int(offsets[-1] - offsets[0]), len(offsets) - 1
-    most = size if signs else size // 2 + texts  # a token and its separator: 2 bytes
-    words = np.empty(most + 2 * texts + 3, np.uint32)
+    max_tokens = size if signs else size // 2 + texts  # a token and its separator: 2 bytes
+    words = np.empty(max_tokens + 2 * texts + 3, np.uint32)
     p, keys = _number_words(data, offsets, characters, signs, words)
     return words[:p], keys
 
@@ -129,10 +129,11 @@ def _number_words(
     words: NDArray[np.uint32],
 ) -> tuple[int, NDArray[np.uint64]]:
     """Fill `words`; returns their number, and the identity of every number."""
-    ids = np.empty(LONGEST, np.uint64)
-    starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
+    ids = np.empty(MAX_BYTES, np.uint64)
+    starts, ends = np.empty(MAX_BYTES, np.int64), np.empty(MAX_BYTES, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
-    known: Any = np.int64(0)  # a literal would have a type of its own, and compile again
+    # a literal would have a type of its own, for which numba compiles again
+    known: Any = np.int64(0)
     p = 0
     ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
     known = _number_all(slots, keys, ids[:3], known, words[:3])
@@ -264,12 +265,12 @@ def _weigh(
     backoff = np.ones(len(shorter), np.float32)
     for i in range(len(shorter)):
         if total[i] > 0:
-            backoff[i] = max(left[i] / total[i], _LEAST)
+            backoff[i] = max(left[i] / total[i], _MIN_PROBABILITY)
     probability = np.empty(len(keys), np.float32)
     for i in range(len(keys)):
         prefix = np.int64(keys[i] >> _HALF)
         discounted = (counts[i] - off[min(counts[i], 3)]) / total[prefix]
-        probability[i] = max(discounted + backoff[prefix] * shorter[suffix[i]], _LEAST)
+        probability[i] = max(discounted + backoff[prefix] * shorter[suffix[i]], _MIN_PROBABILITY)
     return probability, backoff
 
 
@@ -316,7 +317,9 @@ def estimate(
     taken = _discounts(np.delete(counts[0], _BOS))[np.minimum(counts[0], 3)]
     total = int(counts[0].sum())
     even = taken.sum() / total / (max(vocabulary, len(identities)) - 1)
-    probability = np.maximum((counts[0] - taken) / total + even, _LEAST).astype(np.float32)
+    probability = np.maximum((counts[0] - taken) / total + even, _MIN_PROBABILITY).astype(
+        np.float32
+    )
     probability[_BOS] = 1.0  # as in lmplz, outside the sum
     table = empty_table(sum(len(c) for c in counts))
     names = identities

@@ -20,8 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.tokens import utf8
-from corpusfit.kernels.words import (
+from corpusfit.kernels.machine_words import (
     HIGH,
     Word,
     bytes_before,
@@ -30,6 +29,7 @@ from corpusfit.kernels.words import (
     newline_bytes,
     store,
 )
+from corpusfit.kernels.tokens import utf8
 
 _Bytes = NDArray[np.uint8]
 _Offsets = NDArray[np.int64]
@@ -37,8 +37,9 @@ _QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
 _COMMA, _COLON, _LIST, _END_LIST = 0x2C, 0x3A, 0x5B, 0x5D
 _MINUS, _ZERO, _POINT = 0x2D, 0x30, 0x2E
 _TAB, _NEWLINE, _RETURN, _SPACE = 0x09, 0x0A, 0x0D, 0x20
-_DEEPEST = 60
-_LONGEST = 200  # characters of a number that is always finite, with two digits of exponent
+_MAX_DEPTH = 60
+# A number of this many characters is finite, as its exponent has two digits at most.
+_MAX_NUMBER_CHARACTERS = 200
 _EXPONENT, _PLUS = 0x65, 0x2B
 _UNDECIDED = -1  # end of a value that this kernel does not decide
 _EACH, _RETURNS = np.uint64(0x0101010101010101), np.uint64(0x0D0D0D0D0D0D0D0D)
@@ -209,7 +210,7 @@ def _skip_number(data: _Bytes, i: int, end: int) -> Any:
         i = _digits(data, exponent, end)
         if not 0 < i - exponent <= 2:
             return _UNDECIDED
-    return i if i - begin <= _LONGEST else _UNDECIDED
+    return i if i - begin <= _MAX_NUMBER_CHARACTERS else _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
@@ -262,7 +263,7 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: PLR0912
         if i < end and (data[i] == _OPEN or data[i] == _LIST):
             is_object = data[i] == _OPEN
             kinds, depth = kinds << 1 | is_object, depth + 1
-            if depth > _DEEPEST:
+            if depth > _MAX_DEPTH:
                 return _UNDECIDED
             i = _space(data, i + 1, end)
             if i < end and data[i] == (_CLOSE if is_object else _END_LIST):
@@ -366,7 +367,8 @@ def field_texts(
         through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.
         plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
-    n, j = len(begins), np.int64(0)  # a literal would have a type of its own, and compile again
+    # a literal 0 would have a type of its own, for which numba compiles again
+    n, j = len(begins), np.int64(0)
     through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
         text_end = _line_text(data, begins[line], ends[line], field, out, j)
@@ -431,11 +433,11 @@ def document_texts(
         through: int64 [n + 1], where in `out` each text begins, and the last one's end.
         plain: bool [n], False for a document that needs a full parser; its text here is empty.
     """
-    most = len(ends) + 1
-    rows, begins, stops = np.empty((3, most), np.int64)
-    through, plain = np.zeros(most + 1, np.int64), np.zeros(most, np.bool_)
+    max_lines = len(ends) + 1
+    rows, begins, stops = np.empty((3, max_lines), np.int64)
+    through, plain = np.zeros(max_lines + 1, np.int64), np.zeros(max_lines, np.bool_)
     n, begin, first, at = 0, -1, 0, 0
-    for line in range(most):
+    for line in range(max_lines):
         end = ends[line] if line < len(ends) else len(data)
         last = line == len(ends)
         if last and at == len(data) and begin < 0:

@@ -39,11 +39,16 @@ Tile: TypeAlias = tuple[int, int, int, int]
 
 _TILE = 1024  # rows and columns of a block of products
 _SAMPLE = 8192
-_BINS, _BIN = 1 << 16, 46  # right shift of a key that gives its bin, 2^-16 wide
+_BINS = 1 << 16
+_BIN_SHIFT = 46  # right shift of a key that gives its bin, 2^-16 wide
 _FAR = np.int64(0x7FFFFFFF)
-ROWS_PER_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
-NEAR_CELLS, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
-_ASKED, _CAUTION = 256, 4  # sampled rows for a likely threshold; entries per pair there, at most 2
+ROWS_PER_CELL = 1000
+NEAR_CELLS = 32  # near cells of a cell, itself among them
+_SAMPLED_PER_CELL = 64  # sampled rows per cell, to find its centre
+_K_MEANS_ROUNDS = 3
+_THRESHOLD_ROWS = 256  # sampled rows whose neighbours give a likely threshold
+# Entries of the sample per wanted pair. A pair has at most two, so this threshold is low enough.
+_ENTRIES_PER_PAIR = 4
 _LOWER = 1e-4  # a likely threshold is lowered by more than the rounding error of a cosine
 
 Keys: TypeAlias = NDArray[np.int64]
@@ -98,7 +103,7 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
     k = heaps.shape[1]
     if count == k and key <= heaps[i, 0]:
         return count
-    bins[key >> _BIN] += 1
+    bins[key >> _BIN_SHIFT] += 1
     if count < k:
         at = count
         while at > 0 and heaps[i, (at - 1) >> 1] > key:
@@ -106,7 +111,7 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
             at = (at - 1) >> 1
         heaps[i, at] = key
         return count + 1
-    bins[heaps[i, 0] >> _BIN] -= 1
+    bins[heaps[i, 0] >> _BIN_SHIFT] -= 1
     at, child = 0, 1
     while child < k:
         if child + 1 < k and heaps[i, child + 1] < heaps[i, child]:
@@ -135,7 +140,8 @@ def _look(
     """
     first, last, second, end = tile
     k = heaps.shape[1]
-    slack = np.float32((rows.shape[1] + 16) * 2.0**-24 * ONE**2)  # the rounding error of a sum
+    # a bound for the rounding error of a sum
+    slack = np.float32((rows.shape[1] + 16) * 2.0**-24 * ONE**2)
     for i in range(first, last):
         for j in range(max(second, i + 1), end):
             about = block[i - first, j - second] + slack
@@ -194,18 +200,18 @@ def _sure_threshold(bins: NDArray[np.int64], pairs: int) -> float:
     """
     above = np.cumsum(bins[::-1])
     lowest = len(bins) - 1 - int(np.searchsorted(above, 2 * pairs))
-    return max(0.0, lowest * 2.0 ** (_BIN - 32) / ONE**2)
+    return max(0.0, lowest * 2.0 ** (_BIN_SHIFT - 32) / ONE**2)
 
 
 def _likely_threshold(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     """A cosine that the last of the strongest pairs likely reaches, estimated from a few rows."""
-    some = rows[:: -(-len(rows) // _ASKED)].astype(np.float32) / ONE**2
+    some = rows[:: -(-len(rows) // _THRESHOLD_ROWS)].astype(np.float32) / ONE**2
     best = np.empty((len(some), 0), np.float32)
     for begin in range(0, len(rows), _SAMPLE):
         cosines = some @ rows[begin : begin + _SAMPLE].T.astype(np.float32)
         best = np.sort(np.concatenate([best, cosines], axis=1), axis=1)[:, -k - 1 :]
     others = np.sort(best[:, :-1], axis=None)  # skip the highest, which is the row itself
-    entries = int(_CAUTION * pairs * len(some) / len(rows))
+    entries = int(_ENTRIES_PER_PAIR * pairs * len(some) / len(rows))
     if entries >= len(others):
         return 0.0
     return max(0.0, float(others[-1 - entries]) - _LOWER)
@@ -218,8 +224,8 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
     """
     count = max(1, len(rows) // ROWS_PER_CELL)
     centres = rows[:: len(rows) // count][:count].astype(np.float32)
-    some = rows[:: max(1, len(rows) // (_PER_CELL * count))]
-    for _ in range(_ROUNDS):
+    some = rows[:: max(1, len(rows) // (_SAMPLED_PER_CELL * count))]
+    for _ in range(_K_MEANS_ROUNDS):
         cell = _nearest_centre(some, centres)
         sums = np.zeros((count, rows.shape[1]))
         np.add.at(sums, cell, some)
@@ -296,14 +302,14 @@ def nearest(
 
 
 def strongest_pairs(
-    places: NDArray[np.int32], products: NDArray[np.int32], most: int = 0
+    places: NDArray[np.int32], products: NDArray[np.int32], max_pairs: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """The pairs of rows where one is a neighbour of the other.
 
     Args:
         places: int32 [n, m], of `nearest`, called with the same number of pairs.
         products: int32 [n, m], the same.
-        most: largest number of pairs, those with the highest products; 0 for all.
+        max_pairs: largest number of pairs, those with the highest products; 0 for all.
 
     Returns:
         int32 [p] and int32 [p] rows, int32 [p] their products; in the order of the first rows.
@@ -312,8 +318,8 @@ def strongest_pairs(
     second, product = places[first, at], products[first, at]
     pair = np.minimum(first, second) * len(places) + np.maximum(first, second)
     unique = np.sort(np.unique(pair, return_index=True)[1])  # two rows may list each other
-    if most and len(unique) > most:
-        unique = unique[np.sort(np.argsort(-product[unique], kind="stable")[:most])]
+    if max_pairs and len(unique) > max_pairs:
+        unique = unique[np.sort(np.argsort(-product[unique], kind="stable")[:max_pairs])]
     return first[unique].astype(np.int32), second[unique], product[unique]
 
 
@@ -356,7 +362,7 @@ def pagerank(
     weights: NDArray[np.float64],
     damping: float,
     tolerance: float,
-    most: int,
+    max_iterations: int,
 ) -> NDArray[np.float64]:
     """The rank of every node: how often a random walk along the edges visits it.
 
@@ -369,13 +375,14 @@ def pagerank(
         weights: float64 [e], the same.
         damping: from 0 to below 1.
         tolerance: mean change of a rank below which the iteration stops.
-        most: largest number of iterations.
+        max_iterations: largest number of iterations.
 
     Returns:
         float64 [n], above 0; they add up to 1.
     """
     n = len(ends) - 1
-    share = np.zeros(n, np.float64)  # 1 / sum of a node's weights, 0 without edges
+    # 1 / the sum of a node's weights; 0 for a node without edges
+    share = np.zeros(n, np.float64)
     for i in range(n):
         total = 0.0
         for e in range(ends[i], ends[i + 1]):
@@ -384,7 +391,7 @@ def pagerank(
             share[i] = 1.0 / total
     rank = np.full(n, 1.0 / max(1, n))
     sent = np.empty(n, np.float64)
-    for _ in range(most if n else 0):
+    for _ in range(max_iterations if n else 0):
         lost = 0.0
         for i in range(n):
             sent[i] = damping * rank[i] * share[i]

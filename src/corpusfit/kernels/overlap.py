@@ -25,8 +25,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.grams import count_each, find, gram_at, grams_of, longest
+from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import follow, tokenise
-from corpusfit.kernels.words import Word
 
 _ONE, _SIX, _HALF, _LOW = np.uint64(1), np.uint64(6), np.uint64(32), np.uint64(63)
 # distance in bytes from which two n-grams of a sketch belong to different runs
@@ -40,7 +40,7 @@ def sketches(
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
     order: int,
-    most: int,
+    max_ngrams: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The sketch of each of n texts: its different n-grams with the smallest identities.
 
@@ -50,16 +50,16 @@ def sketches(
     Args:
         data, offsets, characters: see `tokens`.
         order: tokens in an n-gram.
-        most: most n-grams of a sketch.
+        max_ngrams: most n-grams of a sketch.
 
     Returns:
         uint64 [m] identities, increasing within a text, and int64 [n + 1]: text i has those in
-        `[bounds[i] : bounds[i + 1]]`; all of its n-grams if it has at most `most`.
+        `[bounds[i] : bounds[i + 1]]`; all of its n-grams if it has at most `max_ngrams`.
     """
     grams, _, ends = count_each(*grams_of(data, offsets, characters, order, True))
     counts = np.diff(ends)
-    in_sketch = np.arange(len(grams)) - np.repeat(ends[:-1], counts) < most
-    return grams[in_sketch], np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+    in_sketch = np.arange(len(grams)) - np.repeat(ends[:-1], counts) < max_ngrams
+    return grams[in_sketch], np.concatenate([[0], np.cumsum(np.minimum(counts, max_ngrams))])
 
 
 def inverted(
@@ -180,7 +180,8 @@ def overlaps(
     """
     size = longest(offsets)
     ids, starts = np.empty(size, np.uint64), np.empty(size, np.int64)
-    counted = np.zeros(len(begins) - 1, np.int64)  # the last text in which each n-gram occurred
+    # the last text in which each n-gram occurred, so that it counts once per text
+    counted = np.zeros(len(begins) - 1, np.int64)
     hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
     run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
     touched = np.empty(len(need), np.int32)

@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.machine_words import Word, load
 from corpusfit.kernels.tokens import finish, mix
-from corpusfit.kernels.words import Word, load
 
 _WORD, _SPACE, _SIGN, _JOINING = 0, 1, 2, 3
 _FREE = np.int32(-1)
@@ -66,25 +66,27 @@ def _place(keys: NDArray[np.uint64], entries: NDArray[np.int32], key: Word) -> A
 
 
 @njit(cache=True, nogil=True)
-def _end_of_characters(data: NDArray[np.uint8], i: int, end: int, most: int) -> int:
-    """The byte after the first `most` characters of data[i : end]."""
+def _end_of_characters(data: NDArray[np.uint8], i: int, end: int, max_characters: int) -> int:
+    """The byte after the first `max_characters` characters of data[i : end]."""
     while i < end:
         if data[i] & 0xC0 != 0x80:
-            if most == 0:
+            if max_characters == 0:
                 return i
-            most -= 1
+            max_characters -= 1
         i += 1
     return end
 
 
 @njit(cache=True, nogil=True)
-def _begins_mark(data: NDArray[np.uint8], i: int, end: int, marks: NDArray[np.uint8]) -> bool:
-    """Whether one of the marks stands at data[i : end]."""
-    for mark in marks:
+def _begins_special(
+    data: NDArray[np.uint8], i: int, end: int, special_tokens: NDArray[np.uint8]
+) -> bool:
+    """Whether data[i : end] begins with a special token."""
+    for token in special_tokens:
         j = 0
-        while j < len(mark) and mark[j] and i + j < end and data[i + j] == mark[j]:
+        while j < len(token) and token[j] and i + j < end and data[i + j] == token[j]:
             j += 1
-        if j == len(mark) or not mark[j]:
+        if j == len(token) or not token[j]:
             return True
     return False
 
@@ -130,11 +132,13 @@ def _plain(data: NDArray[np.uint8], begin: int, end: int, fold: bool) -> NDArray
 
 
 @njit(cache=True, nogil=True)
-def _word_pieces(word: NDArray[np.uint8], pieces: Pieces, ids: NDArray[np.int32], used: int) -> int:
+def _word_pieces(
+    word: NDArray[np.uint8], pieces: Pieces, ids: NDArray[np.int32], n_tokens: int
+) -> int:
     """Write the ids of a normalised word's pieces to ids[used:]; returns their end."""
-    first_keys, first_ids, later_keys, later_ids, longest, unknown, _ = pieces
-    start, n = 0, used
-    if _end_of_characters(word, 0, len(word), longest) == len(word):
+    first_keys, first_ids, later_keys, later_ids, max_characters, unknown, _ = pieces
+    start, n = 0, n_tokens
+    if _end_of_characters(word, 0, len(word), max_characters) == len(word):
         while start < len(word):
             if start:
                 piece, start = _longest_piece(word, start, later_keys, later_ids)
@@ -145,8 +149,8 @@ def _word_pieces(word: NDArray[np.uint8], pieces: Pieces, ids: NDArray[np.int32]
             ids[n] = piece
             n += 1
     if start < len(word):
-        ids[used] = unknown
-        return used + 1
+        ids[n_tokens] = unknown
+        return n_tokens + 1
     return n
 
 
@@ -176,28 +180,28 @@ def piece_ids(
     Returns:
         The ids, int32; begin and end of each text's, int64 [n, 2].
     """
-    ids, used = np.empty(len(data), np.int32), 0
+    ids, n_tokens = np.empty(len(data), np.int32), 0
     spans = np.empty((len(offsets) - 1, 2), np.int64)
     for text in range(len(spans)):
-        spans[text, 0] = used
+        spans[text, 0] = n_tokens
         i, end = offsets[text], offsets[text + 1]
         while i < end:
             begin = i
             while i < end and data[i] != 0x20:
                 i += 1
             if i > begin:
-                used = _word_pieces(data[begin:i], pieces, ids, used)
+                n_tokens = _word_pieces(data[begin:i], pieces, ids, n_tokens)
             i += 1
-        spans[text, 1] = used
-    return ids[:used], spans
+        spans[text, 1] = n_tokens
+    return ids[:n_tokens], spans
 
 
 @njit(cache=True, nogil=True)
 def cut_words(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
-    most: int,
-    marks: NDArray[np.uint8],
+    max_characters: int,
+    special_tokens: NDArray[np.uint8],
     pieces: Pieces,
     near: NDArray[np.uint64],
     numbers: NDArray[np.int32],
@@ -205,8 +209,8 @@ def cut_words(
     entries: NDArray[np.int32],
     spans: NDArray[np.int64],
     ids: NDArray[np.int32],
-    known: int,
-    used: int,
+    n_words: int,
+    n_tokens: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], int, int]:
     """Cut n texts into words and number each word; the tables have room for all that are new.
 
@@ -216,9 +220,9 @@ def cut_words(
     Args:
         data: uint8 [b], UTF-8 bytes.
         offsets: int64 [n + 1], where each text begins.
-        most: characters of a text that are read.
-        marks: uint8 [m, longest], zero-padded texts that the tokenizer finds before it cuts; each
-            begins with an ASCII sign.
+        max_characters: characters of a text that are read.
+        special_tokens: uint8 [m, longest], zero-padded texts that the tokenizer finds before it
+            cuts; each begins with an ASCII sign.
         pieces: WordPiece's vocabulary.
         near: uint64, a power of two of them: the words found last, few enough for the processor's
             cache; changed.
@@ -227,34 +231,34 @@ def cut_words(
         entries: int32, its number, -1 at a free place; changed.
         spans: int64 [words, 2], begin and end of a word's tokens in `ids`; changed.
         ids: int32, the tokens of all words; changed.
-        known: words in the table.
-        used: tokens in `ids`.
+        n_words: words in the table.
+        n_tokens: tokens in `ids`.
 
     Returns:
         The number of each word, int32 [w]; the place of each text's first word among them, int64
-        [n + 1]; which texts hold a mark, bool [n]; number, begin and end in `data` of new words
-        that have no tokens yet, int64 [k, 3]; the new `known` and `used`.
+        [n + 1]; which texts hold a special token, bool [n]; number, begin and end in `data` of new
+        words that have no tokens yet, int64 [k, 3]; the new `n_words` and `n_tokens`.
     """
     word_numbers = np.empty(offsets[-1] - offsets[0], np.int32)
     firsts = np.zeros(len(offsets), np.int64)
-    marked = np.zeros(len(offsets) - 1, np.bool_)
+    has_special = np.zeros(len(offsets) - 1, np.bool_)
     fresh = np.empty((len(word_numbers), 3), np.int64)
-    first_of_mark = np.zeros(256, np.bool_)
-    for mark in marks:
-        first_of_mark[mark[0]] = True
+    starts_special = np.zeros(256, np.bool_)
+    for token in special_tokens:
+        starts_special[token[0]] = True
     n, new = 0, 0
-    for text in range(len(marked)):
+    for text in range(len(has_special)):
         i, end = offsets[text], offsets[text + 1]
-        if end - i > most:
-            end = _end_of_characters(data, i, end, most)
+        if end - i > max_characters:
+            end = _end_of_characters(data, i, end, max_characters)
         while i < end:
             begin = i
             i = _word_end(data, begin, end)
             if i == begin:
                 i += 1
                 continue
-            if first_of_mark[data[begin]] and _begins_mark(data, begin, end, marks):
-                marked[text] = True
+            if starts_special[data[begin]] and _begins_special(data, begin, end, special_tokens):
+                has_special[text] = True
             # most words are frequent: try a small cache before the large table
             key = _identity(data, begin, i)
             slot = np.int64(key) & (len(near) - 1)
@@ -262,20 +266,20 @@ def cut_words(
                 at = _place(keys, entries, key)
                 # a new word: plain ASCII is cut here, anything else is left to the caller
                 if entries[at] == _FREE:
-                    keys[at], entries[at] = key, known
+                    keys[at], entries[at] = key, n_words
                     word = _plain(data, begin, i, pieces[-1])
                     if len(word):
-                        spans[known, 0] = used
-                        used = spans[known, 1] = _word_pieces(word, pieces, ids, used)
+                        spans[n_words, 0] = n_tokens
+                        n_tokens = spans[n_words, 1] = _word_pieces(word, pieces, ids, n_tokens)
                     else:
-                        fresh[new, 0], fresh[new, 1], fresh[new, 2] = known, begin, i
+                        fresh[new, 0], fresh[new, 1], fresh[new, 2] = n_words, begin, i
                         new += 1
-                    known += 1
+                    n_words += 1
                 near[slot], numbers[slot] = key, entries[at]
             word_numbers[n] = numbers[slot]
             n += 1
         firsts[text + 1] = n
-    return word_numbers[:n], firsts, marked, fresh[:new], known, used
+    return word_numbers[:n], firsts, has_special, fresh[:new], n_words, n_tokens
 
 
 @njit(cache=True, nogil=True, inline="always")

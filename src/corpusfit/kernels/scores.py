@@ -33,7 +33,7 @@ _STEPS = 100
 _TOLERANCE = 1e-8
 # residual of Newton's equation at which a step is used; smaller: fewer, longer steps
 _EXACT = 0.01
-_LEAST_SLOPE = 0.01
+_MIN_SLOPE = 0.01
 # share of the highest agreement from which rankings count as agreeing
 _ENOUGH = 0.9
 
@@ -176,7 +176,7 @@ def platt(
     weight = np.ones(len(score)) if weight is None else weight
     mean, spread = float(score.mean()), float(score.std()) or 1.0
     slope, intercept = logistic((score[:, None] - mean) / spread, share, weight, 0.0)
-    slope = max(float(slope), _LEAST_SLOPE) / spread
+    slope = max(float(slope), _MIN_SLOPE) / spread
     return slope, float(intercept) - slope * mean
 
 

@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, WORD, kind_of, table
-from corpusfit.kernels.words import REACH, Word, load, word_bits, zeros_below
+from corpusfit.kernels.machine_words import REACH, Word, load, word_bits, zeros_below
 
 _MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
 _FINAL = np.uint64(0xD6E8FEB86659FD93)
@@ -31,7 +31,8 @@ _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F  # the result of `| 0x20`; DEL is in no token
+# `| 0x20` turns the underscore into DEL, which is in no token.
+_UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F
 
 BEGIN, END = np.uint64(1), np.uint64(2)
 """Identities of the begin and the end of a text, which no token has in practice."""

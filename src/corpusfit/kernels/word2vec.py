@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.words import GOLDEN, chance
+from corpusfit.kernels.machine_words import GOLDEN, chance
 
 # share of the learning rate that is left at the end
 _LOWEST = 1e-4

@@ -235,7 +235,7 @@ def _targets(
     weights, lower, upper = _bounds(recipe, specific, general, available, notes)
     if recipe.budget > int(upper.sum()):
         by = zip(recipe.languages, upper.tolist(), strict=True)
-        each = ", ".join(f"{code} {most:,}" for code, most in by)
+        each = ", ".join(f"{code} {limit:,}" for code, limit in by)
         times = f" with {recipe.repeats} repeats" if recipe.repeats > 1 else ""
         raise bad_setting(
             "budget",

@@ -18,15 +18,24 @@ from corpusfit.text import located
 
 # Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
 # specific text; multilingual specific text, up-sampled with general text.
-E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
-SPECIFIC, GENERAL = KINDS = ("specific", "general")
-SENTENCES, TOKENS = UNITS = ("sentences", "tokens")
-SMOOTHED, UNIMAX = SAMPLINGS = ("smoothed", "unimax")
+E_D = "E_D"
+MD_ED = "M_D+E_D"
+MD_MWIKI = "M_D+M_WIKI"
+COMPOSITIONS = (E_D, MD_ED, MD_MWIKI)
+SPECIFIC = "specific"
+GENERAL = "general"
+KINDS = (SPECIFIC, GENERAL)
+SENTENCES = "sentences"
+TOKENS = "tokens"
+UNITS = (SENTENCES, TOKENS)
+SMOOTHED = "smoothed"
+UNIMAX = "unimax"
+SAMPLINGS = (SMOOTHED, UNIMAX)
 ENGLISH = "en"
 RANDOM = "random"
 # Maximum values, so that sums and products fit in 64 bits.
 _MAXIMA = {"budget": 10**15, "repeats": 10**6, "longest": 10**6}
-_LONGEST = 128  # Maximum word pieces of a sentence: the training length of mDAPT (section 3.3)
+_MAX_PIECES = 128  # Maximum word pieces of a sentence: the training length of mDAPT (section 3.3)
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,8 @@ class TextSource:
         txt: documents of `.txt` files: `blocks` between blank lines, or `lines`.
         side: side of aligned pairs: `first`, `second` or its name (default: that named `language`,
             else the first).
-        page: field with the same value for the same page in other languages.
-        transliterated: whether its Russian is in Latin letters.
+        page: field that identifies a page across languages: its translations have the same value.
+        transliterated: whether its Russian is written in Latin letters.
         choose: order of its documents: `random`, or a method that ranks by likeness to the target.
         target: texts of the task, for a method.
         embedder: embedder of a method that reads embeddings (default: the method's).
@@ -122,16 +131,16 @@ class CompositionPlan:
     alpha: float = 0.3
     repeats: int = 1
     limits: Mapping[str, int] = field(default_factory=dict)
-    longest: int = _LONGEST
+    longest: int = _MAX_PIECES
     seed: int = 0
 
     def check(self) -> CompositionPlan:
-        """The recipe itself, if every value is allowed."""
+        """Raise `UsageError` for a value that is not allowed; returns the recipe."""
         one_of("composition", self.composition, COMPOSITIONS)
         one_of("unit", self.unit, UNITS)
         one_of("sampling", self.sampling, SAMPLINGS)
-        for name, most in _MAXIMA.items():
-            whole_number(name, getattr(self, name), most)
+        for name, maximum in _MAXIMA.items():
+            whole_number(name, getattr(self, name), maximum)
         if not 0 <= self.alpha <= 1:
             cure = "1 keeps the languages' shares, 0 makes them equal; mDAPT uses 0.3."
             raise bad_setting("alpha", "from 0 to 1", self.alpha, cure)
@@ -169,7 +178,7 @@ class CompositionPlan:
         codes = [code_of(code, "languages") for code in self.languages]
         if not codes and all(s.language for s in sources):
             codes = sorted({s.language for s in sources})
-        limits = {code_of(code, "limits"): most for code, most in self.limits.items()}
+        limits = {code_of(code, "limits"): maximum for code, maximum in self.limits.items()}
         codes = list(dict.fromkeys(codes))
         return dataclasses.replace(self, sources=sources, languages=tuple(codes), limits=limits)
 
@@ -196,6 +205,6 @@ def read_recipe(path: Path) -> CompositionPlan:
             if key not in source:
                 raise bad_setting(f"sources.{key}", allowed, "nothing")
         sources.append(TextSource(**source))
-    limits = {code: typed(f"limits.{code}", "int", most) for code, most in limits.items()}
+    limits = {code: typed(f"limits.{code}", "int", maximum) for code, maximum in limits.items()}
     plan = CompositionPlan(**settings, sources=tuple(sources), limits=limits)
     return plan.with_codes().check()

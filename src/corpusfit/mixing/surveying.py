@@ -42,7 +42,7 @@ from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_key
 
 _BEGINNING = 4000  # characters to remove markup from, for the language identifier
-_LABEL = 40  # characters of a label that is no language code, for the warning
+_LABEL = 40  # characters of a label that is not a language code, for the warning
 LOOK = "look at texts"  # Stage name of the first pass over the sources
 # Units per segment, so that a document has one score: the mean of its units'.
 _ONE_SEGMENT = 1 << 40
@@ -214,13 +214,14 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         unread: Counter[str],
     ) -> list[str]:
         """The code of each document's language: of the source, of the row, or identified."""
-        # Labels that are no language are counted in `unread`.
+        # Labels that are not languages are counted in `unread`.
         if source.language:
             return [source.language] * len(documents)
         stated: dict[int, str] = {}
         if source.language_field:
             labelled = documents
-            if source.page:  # the id was the page: read again, with the language as the id
+            # the id was the page, so the rows are read again with the language as the id
+            if source.page:
                 read = dataclasses.replace(source.read, id_field=source.language_field)
                 labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
             for document in labelled:

@@ -16,12 +16,17 @@ from corpusfit.reporting.reading import Found
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder
 
-_MOST = 12
+_MAX_SOURCES = 12
 """Most sources shown one by one."""
 
 _COLUMNS = (
-    *("selection", "method", "segments", "share of corpus"),
-    *("word pieces", "lowest score", "seconds"),
+    "selection",
+    "method",
+    "segments",
+    "share of corpus",
+    "word pieces",
+    "lowest score",
+    "seconds",
 )
 
 
@@ -66,15 +71,15 @@ def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
     return shared
 
 
-def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
-    """A comparison of the first `most` of two or more selections.
+def beside_part(name: str, runs: Sequence[Found], *, max_runs: int) -> Part:
+    """A comparison of the first `max_runs` of two or more selections.
 
     Overlap is counted between selections of the same corpus cut into the same segments.
     """
     sentences = []
-    if len(runs) > most:
-        sentences.append(f"This page shows the first {most} of {len(runs)} selections.")
-        runs = runs[:most]
+    if len(runs) > max_runs:
+        sentences.append(f"This page shows the first {max_runs} of {len(runs)} selections.")
+        runs = runs[:max_runs]
     charts = {"shares": shares_chart(_shares(runs))}
     sheets = {"runs": Sheet("Selections", _COLUMNS, [_figures(run) for run in runs])}
     groups = [[run for run in runs if _segments(run) == _segments(one)] for one in runs]
@@ -112,13 +117,13 @@ def _shares(runs: Sequence[Found]) -> list[dict[str, Any]]:
     for _, shares in columns:
         for source, share in shares.items():
             weight[source] = weight.get(source, 0.0) + share
-    largest = set(sorted(weight, key=lambda source: (-weight[source], source))[:_MOST])
+    largest = set(sorted(weight, key=lambda source: (-weight[source], source))[:_MAX_SOURCES])
     rows = []
     for title, shares in columns:
-        known = {source: share for source, share in shares.items() if source in largest}
-        if len(shares) > len(known):
-            known["other sources"] = sum(shares.values()) - sum(known.values())
+        shown = {source: share for source, share in shares.items() if source in largest}
+        if len(shares) > len(shown):
+            shown["other sources"] = sum(shares.values()) - sum(shown.values())
         rows += [
-            {"run": title, "source": harmless(s), "share": round(n, 5)} for s, n in known.items()
+            {"run": title, "source": harmless(s), "share": round(n, 5)} for s, n in shown.items()
         ]
     return rows

@@ -112,7 +112,7 @@ def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.linspace(low - margin, high + margin, _BINS + 1, dtype=np.float32)
 
 
-_MOST = 12
+_MAX_SOURCES = 12
 """Most sources shown one by one; the others are counted together."""
 
 
@@ -161,7 +161,7 @@ Groups = Sequence[tuple[str, NDArray[np.int64]]]
 
 def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
     order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
-    alone = order if len(order) <= _MOST + 1 else order[:_MOST]
+    alone = order if len(order) <= _MAX_SOURCES + 1 else order[:_MAX_SOURCES]
     single = [(spread.sources[i], np.array([i])) for i in alone]
     rest = order[len(alone) :]
     return [*single, (f"{len(rest)} other sources", rest)] if len(rest) else single

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from corpusfit.scoring.table import columns_of
 
-ON_MAP = 160
+MAX_MAP_CHARACTERS = 160
 """Most characters of a text on the map."""
 
 _NEAREST = 3
@@ -91,10 +91,11 @@ def _fitting(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
 def _bytes(row: dict[str, Any]) -> int:
     """Bytes of a row as JSON, including its copy on the map."""
     plain = {k: v for k, v in row.items() if k != "vector"}
-    text = row["text"][:ON_MAP]
+    text = row["text"][:MAX_MAP_CHARACTERS]
     plain["map"] = {"text": text, "group": "not selected", "source": row["source"], "x": 0.12345}
     whole = json.dumps(plain, ensure_ascii=False)
-    return len(whole.encode("utf-8", "replace")) + 5 * whole.count("<")  # written as \\u003c
+    # the page writes each < as \u003c, which is 5 bytes longer
+    return len(whole.encode("utf-8", "replace")) + 5 * whole.count("<")
 
 
 _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16, 200), (64, 100))

@@ -1,4 +1,4 @@
-"""A section of the page: what it shows, from which page, figures and CSV files are written."""
+"""A section of the report: what the page, the figures and the CSV files are written from."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from corpusfit.reporting.charts import Spec
 class Sheet:
     """A table on the page and in a CSV file."""
 
-    caption: str  # of the table
-    columns: Sequence[str]  # headings
-    rows: Sequence[Sequence[Any]]  # plain values; columns of numbers are right-aligned
-    notes: Sequence[str] = ()  # sentences below the table on the page
+    caption: str
+    # headings
+    columns: Sequence[str]
+    # plain values; columns of numbers are right-aligned
+    rows: Sequence[Sequence[Any]]
+    # sentences below the table on the page
+    notes: Sequence[str] = ()
 
     def numeric(self) -> list[bool]:
         """Which columns hold numbers only."""
@@ -29,7 +32,7 @@ class Sheet:
         ]
 
     def as_csv(self) -> str:
-        """The table as CSV, without formulas."""
+        """The table as CSV; what a spreadsheet would run as a formula is escaped."""
         text = io.StringIO()
         out = csv.writer(text, lineterminator="\n")
         out.writerows([in_sheet(value) for value in row] for row in (self.columns, *self.rows))
@@ -37,7 +40,7 @@ class Sheet:
 
 
 def cell(value: Any) -> str:
-    """A value as words."""
+    """A value as text for a cell of a table."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, int):
@@ -46,22 +49,30 @@ def cell(value: Any) -> str:
 
 
 def rounded(value: float | None, digits: int | None) -> float | None:
-    """Round a number, if there is one; without `digits` to a whole one."""
+    """Round a number, if there is one; to a whole number if `digits` is None."""
     return None if value is None else round(value, digits)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the page; `templates/KIND.html` shows it."""
+    """A section of the page.
 
-    kind: str  # name of its template
-    name: str  # identifier on the page: letters, digits, hyphens
-    title: str  # heading
-    summary: Sequence[str]  # result in sentences
-    # by name; on the page and as files NAME-CHART
+    Attributes:
+        kind: `templates/KIND.html` shows it.
+        name: identifier on the page: letters, digits, hyphens.
+        title: heading.
+        summary: the result in sentences.
+        charts: charts by their names; written to files NAME-CHART, too.
+        sheets: tables by their names, for the page and for files NAME-TABLE.csv.
+        manifest: manifest of the run, or table of a recipe; None if it shows several runs.
+        data: values for the page's script.
+    """
+
+    kind: str
+    name: str
+    title: str
+    summary: Sequence[str]
     charts: Mapping[str, Spec] = field(default_factory=dict)
-    # tables by name: those on the page, and more; as files NAME-TABLE.csv
     sheets: Mapping[str, Sheet] = field(default_factory=dict)
-    # of the run, or a recipe's table; `None` for several runs
     manifest: dict[str, Any] | None = None
-    data: dict[str, Any] | None = None  # values for the page's script
+    data: dict[str, Any] | None = None

@@ -89,7 +89,8 @@ def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
     yield Found("run", folder, table, table["recipe"]["name"] or title)
     for key, label in table.get("selections", {}).items():
         yield from _kept(folder / "selections" / PurePath(key).name, label, {})
-    for model in table["adapted"]:  # recipe tables leave out the losses on a shared model's task
+    # recipe tables leave out the losses of a shared model on its task
+    for model in table["adapted"]:
         losses = {"losses": model["losses"]}
         yield from _kept(folder / "models" / PurePath(model["key"]).name, model["label"], losses)
 

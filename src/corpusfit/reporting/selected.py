@@ -19,7 +19,7 @@ from corpusfit.reporting.charts import (
     spec,
 )
 from corpusfit.reporting.distribution import selection_data
-from corpusfit.reporting.examples import ON_MAP
+from corpusfit.reporting.examples import MAX_MAP_CHARACTERS
 from corpusfit.reporting.part import Part, Sheet, rounded
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
@@ -139,7 +139,7 @@ def map_chart(data: dict[str, Any]) -> Spec:
             "group": "selected" if example["selected"] else "not selected",
             "source": harmless(example["source"]),
             "score": example["score"],
-            "text": harmless(example["text"][:ON_MAP]),
+            "text": harmless(example["text"][:MAX_MAP_CHARACTERS]),
         }
         for (x, y), example in zip(data["map"]["corpus"], data["examples"], strict=True)
     ]
@@ -149,7 +149,7 @@ def map_chart(data: dict[str, Any]) -> Spec:
             "y": y,
             "group": "target",
             "score": unit["score"],
-            "text": harmless(unit["text"][:ON_MAP]),
+            "text": harmless(unit["text"][:MAX_MAP_CHARACTERS]),
         }
         for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
     ]

@@ -113,9 +113,9 @@ def _summary(model: Found) -> list[str]:
 def _compared(models: Sequence[Found]) -> list[str]:
     """The losses on task text after adaptation, lowest first, in sentences."""
     losses = [(model.manifest["losses"]["after"].get("task"), model.title) for model in models]
-    known = sorted((loss, title) for loss, title in losses if loss is not None)
-    listed = ", ".join(f"{loss:.2f} for {title}" for loss, title in known[:_NAMED])
-    lowest = [f"Lowest losses on task text, {_unit(models)}: {listed}."] if known else []
+    measured = sorted((loss, title) for loss, title in losses if loss is not None)
+    listed = ", ".join(f"{loss:.2f} for {title}" for loss, title in measured[:_NAMED])
+    lowest = [f"Lowest losses on task text, {_unit(models)}: {listed}."] if measured else []
     return [f"{len(models)} adapted models.", *lowest]
 
 
@@ -142,16 +142,18 @@ def tuned_part(name: str, run: Found) -> Part:
         for step, loss in trial["losses"]
     ]
     charts = {"loss": trials_chart(curves)}
-    known = manifest["bits"]
+    bits_of_method = manifest["bits"]
     first = [
         {
             "setting": Setting(**trial["setting"]).label,
             "method": trial["setting"]["method"],
-            "bits": known[trial["setting"]["method"]],
+            "bits": bits_of_method[trial["setting"]["method"]],
             "loss": trial["losses"][-1][1],
         }
         for trial in trials
-        if trial["rung"] == 1 and not trial["stopped"] and trial["setting"]["method"] in known
+        if trial["rung"] == 1
+        and not trial["stopped"]
+        and trial["setting"]["method"] in bits_of_method
     ]
     if first:
         charts["bits"] = bits_chart(first)

@@ -10,25 +10,25 @@ from typing import Any
 from corpusfit.core.artifacts import sweep, write_bytes
 from corpusfit.core.manifest import undamaged
 from corpusfit.reporting.charts import Spec
+from corpusfit.reporting.clusters import clusters_part
 from corpusfit.reporting.comparison import beside_part
 from corpusfit.reporting.evaluated import evaluated_part, recipe_part
-from corpusfit.reporting.explored import explored_part
 from corpusfit.reporting.page import as_png, as_svg, page
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found, found_in
 from corpusfit.reporting.selected import selected_part
 from corpusfit.reporting.trained import trained_part, tuned_part
 
-_ROOM = 4_500_000
+_MAX_SELECTION_BYTES = 4_500_000
 """Most bytes of a page for all selections together."""
 
-_FIGURES = 120_000
+_FIGURE_BYTES = 120_000
 """Bytes of that for the charts and tables of each selection, about."""
 
-_LEAST = 30_000
+_MIN_EXAMPLE_BYTES = 30_000
 """Fewest bytes for the examples of a selection."""
 
-_MOST = 40
+_MAX_SELECTIONS = 40
 """Most selections with a section of their own."""
 
 
@@ -55,17 +55,20 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     for i, run in enumerate(numbered["evaluate"], 1):
         yield evaluated_part(f"evaluation-{i}", f"Evaluation: {run.title}", run.manifest)
     for i, run in enumerate(numbered["clusters"], 1):
-        yield explored_part(f"domains-{i}", run)
+        yield clusters_part(f"domains-{i}", run)
     for i, run in enumerate(numbered["tune"], 1):
         yield tuned_part(f"search-{i}", run)
     selections, models = numbered["select"], numbered["adapt"]
     if len(selections) > 1:
-        yield beside_part("beside", selections, most=_MOST)
+        yield beside_part("beside", selections, max_runs=_MAX_SELECTIONS)
     if models:
         yield trained_part("training", models)
-    shown = selections[:_MOST]
+    shown = selections[:_MAX_SELECTIONS]
     for i, run in enumerate(shown, 1):
-        title, limit = f"Selection: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
+        title, limit = (
+            f"Selection: {run.title}",
+            max(_MIN_EXAMPLE_BYTES, _MAX_SELECTION_BYTES // len(shown) - _FIGURE_BYTES),
+        )
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, limit)
 
 
@@ -80,14 +83,15 @@ def write_figures(parts: Sequence[Part], folder: Path) -> None:
         for name, spec in part.charts.items():
             write_bytes(folder / f"{part.name}-{name}.svg", as_svg(spec).encode())
             write_bytes(folder / f"{part.name}-{name}.png", as_png(spec))
-            sheets |= _drawn(name, spec)
-        for name, sheet in {**sheets, **part.sheets}.items():  # a table, not its chart's data
+            sheets |= _chart_data(name, spec)
+        # a table of the same name replaces the data of its chart
+        for name, sheet in {**sheets, **part.sheets}.items():
             text = sheet.as_csv().encode("utf-8", "replace")
             write_bytes(folder / f"{part.name}-{name}.csv", text)
     sweep(folder, "*")
 
 
-def _drawn(name: str, spec: Spec) -> dict[str, Sheet]:
+def _chart_data(name: str, spec: Spec) -> dict[str, Sheet]:
     """The data of a chart: a sheet for each layer with data of its own."""
     sheets = {}
     for i, rows in enumerate(_values(spec), 1):

@@ -15,7 +15,7 @@ from corpusfit.core.errors import ModelError, raise_machine_fault
 from corpusfit.kernels.backoff import UNKNOWN, empty_table, find, incomplete, keys_of, put
 from corpusfit.kernels.tokens import BEGIN, END, identity, reference
 
-LONGEST_ORDER = 9
+MAX_ORDER = 9
 _SPECIAL = {b"<s>": int(BEGIN), b"</s>": int(END), b"<unk>": int(UNKNOWN), b"<UNK>": int(UNKNOWN)}
 _NEVER = 0
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)$")
@@ -92,8 +92,8 @@ def _header(lines: _Lines) -> list[int]:
         counts.append(int(match[2]))
     if line != b"\\1-grams:" or not counts:
         raise lines.wrong(r"expected 'ngram N=COUNT' or '\1-grams:', found other text")
-    if len(counts) > LONGEST_ORDER:
-        raise lines.wrong(f"the order must be at most {LONGEST_ORDER}; got {len(counts)}")
+    if len(counts) > MAX_ORDER:
+        raise lines.wrong(f"the order must be at most {MAX_ORDER}; got {len(counts)}")
     return counts
 
 

@@ -21,9 +21,9 @@ ORDER = 3
 FOLDS = 4
 SHARE = 0.1
 """Words that a method takes, as a share of the words of the corpus sample."""
-MOST_TARGET = 2_000
+MAX_TARGET = 2_000
 """Most target units that are fitted on or evaluated on; more cost time and change no verdict."""
-LEAST_CONTAINED = 8
+MIN_CONTAINED = 8
 """Words from which a target text inside a corpus text is a leak; a shorter text must be equal."""
 ROUNDS = 1_000
 LEVEL = 0.95
@@ -103,7 +103,7 @@ def held_out(
     """Divide a target into folds and read target and corpus sample as words."""
     # Folds are random, of whole documents; of units if there are fewer documents than folds. A text
     # is not evaluated on if another fold has the same words, if a unit of the sample has the same
-    # words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the
+    # words or contains them (from `MIN_CONTAINED` words), or if none of its words is in the
     # sample, as then it cannot distinguish selections. Case and punctuation do not count.
     n = len(target)
     documents = np.arange(n) if documents is None else documents
@@ -156,7 +156,7 @@ def fit_to_sample(
 def _folds(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     _, numbers, units = np.unique(documents, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed % 2**64).permutation(len(units))
-    used = np.cumsum(units[order]) <= max(MOST_TARGET, int(units[order[0]]))
+    used = np.cumsum(units[order]) <= max(MAX_TARGET, int(units[order[0]]))
     fold = np.full(len(units), -1)
     fold[order[used]] = np.arange(np.count_nonzero(used)) % FOLDS
     return np.asarray(fold[numbers])
@@ -178,7 +178,7 @@ def _found_in(
     ends = np.cumsum(counts)
     occurs = np.zeros(len(texts), np.bool_)
     for i, text in enumerate(texts):
-        sought = text[1:-1] if len(text) - 2 >= LEAST_CONTAINED else text
+        sought = text[1:-1] if len(text) - 2 >= MIN_CONTAINED else text
         # start from the occurrences of the rarest word, and drop those whose neighbours differ
         rarest = int(np.argmin(counts[sought]))
         last = int(ends[sought[rarest]])

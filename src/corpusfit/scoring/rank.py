@@ -21,7 +21,7 @@ TAIL = 0.001
 
 @dataclass(frozen=True)
 class Point:
-    """Precision and recall of the best share of the segments; ties go by position.
+    """Precision and recall of the best share of the segments; of equal scores the first are taken.
 
     Attributes:
         share: share of all segments.
@@ -42,7 +42,7 @@ class Histogram:
 
     Attributes:
         edges: the 41 borders of 40 bins of equal width, from the 0.1 % to the 99.9 % quantile of
-            all scores; a bin holds its lower border, the last one both.
+            all scores; a bin includes its lower border, and the last bin both.
         inside: 42 counts of segments in the domain: below the bins, in each, above them.
         outside: the same counts for the other segments.
     """
@@ -113,10 +113,10 @@ def _counts(rising: NDArray[np.float32], edges: NDArray[np.float64]) -> NDArray[
 
 TOP = 0.1
 HELD_OUT = 0.1
-LEAST_CREDIT = 0.01
+MIN_CREDIT = 0.01
 NON_VOTING = ("graph", "ensemble", "baseline")
 """Families that do not vote: they combine other methods, or ignore the target."""
-MOST_TARGET = 2_000
+MAX_TARGET = 2_000
 """Most target units of a trial; more units cost time and do not change a verdict."""
 
 
@@ -151,23 +151,30 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A trial's split of target and corpus sample: positions, sorted except `outliers`."""
+    """A trial's split of the target and of the corpus sample, as positions.
 
-    train: NDArray[np.int64]  # train, test: of the target: fitted on and held out
+    Attributes:
+        train: the part of the target to fit on, sorted.
+        test: the held-out part of the target, sorted.
+        fit: the third of the corpus sample to fit on, sorted.
+        threshold: the third that the F1 threshold is found on, with `train`; at most as many.
+        vote: the third that is scored, sorted.
+        outliers: positions in `vote`, as many as in `test` if there are so many.
+    """
+
+    train: NDArray[np.int64]
     test: NDArray[np.int64]
-    # fit, threshold, vote: thirds of the corpus sample: for the fit, for the F1 threshold (at
-    # most the size of `train`), and that is scored
     fit: NDArray[np.int64]
     threshold: NDArray[np.int64]
     vote: NDArray[np.int64]
-    outliers: NDArray[np.int64]  # positions in `vote`, as many as `test` if it has as many
+    outliers: NDArray[np.int64]
 
     @classmethod
-    def drawn(cls, target: int, background: int, *, seed: int, held_out: float = HELD_OUT) -> Split:
+    def draw(cls, target: int, background: int, *, seed: int, held_out: float = HELD_OUT) -> Split:
         """Draw the split of a target and a corpus sample of these sizes."""
         rng = np.random.default_rng(seed)
-        train, test = _split(rng.permutation(target)[:MOST_TARGET], held_out)
-        fit, threshold, vote = _deal(rng.permutation(background))
+        train, test = _split(rng.permutation(target)[:MAX_TARGET], held_out)
+        fit, threshold, vote = _thirds(rng.permutation(background))
         outliers = rng.permutation(len(vote))[: len(test)]
         return cls(train, test, fit, threshold[: len(train)], vote, outliers)
 
@@ -176,19 +183,22 @@ class Split:
 class Separation:
     """Scores of unseen texts by a method fitted on a part of the target."""
 
-    inliers: NDArray[np.float32]  # [t], scores of the held-out target texts
-    votes: NDArray[np.float32]  # [v], scores of the last third of the corpus sample
-    outliers: NDArray[np.float32]  # those of them that are compared with the inliers
-    # f1, auroc, ap: of inliers against outliers; F1 at the threshold that is best on other
-    # texts
+    # scores [t] of the held-out target texts
+    inliers: NDArray[np.float32]
+    # scores [v] of the last third of the corpus sample
+    votes: NDArray[np.float32]
+    # those votes that are compared with the inliers
+    outliers: NDArray[np.float32]
+    # F1 of inliers against outliers, at the threshold that is best on other texts
     f1: float
     auroc: float
     ap: float
-    fit_s: float  # fit_s, score_s: seconds to fit, and to score the votes
+    # seconds to fit, and to score the votes
+    fit_s: float
     score_s: float
 
     def top(self, share: float) -> NDArray[np.int64]:
-        """Positions of the highest votes, a share of all and at least one."""
+        """Positions of the highest votes: the given share of all, at least one."""
         k = max(1, round(share * len(self.votes)))
         return np.argsort(-self.votes, kind="stable")[:k]
 
@@ -217,31 +227,32 @@ def separate(
 
 def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed: int) -> Trial:
     """Fit a method on 90 % of the target and evaluate its scores."""
-    # The background is split into three: one part for the fit, one for the F1 threshold (at most
-    # the size of the training target), and one for outliers (the size of the held-out target) and
-    # the agreement vote.
-    split = Split.drawn(len(target), len(background), seed=seed)
+    split = Split.draw(len(target), len(background), seed=seed)
     separation = separate(method, target, background, split, seed=seed)
-    top, rate = (
-        np.sort(split.vote[separation.top(TOP)]),
-        len(separation.votes) / max(separation.score_s, 1e-9),
-    )
+    top = np.sort(split.vote[separation.top(TOP)])
+    rate = len(separation.votes) / max(separation.score_s, 1e-9)
     quality = separation.f1, separation.auroc, separation.ap
     return Trial(name, method.family, seed, *quality, separation.fit_s, rate, top)
 
 
-def _split(deal: NDArray[np.int64], held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    n_heldout = max(1, round(held_out * len(deal)))
-    return np.sort(deal[n_heldout:] if len(deal) > 1 else deal), np.sort(deal[:n_heldout])
+def _split(
+    shuffled: NDArray[np.int64], held_out: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rest and the held-out share; a single text is both."""
+    n_heldout = max(1, round(held_out * len(shuffled)))
+    rest = shuffled[n_heldout:] if len(shuffled) > 1 else shuffled
+    return np.sort(rest), np.sort(shuffled[:n_heldout])
 
 
-def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Three thirds of the corpus sample; for one or two units, all of it three times."""
-    return [np.sort(p) for p in np.array_split(deal, 3)] if len(deal) >= 3 else [deal] * 3
+def _thirds(shuffled: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The thirds of the corpus sample; of one or two units, all of them three times."""
+    if len(shuffled) < 3:
+        return [shuffled] * 3
+    return [np.sort(part) for part in np.array_split(shuffled, 3)]
 
 
 def best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
-    """The threshold with the highest F1 on training scores."""
+    """The score that separates inliers from outliers with the highest F1."""
     scores = np.concatenate([inliers, outliers])
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(order < len(inliers))
@@ -269,7 +280,7 @@ def agreement(
 ) -> dict[str, float]:
     """How much each method's top overlaps with the tops of other methods."""
     # Held-out target texts share the target's style, so F1 and AUROC reward finding that style.
-    # What unlike methods agree on is the domain. Similar methods (a family) share one vote.
+    # What different kinds of methods agree on is the domain. A family of methods shares one vote.
     agreements = {}
     for method, top in tops.items():
         votes: dict[str, list[tuple[float, float]]] = {}
@@ -282,7 +293,7 @@ def agreement(
 
 
 def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
-    """Mean of families, each a list of (overlap, credit)."""
+    """Mean overlap over families, each a list of (overlap, credit), weighted by mean credit."""
     if not votes:
         return 0.0
     overlaps = [float(np.average([s for s, _ in v], weights=[c for _, c in v])) for v in votes]
@@ -293,13 +304,13 @@ def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
 def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
     """Results over all seeds, the method with the highest agreement first."""
     # A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
-    # least `LEAST_CREDIT`.
+    # least `MIN_CREDIT`.
     by_method: dict[str, list[Trial]] = {}
     for t in sorted(trials, key=lambda t: (t.method, t.seed)):
         by_method.setdefault(t.method, []).append(t)
     families = {m: own_trials[0].family for m, own_trials in by_method.items()}
     credit = {
-        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in own_trials])) - 1)
+        m: max(MIN_CREDIT, 2 * float(np.mean([t.auroc for t in own_trials])) - 1)
         for m, own_trials in by_method.items()
     }
     seeds = sorted({t.seed for t in trials})

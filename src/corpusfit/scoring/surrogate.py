@@ -15,9 +15,10 @@ from corpusfit.scoring.contract import Scorer
 LANDMARKS = 512
 PENALTIES = tuple(10.0**e for e in np.arange(-4.0, 2.5, 0.5))
 """Ridge penalties to try; the one with the lowest leave-one-out error is used."""
-_WIDTH = 0.25
-"""gamma of exp(-gamma |u - v|²) between directions, where |u - v|² is about 2."""
-_RIDGE = 1e-6
+_GAMMA = 0.25
+"""Of the kernel exp(-gamma |u - v|²) between directions, where |u - v|² is about 2."""
+_MIN_EIGENVALUE = 1e-6
+"""Relative to the largest one; smaller ones are rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Surrogate(Scorer[Vectors]):
     bias: float
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: the predicted score of the expensive scorer, float32 [n]."""
+        """Predict the scores [n] of the expensive scorer from embeddings float32 [n, d]."""
 
         def block(x: Vectors) -> NDArray[np.float32]:
             near = _similarities(_directions(x, self.centre), self.landmarks)
@@ -48,7 +49,7 @@ def _directions(x: Vectors, centre: Vectors) -> Vectors:
 
 def _similarities(x: Vectors, landmarks: Vectors) -> NDArray[np.float32]:
     """Similarity of each row to each landmark, float32 [n, m] in (0, 1]."""
-    return np.asarray(np.exp(np.float32(-_WIDTH) * squared_distances(x, landmarks)))
+    return np.asarray(np.exp(np.float32(-_GAMMA) * squared_distances(x, landmarks)))
 
 
 def fit_surrogate(
@@ -60,31 +61,32 @@ def fit_surrogate(
     penalties: tuple[float, ...] = PENALTIES,
 ) -> Surrogate:
     """Fit a surrogate: learn scores [n] from embeddings [n, d]."""
-    # It is ridge regression in the space of an RBF kernel (Nystroem). For the same share passed on,
-    # it keeps far more of the last stage's selection than a method of its own on the same
-    # embeddings (docs/benchmarks.md). It is accurate only near the units it was fitted on, so it
-    # needs some thousands.
+    # It is ridge regression in the space of an RBF kernel (Nystroem). A stage with it passes on far
+    # more of what the last stage will select than a stage with a method on the same embeddings
+    # would (docs/benchmarks.md). It is accurate only near the units that it was fitted on, so it
+    # needs some thousands of them.
     centre = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
     x = _directions(plain_rows(vectors), centre)
     drawn = np.random.default_rng(seed % 2**64).permutation(len(x))[:landmarks]
-    marks = plain_rows(x[np.sort(drawn)])
+    chosen = plain_rows(x[np.sort(drawn)])
     bias = float(scores.mean(dtype=np.float64))
     # K ~ (A L)(A L)^T, A the units' similarities and L L^T the inverse of the landmarks' own: ridge
     # regression on the rows of A L, with leave-one-out errors from one decomposition
-    values, axes = np.linalg.eigh(_similarities(marks, marks).astype(np.float64))
-    significant = values > values[-1] * _RIDGE
+    values, axes = np.linalg.eigh(_similarities(chosen, chosen).astype(np.float64))
+    significant = values > values[-1] * _MIN_EIGENVALUE
     whiten = axes[:, significant] / np.sqrt(values[significant])
-    features = _similarities(x, marks).astype(np.float64) @ whiten
-    left, spread, right = np.linalg.svd(features, full_matrices=False)
+    features = _similarities(x, chosen).astype(np.float64) @ whiten
+    u, s, vt = np.linalg.svd(features, full_matrices=False)
     residuals = scores.astype(np.float64) - bias
-    along = left.T @ residuals
+    projected = u.T @ residuals
 
-    def left_out(penalty: float) -> float:  # the sum of squared leave-one-out errors (PRESS)
-        shrunk = spread**2 / (spread**2 + penalty)
-        errors = residuals - left @ (shrunk * along)
-        leverage = (left**2) @ shrunk
+    def press(penalty: float) -> float:
+        """The sum of squared leave-one-out errors."""
+        shrinkage = s**2 / (s**2 + penalty)
+        errors = residuals - u @ (shrinkage * projected)
+        leverage = (u**2) @ shrinkage
         return float(((errors / np.maximum(1e-9, 1.0 - leverage)) ** 2).sum())
 
-    best = min(penalties, key=left_out)
-    weights = whiten @ (right.T @ (spread / (spread**2 + best) * along))
-    return Surrogate(centre, marks, plain_rows(weights[None]), bias)
+    best = min(penalties, key=press)
+    weights = whiten @ (vt.T @ (s / (s**2 + best) * projected))
+    return Surrogate(centre, chosen, plain_rows(weights[None]), bias)

@@ -34,6 +34,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+# Columns that parts of older versions lack: 0.1.0 did not look for copies.
+_OLDER_DEFAULTS = {"copy": np.bool_(False)}
 _NAME = re.compile(r"part-(\d+)\.parquet$")
 _ROWS = 1 << 16
 
@@ -110,13 +112,24 @@ def read(path: Path) -> pa.Table:
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
-    """Read columns of a part as numpy arrays; `copy` is all false in parts of older versions."""
+    """Read columns of a part as numpy arrays, each [m]; what an older part lacks has its default.
+
+    Raises:
+        InputError: the part is damaged, or lacks a column that every version writes.
+    """
     with undamaged(path):
         part = pq.ParquetFile(_opened(path))
-        stored = [name for name in names if name in part.schema_arrow.names]
-        stored_columns = columns_of(part, stored or ["score"])
-        none = np.zeros(len(stored_columns), np.bool_)
-        return [_numbers(stored_columns, name) if name in stored else none for name in names]
+        absent = set(names) - set(part.schema_arrow.names)
+        if lost := sorted(absent - _OLDER_DEFAULTS.keys()):
+            raise ValueError(f"the column {lost[0]} is missing")
+        # The number of rows is counted in a column, as a damaged file may state a wrong one.
+        stored = columns_of(part, [name for name in names if name not in absent] or ["score"])
+        return [
+            np.full(len(stored), _OLDER_DEFAULTS[name])
+            if name in absent
+            else _numbers(stored, name)
+            for name in names
+        ]
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
@@ -169,19 +182,19 @@ def write_parquet(path: Path, table: pa.Table) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-MOST = 1000
+MAX_SOURCES = 1000
 """Sources above which a table counts folders."""
 
 
 def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
     """The group of each source in tables: its name, or its folder if there are many."""
-    # Folders are as deep as possible with at most `MOST` of them; `./` stands for no folder.
-    if len(sources) <= MOST:
+    # Folders are as deep as possible with at most `MAX_SOURCES` of them; `./` stands for no folder.
+    if len(sources) <= MAX_SOURCES:
         return str
     folders = {source.rpartition("/")[0] for source in sources}
     deepest = max(folder.count("/") for folder in folders) + 1
     depth = next(
-        (d for d in range(deepest, 0, -1) if len({_first(f, d) for f in folders}) <= MOST), 0
+        (d for d in range(deepest, 0, -1) if len({_first(f, d) for f in folders}) <= MAX_SOURCES), 0
     )
     called = {folder: f"{_first(folder, depth) or '.'}/" for folder in folders}
     return lambda source: called[source.rpartition("/")[0]]

@@ -18,8 +18,8 @@ from corpusfit.core.plan import ChoosePlan
 from corpusfit.domains.mixture import (
     ClustersFolder,
     assigned_path,
+    read_cluster_model,
     read_clusters,
-    read_domains,
     read_shares,
 )
 from corpusfit.domains.plan import ClustersPlan
@@ -69,7 +69,7 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
     folder = ClustersFolder(folder_path(plan.clusters, "`choose.clusters`"))
-    return folder.require(), folder.domains.read_bytes()
+    return folder.require(), folder.model.read_bytes()
 
 
 def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
@@ -95,7 +95,7 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
     local_file = balanced / "domains.safetensors"
     write_bytes(local_file, data)  # in a folder that every worker sees
     assign(run, local_file, assigned, run.plan.cut.gamma, embed, manifest["encoder"])
-    clusters = read_domains(local_file)
+    clusters = read_cluster_model(local_file)
     if run.plan.choose.quota == "even":
         quota = np.ones(clusters.k)
     elif run.plan.choose.quota == "corpus":

@@ -243,7 +243,7 @@ class Run(RunContext):
         plan: Plan,
         target: list[Source],
         sources: list[Source],
-        **known: Any,
+        **attributes: Any,
     ) -> Run:
         """A run of a plan on some sources."""
         return cls(
@@ -254,7 +254,7 @@ class Run(RunContext):
             target,
             sources,
             warnings=list(dict.fromkeys(context.passed_over)),
-            **known,
+            **attributes,
         )
 
     @property
@@ -350,7 +350,8 @@ def peak() -> float:
     import resource  # not on Windows
 
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size / (1e6 if sys.platform == "darwin" else 976.6)  # macOS: bytes; Linux: KiB
+    # macOS states bytes, Linux KiB
+    return size / (1e6 if sys.platform == "darwin" else 976.6)
 
 
 def _file_state(source: Source) -> int:

@@ -36,7 +36,7 @@ SIDES = ("text", "translation")
 
 
 class Format(ABC):
-    """An input format: without state, and known to workers by its name.
+    """An input format. It has no state, so that workers find it by its name alone.
 
     To add a format, add one file to `text/formats/` with one `Format` (or two that differ in a
     setting). The readers, the messages, `split` and the contract tests find it there.
@@ -51,7 +51,7 @@ class Format(ABC):
     plain: ClassVar[bool] = False
     """Whether the stored bytes of a small file that is not compressed are a block as they are."""
     joins: ClassVar[bool] = False
-    """Whether blocks of several sources can be parsed joined, see `joined`."""
+    """Whether blocks of several sources can be parsed as one; see `joined`."""
     line_ends: ClassVar[bool] = False
     """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
     all_fields: ClassVar[bool] = True
@@ -88,7 +88,7 @@ class Format(ABC):
         return data
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
-        """Bytes before the first row of a block's data."""
+        """The number of bytes before the first row of a block's data."""
         del data, plan
         return 0
 
@@ -103,7 +103,7 @@ class Format(ABC):
         return b""
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
-        """Raise `InputError` for an error that would stop a run later; `setting` named it."""
+        """Raise `InputError` for what would stop a run later; `setting` named the source."""
         del source, plan, setting
 
     def files(self, source: Source) -> list[str]:
@@ -187,10 +187,10 @@ class Named(Format):
 
     @abstractmethod
     def find(self, input_name: str, setting: str) -> Source:
-        """The source that an input names; a source with stored files gets its name later.
+        """The source that an input names. A source of stored files gets its own name later.
 
         Raises:
-            UsageError: the input has none of the allowed forms; `setting` named it.
+            UsageError: the input has none of the allowed forms; `setting` is what named it.
             InputError: it cannot be reached.
         """
 
@@ -247,7 +247,7 @@ def format_of(name: str) -> tuple[str, str] | None:
 
 
 def format_of_bytes(begin: bytes) -> str:
-    """The format of standard input by its first bytes after white space: the longest that fits."""
+    """The format of standard input by its first bytes after white space; the longest match wins."""
     fitting = [
         (len(form.begins), name)
         for name, form in formats().items()

@@ -62,11 +62,11 @@ _HEAD = 1 << 16
 # fraction of a file's rows, rejected for one reason, that calls for advice
 _LOST = 0.1
 # most files that are opened to find a cure
-_MOST = 10
+_MAX_OPENED = 10
 
 
 def of_skipped(paths: Iterable[str]) -> str:
-    """Advice on the first skipped file that is no link; empty without one."""
+    """Advice on the first skipped file that is not a link; empty without one."""
     files = [p for p in paths if not _is_metadata(p) and not os.path.islink(p)]  # noqa: PTH114
     if not files:
         return ""
@@ -191,7 +191,8 @@ class Losses:
         }
         worst = sorted((s for s in sources if s.name in lossy), key=lambda s: -total[s.name])
         cures = (
-            of_content([source], plan, self._lost[source.name], "") for source in worst[:_MOST]
+            of_content([source], plan, self._lost[source.name], "")
+            for source in worst[:_MAX_OPENED]
         )
         return next(filter(None, cures), "")
 

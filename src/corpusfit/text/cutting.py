@@ -150,7 +150,8 @@ class _Cutter:
         self._block_row, self._block = 0, first_byte  # where the held block begins
         self._row, self._start = 0, first_byte  # where the incomplete row begins
         self._end = first_byte  # end of the bytes read
-        self._skipping = False  # the incomplete row is over the limit, so its bytes are dropped
+        # whether the incomplete row is over the limit, so that its bytes are dropped
+        self._skipping = False
 
     def add(self, chunk: bytes, scan: Scan) -> Iterator[Block]:
         """Take a chunk; yield the blocks that it completes."""

@@ -62,19 +62,20 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
     if text_field in values:
         return text_of_value(values[text_field], text_field)
 
-    def written(name: re.Match[str]) -> str:
-        value = values[name[1]]
+    def filled(match: re.Match[str]) -> str:
+        name = match[1]
+        value = values[name]
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, int | float):
             return str(value)
-        return "" if value is _MISSING else text_of_value(value, name[1]) or ""
+        return "" if value is _MISSING else text_of_value(value, name) or ""
 
-    return _TEMPLATE_FIELD.sub(written, text_field.replace("\\n", "\n").replace("\\t", "\t"))
+    return _TEMPLATE_FIELD.sub(filled, text_field.replace("\\n", "\n").replace("\\t", "\t"))
 
 
 def _value(record: Mapping[Any, Any], name: str) -> Any:
-    """The value of a field, also of `b` in `a` by the name `a.b`; `_MISSING` without it."""
+    """The value of a field, or `_MISSING`; the name `a.b` also finds the field `b` inside `a`."""
     if name in record:
         return record[name]
     outer, dot, inner = name.partition(".")
@@ -86,7 +87,7 @@ class NoTextError(Exception):
     """A value without text; the message is the reject reason."""
 
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 # fields that hold the text of a chat message or a part of it; the first non-null counts
 _TEXT_KEYS = ("content", "value", "text", "parts")
 # fields that mark an object as a message or a part, even without text
@@ -103,11 +104,11 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
     """
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, list) and depth < _DEEPEST:
+    if isinstance(value, list) and depth < _MAX_DEPTH:
         texts = [text_of_value(item, field, depth + 1) for item in value]
         parts = [text for text in texts if text is not None]
         return "\n".join(parts) if parts or not depth else None
-    if isinstance(value, Mapping) and 0 < depth < _DEEPEST:
+    if isinstance(value, Mapping) and 0 < depth < _MAX_DEPTH:
         non_null = {name: inner for name, inner in value.items() if inner is not None}
         name = next((name for name in _TEXT_KEYS if name in non_null), "")
         if name and "key" not in non_null:  # entries of a map have a `value`, too
@@ -141,7 +142,7 @@ def json_value(value: Any) -> Any:
 
 
 def missing(value: object) -> bool:
-    """Whether a value means missing, as NaN in pandas."""
+    """Whether a value stands for a missing one, such as NaN in pandas."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -154,8 +155,8 @@ def from_value(
 ) -> Row:
     """Check a row whose text and id are already found.
 
-    The text must not be blank or hold NUL. The id is kept if it is a string, an integer or a
-    boolean; labels are read as the id, or of any type as its `value`.
+    The text must not be blank or contain NUL. An id of another type than string, integer or boolean
+    is dropped; `value` keeps it as it is, because labels are read through the id field.
     """
     if text is None:
         return Reject(row, byte, rejects.NULL_TEXT)
@@ -171,19 +172,20 @@ _Convert = Callable[[Any], Any]
 
 
 def records(table: Any) -> Iterator[dict[str, Any]]:
-    """The rows of an Arrow table or batch; dates, decimals and bytes as `json_value` takes them."""
+    """The rows of an Arrow table or batch, still with the dates, decimals and bytes of Python."""
     names, columns = table.schema.names, list(map(values, table.columns))
     for row in zip(*columns, strict=True) if names else [()] * table.num_rows:
         yield dict(zip(names, row, strict=True))
 
 
 def values(column: Any) -> list[Any]:
-    """The values of an Arrow array; one that Python cannot hold is a `rejects.FOREIGN`."""
+    """The values of an Arrow array; what Python cannot represent becomes a `rejects.FOREIGN`."""
     convert = _converter(column.type)
     try:
         plain: list[Any] = column.to_pylist()
         return list(map(convert, plain)) if convert else plain
-    except (ValueError, OverflowError):  # a date beyond Python's, or no Unicode
+    except (ValueError, OverflowError):
+        # a date that Python cannot represent, or invalid UTF-8: find out which values
         pass
     checked: list[Any] = []
     for scalar in column:

@@ -130,7 +130,8 @@ def read_bytes(url: str, begin: int, end: int) -> bytes:
             data = read_full(file, size, url)
     else:
         try:
-            handle = os.open(url, _READ)  # unbuffered, because most of many files are small
+            # unbuffered, because most files of a large number are small
+            handle = os.open(url, _READ)
             try:
                 if begin:
                     os.lseek(handle, begin, os.SEEK_SET)
@@ -257,7 +258,8 @@ class Stream:
             self.position += len(piece)
             while data:
                 if ended and not started:
-                    data = data.lstrip(b"\0")  # padding of tapes and block devices, and of xz
+                    # tapes, block devices and xz pad with zeros
+                    data = data.lstrip(b"\0")
                     if not data:
                         break
                 started = True

@@ -15,9 +15,10 @@ _Rule = tuple[re.Pattern[str], _Replacement]
 
 _BRACKETS = {"lrb": "(", "rrb": ")", "lsb": "[", "rsb": "]", "lcb": "{", "rcb": "}"}
 _TAGS = "a|b|i|u|em|strong|p|font|span|div|sub|sup|strike|small|big|hr|img|li|ul|ol|td|tr|table"
-_SHORT = r"'(?:s|re|ve|ll|d|m)\b(?!')"
+_CONTRACTION = r"'(?:s|re|ve|ll|d|m)\b(?!')"
 _PRONOUNS = "it|that|he|she|what|there|who|here|let|where|how|i|you|we|they"
 _DUTCH = "avonds|morgens|middags|nachts|ochtends|winters|zomers|lands|werelds|gravenhage"
+# numbers of punctuation and other signs in broken entities, such as `#39;`
 _CODES = r"3[46-9]|60|62|9[1-3]|14[5-8]|15[01]|160|8\d{3}"
 _BLANK = r"[ \t\xa0]"
 
@@ -25,7 +26,7 @@ _EVIDENCE = re.compile(
     r"(?<=[^\s.,]) (?:,|\.(?!\s?\.))(?=\s|$)"  # a space before a comma or a full stop
     r"|(?<!`)``(?: |\w[^`\n]*'')"
     r"|-[LR][RSC]B-|\w n't\b|quot;|#39;\w"
-    rf"|\b(?:{_PRONOUNS}) {_SHORT}",
+    rf"|\b(?:{_PRONOUNS}) {_CONTRACTION}",
     re.IGNORECASE,
 )
 
@@ -33,7 +34,7 @@ _EVIDENCE = re.compile(
 def normalise(text: str) -> str:
     """Return the text without traces of tokenisation; ordinary text comes back unchanged.
 
-    A target that looks different from the corpus is matched by its look instead of its subject. The
+    A target that looks different from the corpus is matched by its look, not by its subject. The
     rules cover the Penn Treebank's brackets, quotes and split contractions (as NLTK's
     `TreebankWordDetokenizer`), the entity brackets of ChemProt and SciERC, HTML entities whole or
     broken (` #39;s` in AG News), and C1 control characters that were Windows quotes. Line breaks of
@@ -49,11 +50,12 @@ def normalise(text: str) -> str:
         before = text
         tokenised = _EVIDENCE.search(text) is not None
         text = _applied(_ALWAYS, text)
-        # marks of entities: both kinds together, or one kind around words
+        # Brackets around entities go if the text has both kinds, or if one kind encloses words:
+        # programs have such brackets, too.
         if ("<< " in text and " >>" in text) and ("[[ " in text and " ]]" in text):
-            text = _MARK.sub("", text)
+            text = _ENTITY_BRACKETS.sub("", text)
         else:
-            text = _MARKED_WORDS.sub(lambda m: m[1] or m[2], text)
+            text = _WORDS_IN_BRACKETS.sub(lambda m: m[1] or m[2], text)
         if tokenised:
             text = _applied(_TOKENISED, text)
         text = _applied(_SPACES, text).strip()
@@ -63,8 +65,8 @@ def normalise(text: str) -> str:
 
 
 def _applied(rules: tuple[_Rule, ...], text: str) -> str:
-    for pattern, put in rules:
-        text = pattern.sub(put, text)
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
     return text
 
 
@@ -72,24 +74,26 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNOREC
 
 
 def unescaped(text: str) -> str:
-    """The text with HTML entities decoded, those that end in a semicolon.
+    """The text with its HTML entities decoded.
 
-    Without one, as browsers read `&copy`, what is decoded may be a parameter of an address.
+    An entity must end in a semicolon. Browsers decode `&copy` without one, but in an address it may
+    be a parameter.
     """
     return _ENTITY.sub(_entity, text)
 
 
 def _entity(match: re.Match[str]) -> str:
-    known = match[0][1:] in html.entities.html5 or match[0].startswith("&#")
-    return html.unescape(match[0]) if known else match[0]
+    entity = match[0]
+    exists = entity[1:] in html.entities.html5 or entity.startswith("&#")
+    return html.unescape(entity) if exists else entity
 
 
-def _rule(pattern: str, put: _Replacement) -> _Rule:
-    return re.compile(pattern, re.IGNORECASE), put
+def _rule(pattern: str, replacement: _Replacement) -> _Rule:
+    return re.compile(pattern, re.IGNORECASE), replacement
 
 
-_MARK = re.compile(r"(?:<<|\[\[) | (?:>>|\]\])")
-_MARKED_WORDS = re.compile(
+_ENTITY_BRACKETS = re.compile(r"(?:<<|\[\[) | (?:>>|\]\])")
+_WORDS_IN_BRACKETS = re.compile(
     r"<< ([A-Za-z][^<>=$;|&{}\n]{0,200}) >>|\[\[ ([A-Za-z][^\[\]=$;|&{}\n]{0,200}) \]\]"
 )
 
@@ -117,7 +121,7 @@ _TOKENISED: tuple[_Rule, ...] = (
     _rule(r"(?<![\w'])''(?=\w)", '"'),
     _rule(r"(?<!\S)` (?=\w)", "'"),
     _rule(r"(?<=[\w.,!?]) '(?=[\s,.;:!?]|$)", "'"),
-    _rule(rf"(?<=\w) ({_SHORT})(?! (?:{_DUTCH})\b)", r"\1"),
+    _rule(rf"(?<=\w) ({_CONTRACTION})(?! (?:{_DUTCH})\b)", r"\1"),
     _rule(r"\b(gon|wan|got) (na|ta)\b", r"\1\2"),
     _rule(r"([(\[{]) +(?=\S)", r"\1"),
     _rule(r"(?<=\S) +(?=[)\]}])", ""),

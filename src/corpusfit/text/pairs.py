@@ -18,32 +18,39 @@ Pair = tuple[str, str]
 
 
 class Sampled(NamedTuple):
-    """A sample of inputs."""
+    """A sample of inputs.
 
-    sides: tuple[tuple[str, str], ...]  # of each source; empty if the inputs are no pairs
-    rows: Iterable[tuple[str, ...]]  # the text, and of pairs the other side
+    Attributes:
+        sides: the names of the two sides of each source; empty if the inputs are not pairs.
+        rows: the text of each row; for pairs, both sides, the text first.
+    """
+
+    sides: tuple[tuple[str, str], ...]
+    rows: Iterable[tuple[str, ...]]
 
 
 ENGLISH = "en"
-# names of encoders trained on English only; `auto` takes one. Others count as multilingual, as
-# the languages of a model folder are unknown.
+# Names of encoders that are trained on English only, `auto` among them, as it chooses one of these.
+# Any other encoder counts as multilingual, because the languages of a model folder are unknown.
 _ENGLISH_ONLY = re.compile(
     r"auto|minilm|static|(.+/)?((distil)?bert-(base|large)-(un)?cased|(distil)?roberta-(base|large)"
     r"|all-(MiniLM|mpnet)-[\w.-]+)"
 )
 
-# number of sources in the sample, evenly spaced, and of first rows of all of them together
-_SOURCES, _PAIRS = 32, 256
-# words that make a text long enough to be identified, and rows of such texts for a verdict
-_WORDS, _ENOUGH = 5, 20
-# share of pairs in other languages from which a warning is shown
-_FEW = 0.1
+# the sample: this many sources, evenly spaced, and this many of their first rows together
+_SOURCES = 32
+_ROWS = 256
+# a shorter text is not identified, and fewer identified rows give no verdict
+_MIN_WORDS = 5
+_MIN_ROWS = 20
+# a larger share of pairs in other languages is warned of
+_MAX_OTHERS = 0.1
 
 
 def check_sources(
     sources: Sequence[Source], read: ReadPlan, setting: str, warn: Callable[[str], None]
 ) -> Pair | None:
-    """Check the languages of a sample of a parallel corpus; nothing for another corpus."""
+    """Check the languages of a sample of the corpus if it is parallel; see `check_languages`."""
     if not (sources and corpus.is_parallel(sources)):
         return None
     return check_languages(sampled(sources, read).rows, setting, warn)
@@ -52,7 +59,7 @@ def check_sources(
 def check_languages(
     pairs: Iterable[tuple[str, ...]], setting: str, warn: Callable[[str], None]
 ) -> Pair | None:
-    """Compare the commonest language of each side, and count pairs with a side in another one.
+    """Refuse pairs whose sides are in one language, and warn of many pairs in other languages.
 
     Skipped without the extra `languages`, and where few pairs have five words on both sides.
 
@@ -62,18 +69,18 @@ def check_languages(
     if not identified:
         return None
     counts = [Counter(sides) for sides in zip(*identified, strict=True)]
-    (first, second), most = zip(*(c.most_common(1)[0] for c in counts), strict=True)
-    if first == second and 2 * min(most) > len(identified):
+    (first, second), frequencies = zip(*(c.most_common(1)[0] for c in counts), strict=True)
+    if first == second and 2 * min(frequencies) > len(identified):
         raise InputError(
             f"{setting} must be pairs of two languages; both sides of a sample of "
             f"{len(identified)} pairs are in the same one ({first}). Name the file of the other "
             "language, as in pair:train.de,train.en."
         )
     others = sum(pair != (first, second) for pair in identified)
-    if others > _FEW * len(identified):
+    if others > _MAX_OTHERS * len(identified):
         shares = ", ".join(
             f"{100 * (1 - n / len(identified)):.0f} % of the {name} side not in {code}"
-            for name, code, n in zip(("first", "second"), (first, second), most, strict=True)
+            for name, code, n in zip(("first", "second"), (first, second), frequencies, strict=True)
         )
         warn(
             f"{setting}: {others} of a sample of {len(identified)} pairs have a side in another "
@@ -86,10 +93,11 @@ def check_languages(
 def with_side(
     read: ReadPlan, embedder: str, note: Callable[[str], None], *inputs: Sampled
 ) -> ReadPlan:
-    """The plan with the side of aligned pairs that is read: `first` or `second`.
+    """The plan with `read.side` decided: `first` or `second`.
 
-    `auto` is the side in the language of the inputs that are no pairs; else the English side for an
-    encoder of English; else the first. Without the extra `languages` it is the first.
+    `auto` is the side in the language of the inputs that are not pairs. Without such inputs it is
+    the English side for an encoder of English, and otherwise the first, which it always is without
+    the extra `languages`.
     """
     pairs = [sample for sample in inputs if sample.sides]
     if not pairs:
@@ -98,9 +106,9 @@ def with_side(
         return read
     directions = dict.fromkeys(names for sample in pairs for names in sample.sides)
     decided = read.side in (FIRST, SECOND)
-    known = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
-    for order in (*directions, *known):
-        if order[0] != order[1] and order[::-1] in (*directions, *known):
+    languages = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
+    for order in (*directions, *languages):
+        if order[0] != order[1] and order[::-1] in (*directions, *languages):
             cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
             orders = f"{'-'.join(order)} and {'-'.join(order[::-1])}"
             raise bad_setting("`read.side`", "of pairs in one direction", orders, cure)
@@ -118,8 +126,8 @@ def with_side(
     if is_english_only(embedder):
         reasons.setdefault(ENGLISH, f"{embedder} is trained on English only")
     # plain text decides before the encoder, which cannot compare two languages
-    deciding = next((code for code in reasons if code and code in known[0]), "")
-    at = known[0].index(deciding) if deciding else 0
+    deciding = next((code for code in reasons if code and code in languages[0]), "")
+    at = languages[0].index(deciding) if deciding else 0
     why = reasons[deciding] if deciding else "no language decides"
     name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
     note(f"The pairs are read by their {name} side: {why}. For the other: `read.side={other}`.")
@@ -127,7 +135,7 @@ def with_side(
 
 
 def is_english_only(embedder: str) -> bool:
-    """Whether an encoder, or the one that a static model is distilled from, knows only English."""
+    """Whether an encoder, or the one that a static model is distilled from, reads only English."""
     return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:")))
 
 
@@ -138,7 +146,7 @@ def warn_english_only(
     setting: str,
     warn: Callable[[str], None],
 ) -> None:
-    """Warn of an encoder of English if most of a sample is in other languages."""
+    """Warn if the encoder reads only English and most of a sample is in other languages."""
     if not is_english_only(embedder):
         return
     identified = _languages(_sample(sources, read))
@@ -163,29 +171,29 @@ def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
 def _commonest(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The language of most rows, for each side of pairs; empty without a verdict."""
     identified = _languages(rows)
-    most = [Counter(side).most_common(1)[0] for side in zip(*identified, strict=True)]
-    return tuple(code if 2 * n > len(identified) else "" for code, n in most) or ("", "")
+    commonest = [Counter(side).most_common(1)[0] for side in zip(*identified, strict=True)]
+    return tuple(code if 2 * n > len(identified) else "" for code, n in commonest) or ("", "")
 
 
 def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The languages of the texts of the first rows that are long enough; empty if they are few."""
     if not can_identify():
         return []
-    long = (row for row in rows if min(map(count_words, row)) >= _WORDS)
+    long = (row for row in rows if min(map(count_words, row)) >= _MIN_WORDS)
     identify = identifier()
-    identified = [tuple(map(identify, row)) for row in islice(long, _PAIRS)]
-    return identified if len(identified) >= _ENOUGH else []
+    identified = [tuple(map(identify, row)) for row in islice(long, _ROWS)]
+    return identified if len(identified) >= _MIN_ROWS else []
 
 
 def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ...]]:
     """The first rows of a few sources: texts, and the other sides of pairs."""
     chosen = sources[:: max(1, -(-len(sources) // _SOURCES))]
-    each = -(-_PAIRS // max(1, len(chosen)))
+    each = -(-_ROWS // max(1, len(chosen)))
     for source in chosen:
         texts = (
             (row.text,) if row.translation is None else (row.text, row.translation)
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
-            if isinstance(row, Document) and count_words(row.text) >= _WORDS
+            if isinstance(row, Document) and count_words(row.text) >= _MIN_WORDS
         )
         yield from islice(texts, each)

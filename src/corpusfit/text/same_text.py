@@ -35,11 +35,13 @@ _INVISIBLE = (
 # ligatures, Arabic letters by position, vertical, small, wide and narrow characters
 _PRESENTATION = "\ufb00-\ufdff\ufe10-\ufe19\ufe30-\ufefc\uff01-\uffef"
 _HIDDEN = re.compile(f"[{_INVISIBLE}]")
-_REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")  # one class: three times as fast as two
+# one class of characters is three times as fast as two
+_REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")
 _JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015"
-_MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")  # bounded, so that a line of dashes does not backtrack
+# bounded, so that a line of dashes does not backtrack
+_MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")
 _POINT = re.compile(r"\.(?<![^\W\d_]\.)(?=\d)")
 _QUOTED = re.compile("<<([^<>]*)>>")  # also how some tasks mark entities
 _OPERATORS = "+<=>|~^*/\u00b1\u00d7\u00f7\u2200-\u22ff"

@@ -22,8 +22,8 @@ from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
 from corpusfit.text.files import read_bytes, stated_digest, stored_size
 
-# maximum number of sources in a shard: row numbers must fit into int64
-_MOST_SOURCES = 1 << 20
+# sources in a shard: its row numbers, which contain that of the source, must fit into int64
+_MAX_SOURCES = 1 << 20
 
 CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
 _BATCH_BYTES = 16 << 20
@@ -39,18 +39,26 @@ class Chunk(NamedTuple):
     cell: int
 
 
-_NONE = np.empty(0, np.int64)
+_NO_CELLS = np.empty(0, np.int64)
 
 
 class ChunkScan(NamedTuple):
-    """The digest and the row offsets of a chunk."""
+    """The digest and the row offsets of a chunk.
 
-    digest: bytes  # XXH3, 128 bits
-    # int64 [m], offset of the first row of each cell that begins after a line end of the chunk
-    begins: NDArray[np.int64] = _NONE
-    rows: NDArray[np.int64] = _NONE  # int64 [m], number of rows that begin in each of these cells
-    ends: tuple[int, int] = (-1, -1)  # offsets behind the first and the last line end
-    longest: int = 0  # bytes of the longest row between two line ends
+    Attributes:
+        digest: XXH3, 128 bits.
+        begins: int64 [m], offset of the first row in each cell of the file; a row of this chunk is
+            one that begins after one of its line ends.
+        rows: int64 [m], number of rows that begin in each of these cells.
+        ends: offsets after the first and the last line end; -1 without one.
+        longest: bytes of the longest row between two line ends.
+    """
+
+    digest: bytes
+    begins: NDArray[np.int64] = _NO_CELLS
+    rows: NDArray[np.int64] = _NO_CELLS
+    ends: tuple[int, int] = (-1, -1)
+    longest: int = 0
 
 
 ScanChunks = Callable[[Sequence[Chunk]], Sequence[ChunkScan]]
@@ -83,7 +91,7 @@ _Batch = tuple[int, list[tuple[str, int, int, int]]]
 
 @dataclass(frozen=True)
 class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
-    """Scan a batch of chunks; returns its number too, and of a chunk without rows its digest."""
+    """Scan a batch of chunks; returns its number and scans, or digests of chunks without rows."""
 
     def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
         scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
@@ -121,22 +129,23 @@ def survey(
     file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
     whose store reports a digest is scanned only if its rows are lines.
     """
-    cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
+    cell, small_file = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
     reported_files, chunks = [], list[Chunk]()
     for url, lines in files:
         reported = stated_digest(url)
         size = reported[1] if reported else stored_size(url)
-        many = lines and size > one
+        # other files are one shard, or only a sequential reader can cut them
+        has_cells = lines and size > small_file
         before = len(chunks)
-        if many or not reported:
+        if has_cells or not reported:
             for begin in range(0, size, CHUNK_BYTES):
                 end = min(size, begin + CHUNK_BYTES)
-                chunks.append(Chunk(url, begin, end, cell if many else 0))
-        reported_files.append((reported, size, many, len(chunks) - before))
+                chunks.append(Chunk(url, begin, end, cell if has_cells else 0))
+        reported_files.append((reported, size, has_cells, len(chunks) - before))
     # scan the chunks of all files together, so that workers are busy with many small files too
     scans = iter(scan(chunks))
     surveyed = []
-    for reported, size, many, n in reported_files:
+    for reported, size, has_cells, n in reported_files:
         of_file = list(itertools.islice(scans, n))
         if reported:
             digest = reported[0]
@@ -145,7 +154,7 @@ def survey(
             for chunk in of_file:
                 combined.update(chunk.digest)
             digest = combined.hexdigest()
-        cells = _cells(of_file, size, cell, int(plan.max_row_mb * MIB)) if many else None
+        cells = _cells(of_file, size, cell, int(plan.max_row_mb * MIB)) if has_cells else None
         surveyed.append((digest, size, cells))
     return surveyed
 
@@ -156,24 +165,26 @@ def fingerprint(url: str) -> tuple[str, int]:
     return digest, size
 
 
-def _cells(scans: Sequence[ChunkScan], size: int, cell: int, most: int) -> Cells | None:
+def _cells(scans: Sequence[ChunkScan], size: int, cell: int, max_row_bytes: int) -> Cells | None:
     """The first rows of all cells; None if only a sequential reader can cut the file."""
     longest, before = 0, 0
     for chunk in scans:
         if chunk.ends[0] >= 0:
             longest = max(longest, chunk.longest, chunk.ends[0] - before)
             before = chunk.ends[1]
-    if not size or max(longest, size - before) > max(1, most):
+    if not size or max(longest, size - before) > max(1, max_row_bytes):
         return None
+    # without a line feed, lines may end in CR, which only a full reader can tell
     if all(scan.ends[0] < 0 for scan in scans):
-        return None  # no line feed: lines may end in CR, which only a full reader can tell
+        return None
     begins = np.concatenate([np.zeros(1, np.int64), *(s.begins for s in scans)])
     rows = np.concatenate([np.ones(1, np.int64), *(s.rows for s in scans)])
     if begins[-1] == size:  # a final line end begins no row
         begins, rows = begins[:-1], rows[:-1]
     elif scans[-1].ends[1] == size:
         rows[-1] -= 1
-    first = np.flatnonzero(np.diff(begins // cell, prepend=-1))  # merge cells that span two chunks
+    # merge cells that span two chunks
+    first = np.flatnonzero(np.diff(begins // cell, prepend=-1))
     counts = np.add.reduceat(rows, first)
     return Cells(np.append(begins[first], size), np.cumsum(counts) - counts)
 
@@ -182,8 +193,8 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """Yield the whole corpus in reading order, as shards of a few MiB.
 
     A shard never crosses a source, and its number depends only on the inputs and `plan.shard_mb`.
-    Of plain JSON lines and of small plain files a shard holds only its byte range, which a worker
-    reads. Other files are read and unpacked by this process, which feeds the workers.
+    A shard of plain JSON lines or of a small plain file holds only a byte range, which a worker
+    reads. Other files are read and unpacked by this process, which sends the data to the workers.
     """
     every = (_of_source(number, source, plan) for number, source in enumerate(sources))
     for index, shard in enumerate(itertools.chain.from_iterable(every)):
@@ -191,7 +202,7 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    """As `shards`, but consecutive small sources of one format share a shard.
+    """Like `shards`, but consecutive small sources of one format share a shard.
 
     A source is small if it is one shard by itself; a shard holds as many as fit into
     `plan.shard_mb`. Larger sources have the shards of `shards`. All steps of a run on a scored
@@ -202,12 +213,13 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    limit, most, held = int(plan.shard_mb * MIB), most_in_one(plan), 0
-    pack = Parts([], [], [], [])  # columns: a container for each file costs more than its parsing
+    limit, small_file, held = int(plan.shard_mb * MIB), most_in_one(plan), 0
+    # The sources of a shard are kept as columns: an object for each costs more than its parsing.
+    pack = Parts([], [], [], [])
     for number, source in enumerate(sources):
         begin: list[Shard] = []
         size, url, together = source.size, source.url, True
-        if not _is_small_file(source, most):
+        if not _is_small_file(source, small_file):
             rest = _of_source(number, source, plan)
             begin = list(itertools.islice(rest, 2))
             if not begin:
@@ -218,7 +230,7 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             not together
             or held + size > limit
             or source.format != sources[pack.sources[0]].format
-            or number - pack.sources[0] >= _MOST_SOURCES
+            or number - pack.sources[0] >= _MAX_SOURCES
         ):
             yield _together(pack, sources[pack.sources[0]].format)
             pack, held = Parts([], [], [], []), 0
@@ -250,9 +262,9 @@ def _whole_file(source: int, url: str, size: int, form: str, first_row: int = 0)
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
-    """The part of a run's identity for shards of several sources; empty without any.
+    """What a run's identity says of shards of several sources; empty if no two sources share one.
 
-    Decided by the stored sizes.
+    It is decided by the stored sizes.
     """
     limit = int(plan.shard_mb * MIB)
     used = (source for source in sources if source.size)
@@ -292,9 +304,9 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
         )
 
 
-def _is_small_file(source: Source, most: int) -> bool:
+def _is_small_file(source: Source, max_bytes: int) -> bool:
     """Whether the stored bytes are one block, so that a worker can read them."""
-    return 0 < source.size <= most and not source.compression and load(source.format).plain
+    return 0 < source.size <= max_bytes and not source.compression and load(source.format).plain
 
 
 def _with_data(shard: Shard) -> Shard:
@@ -311,8 +323,8 @@ def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> I
     """Yield every row of the shard once, as a `Document` or a `Reject`.
 
     A malformed row never raises; the caller applies `plan.strict`, because it knows the source's
-    name. Rows know their ids and offsets, but are many times slower than the columns of
-    `documents`.
+    name. Unlike the columns of `documents`, rows have ids and offsets, but they are many times
+    slower.
     """
     if shard.parts:
         return _rows_of_parts(shard, shard.parts, plan, files)
@@ -355,8 +367,8 @@ def documents(
 def _joined(
     parts: Parts, shard: Shard, form: Format, plan: ReadPlan, pick: Pick | None
 ) -> tuple[Documents, list[Reject]] | None:
-    """As `documents`, of several sources as one; None if they can only be parsed one by one."""
-    ats, first_rows, first_bytes, rejected, joined = [], [], [], [], bytearray()
+    """`documents` of several sources, parsed as one; None if they must be parsed one by one."""
+    begins, first_rows, first_bytes, rejected, joined = [], [], [], [], bytearray()
     for source, size, url, single in zip(*parts, strict=True):
         before = (source - shard.source) << FILE_BITS
         data = form.joined(single.data if single else line_feeds(read_bytes(url, 0, size)), plan)
@@ -364,13 +376,13 @@ def _joined(
             return None
         if single:
             rejected += [replace(r, row=before + r.row) for r in single.rejects]
-        ats.append(len(joined))
+        begins.append(len(joined))
         first_rows.append(before + single.first_row if single else before)
         first_bytes.append(single.first_byte if single else 0)
         joined += data
     whole = replace(shard, data=bytes(joined), parts=None)
-    # of each source: where its raw rows begin, its first row in the shard, and that row's byte
-    at, first, byte = np.array([ats, first_rows, first_bytes], np.int64)
+    # for each source: where its bytes begin, its first row in the shard, and that row's byte
+    at, first, byte = np.array([begins, first_rows, first_bytes], np.int64)
     ends = line_ends(np.frombuffer(whole.data, np.uint8)) + 1
     lines = np.searchsorted(ends, at, side="right")  # the first line of each source
 
@@ -392,7 +404,7 @@ def _joined(
 
 
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
-    """Every row of a shard of one source with its raw bytes, without the line end.
+    """Each row of a shard of one source, with its raw bytes without the line end.
 
     The bytes are empty for formats whose rows are never written unchanged.
     """

@@ -205,7 +205,8 @@ def _is_pipe(input_name: str) -> bool:
     path = Path(input_name)
     try:
         return path.is_fifo() or path.is_char_device()
-    except OSError:  # not a path, or not accessible: `_expand` reports it
+    except OSError:
+        # it is not a path or not accessible, which `_expand` reports
         return False
 
 
@@ -343,13 +344,15 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     if Path(path).is_dir():
         return _walk(path, (), skipped)
     if Path(path).is_file():
-        folder, known = str(Path(path).parent), _known(path, input_name, setting)
+        folder = str(Path(path).parent)
+        form = _required_format(path, input_name, setting)
         real = os.path.realpath(path)
-        return [_Found(path, _slashes(path), _slashes(folder), "", *known, real=real)]
+        return [_Found(path, _slashes(path), _slashes(folder), "", *form, real=real)]
     if not glob.has_magic(path):
         try:
             names = sorted(each.name for each in Path(path).parent.iterdir())
-        except OSError:  # there is no such folder, or it cannot be read
+        except OSError:
+            # there is no such folder, or it cannot be read
             names = []
         near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
         guess = f" (did you mean {near[0]!r}?)" if near else ""
@@ -434,8 +437,8 @@ def _with_formats(
     alike: dict[tuple[str, str], bool] = {}
     readable = []
     for url, path, real in sorted(files):
-        if known := _format(url, alike):
-            readable.append(_Found(url, _slashes(path), _slashes(folder), store, *known, real=real))
+        if form := _format(url, alike):
+            readable.append(_Found(url, _slashes(path), _slashes(folder), store, *form, real=real))
         else:
             skipped.append(url)
     return readable
@@ -495,8 +498,8 @@ _NUMBER = re.compile(r"\d+")
 
 def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | None:
     """The format and the compression of a file by its name, of `.json` by its first lines."""
-    if known := format_of(path):
-        return known
+    if form := format_of(path):
+        return form
     inner, archive = unpacked_name(path)
     if not inner.lower().endswith(".json"):
         return None
@@ -515,8 +518,8 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
         return _local(path, input_name, setting, skipped)
     try:
         if fs.isfile(path):
-            known = _known(input_name, input_name, setting)
-            return [_Found(input_name, path, path.rpartition("/")[0], store, *known, real=path)]
+            form = _required_format(input_name, input_name, setting)
+            return [_Found(input_name, path, path.rpartition("/")[0], store, *form, real=path)]
         if fs.isdir(path):
             folder, paths = path, set(fs.find(path))
         elif glob.has_magic(path):
@@ -542,15 +545,15 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     return _with_formats(files, folder, store, skipped)
 
 
-def _known(path: str, input_name: str, setting: str) -> tuple[str, str]:
+def _required_format(path: str, input_name: str, setting: str) -> tuple[str, str]:
     """The format and the compression of a file that is named itself."""
-    known = _format(path, {})
-    if known is None:
+    form = _format(path, {})
+    if form is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "
             f"got {input_name!r}. {cures.of_name(path)}"
         )
-    return known
+    return form
 
 
 def _missing(input_name: str, setting: str, what: str) -> InputError:

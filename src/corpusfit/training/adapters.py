@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from corpusfit.core.artifacts import user_path, write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
 from corpusfit.embed.contract import digest, file_digest
-from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, loading, quiet
 from corpusfit.training.folder import save_weights
@@ -149,7 +149,8 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
     base, dtype = model_under(folder), torch.float32
-    with loading(f"The model in {base}"):  # safetensors only, no code from the model's folder
+    # safetensors only, and no code from the model's folder
+    with loading(f"The model in {base}"):
         model = auto_class.from_pretrained(base, use_safetensors=True, dtype=dtype, **LOCAL)
     if note is None:
         return model
@@ -182,13 +183,13 @@ def model_under(folder: Path) -> Path:
     if note is None or (folder / "config.json").is_file():
         return folder
     base = Base(**note["base"])
-    setting = Setting(
-        flag=f"The base model of the adapter in {folder}",
+    setting = ModelSetting(
+        name=f"The base model of the adapter in {folder}",
         allowed="a model folder or a Hugging Face hub id",
         otherwise="adapt another model",
         extra="train",
     )
-    path = transformer_folder(find(base.name, refresh=False, setting=setting), setting)
+    path = transformer_folder(find(base.name, check_hub=False, setting=setting), setting)
     if fingerprint(path) != base.fingerprint:
         raise ModelError(
             f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "
@@ -263,7 +264,8 @@ def insert_lora(base: Any, rank: int, alpha: int, names: Collection[str], seed: 
     why = "it has no linear layers to adapt"
     try:
         with seeded(seed), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of names; they are checked below
+            # names that do not fit are checked below, so the warning is noise
+            warnings.simplefilter("ignore", RuntimeWarning)
             if layers:
                 inject_adapter_in_model(_config(base, rank, alpha, layers), base)
                 why = "peft adapts other layers than named"

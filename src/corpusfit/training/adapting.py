@@ -143,7 +143,8 @@ def adapt(
         runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
         try:
             facts = runner.run(ready, folder)
-            on_task = list(data) == [TASK]  # then the command sets every setting of the preset
+            # on task text alone, the command sets every setting of the preset
+            on_task = list(data) == [TASK]
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
             texts = {"data": list(data) if on_task else absolute(data), **texts}
             repeatable = plan.with_value("model.name", named_model(plan.model.name))
@@ -158,7 +159,8 @@ def adapt(
                 folder.free()
             accelerator.wait_for_everyone()
         finally:
-            accelerator.end_training()  # ends the process group too; no process waits after this
+            # this ends the process group, too, so no process may wait after it
+            accelerator.end_training()
         return Adapted(out, folder.finished() or facts)
 
 
@@ -216,7 +218,7 @@ def _prepare(
         if done is not None:
             folder.free()  # a kill may have come between `finish` and `free`
             return done
-        length = length_of(plan, opened.longest, hardware.device)
+        length = length_of(plan, opened.max_length, hardware.device)
         trained_with = objective(plan.objective, opened.special, length)
         if pairs:
             remove(folder.pair_tokenizer)
@@ -275,7 +277,7 @@ def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None
         seed=plan.seed,
         on_warn=on_warn,
     )
-    length = length_of(plan, opened.longest, hardware.device)
+    length = length_of(plan, opened.max_length, hardware.device)
     text_length(length, objective(plan.objective, opened.special, length))
     if plan.adapter.kind:
         require_adaptable(opened.model, plan.adapter)
@@ -460,7 +462,8 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -
     texts: list[str] = []
     others: list[str] = []
     first, second = read.sides() if pairs else (read, read)
-    if pairs and not corpus.is_parallel(sources):  # rows of a selection have a field per side
+    # sources of pairs that are not aligned files are rows of a selection, with a field per side
+    if pairs and not corpus.is_parallel(sources):
         first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):

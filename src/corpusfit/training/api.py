@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 ADAPT = Offer(
     AdaptPlan,
     (
-        *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
-        *("read.text_field", "read.side", "read.normalise", "read.max_words"),
-        *("read.max_length_ratio", "seed"),
+        "model",
+        "then_task",
+        "mix",
+        "objective",
+        "weights",
+        "train",
+        "adapter",
+        "read.text_field",
+        "read.side",
+        "read.normalise",
+        "read.max_words",
+        "read.max_length_ratio",
+        "seed",
     ),
     example="train.micro_tokens=1024",
 )
@@ -47,7 +57,8 @@ def build_plan(
         raise bad_setting("`preset`", "left out with a plan", preset, cure)
     built = offer.build(plan, settings, options)
     alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
-    if isinstance(alone, str) and alone == TASK:  # not of a data frame, which compares its cells
+    # a data frame would compare its cells with the word
+    if isinstance(alone, str) and alone == TASK:
         preset = preset or "tapt"
     if preset:
         start = AdaptPlan()

@@ -111,7 +111,8 @@ class Passes:
         """The rows of a pass, by its number from 0; the last result is cached."""
         if self._last is not None and self._last[0] == number:
             return self._last[1]
-        self._last = None  # free the old pass first, as two would need twice the memory
+        # free the old pass first, as two of them would need twice the memory
+        self._last = None
         rng = np.random.default_rng((self._seed, _PASS, number))
         data = np.arange(self._own)
         if self._draw:
@@ -206,7 +207,8 @@ def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int6
     expected = weights.astype(np.float64)
     expected *= n / expected.sum()
     whole = np.rint(expected)
-    expected = np.where(np.abs(expected - whole) <= 1e-12 * whole, whole, expected)  # not 2.999…
+    # a whole number that rounding made 2.999… is that number again
+    expected = np.where(np.abs(expected - whole) <= 1e-12 * whole, whole, expected)
     counts = np.floor(expected)
     ends = np.cumsum(expected - counts)
     missing = n - int(counts.sum())
@@ -262,7 +264,7 @@ class ChunkTokens:
         return np.cumsum(self.frequency, dtype=np.float64)
 
     def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
-        """The first drawn chunk of another text that is no copy; None if there is none."""
+        """The first drawn chunk of another text that is not a copy; None if there is none."""
         chunks = self.chunks
         drawn = np.searchsorted(self._cumulative, draws * self._cumulative[-1], side="right")
         same_text = chunks.text[drawn] == chunks.text[chunk]

@@ -50,45 +50,45 @@ class Chunks:
 
 
 def chunks_of(
-    tokens: Tokens, longest: int, weights: NDArray[np.float32] | None = None, *, store: int = 0
+    tokens: Tokens, max_length: int, weights: NDArray[np.float32] | None = None, *, store: int = 0
 ) -> Chunks:
     """The chunks of texts, or one chunk for each pair, all of weight 1 without weights."""
     if weights is None:
         weights = np.ones(len(tokens), np.float32)
     if isinstance(tokens, PairTokens):
-        return whole_pairs(tokens.sides, weights, longest, store=store)
-    return cut_chunks(tokens.lengths, weights, longest, store=store)
+        return whole_pairs(tokens.sides, weights, max_length, store=store)
+    return cut_chunks(tokens.lengths, weights, max_length, store=store)
 
 
 def cut_chunks(
-    lengths: NDArray[np.int64], weights: NDArray[np.float32], longest: int, *, store: int = 0
+    lengths: NDArray[np.int64], weights: NDArray[np.float32], max_length: int, *, store: int = 0
 ) -> Chunks:
-    """Cut each text into chunks of `longest` tokens; the last one holds the rest."""
-    counts = -(-lengths // longest)
+    """Cut each text into chunks of `max_length` tokens; the last one holds the rest."""
+    counts = -(-lengths // max_length)
     text = np.repeat(np.arange(len(lengths)), counts)
     number = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
-    begin = number * longest
-    length = np.minimum(longest, lengths[text] - begin).astype(np.int32)
+    begin = number * max_length
+    length = np.minimum(max_length, lengths[text] - begin).astype(np.int32)
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
 
 
 def whole_pairs(
-    sides: NDArray[np.int64], weights: NDArray[np.float32], longest: int, *, store: int = 0
+    sides: NDArray[np.int64], weights: NDArray[np.float32], max_length: int, *, store: int = 0
 ) -> Chunks:
     """One chunk for each pair: its target text, which begins where its source text ends."""
-    text = np.flatnonzero((sides.max(1, initial=0) <= longest) & (sides.min(1, initial=1) > 0))
+    text = np.flatnonzero((sides.max(1, initial=0) <= max_length) & (sides.min(1, initial=1) > 0))
     begin, length = sides[text, 0], sides[text, 1].astype(np.int32)
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
 
 
 def split_heldout(
-    chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
+    chunks: Chunks, keys: NDArray[np.uint64], max_heldout: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
     """Hold whole texts out, with their copies; the draw depends on seed and keys alone."""
     # A copy has the same letters and digits; an edited copy is not recognised.
     exact = keys if keys.ndim == 1 else keys[:, 0]
     different, first = np.unique(exact[chunks.text], return_index=True)
-    count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
+    count = min(max_heldout, max(int(len(different) * share), 1 if len(different) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))
     heldout = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
@@ -148,12 +148,12 @@ def training_text(
     if texts.on_task:
         data, figures[TASK] = tokenising.corpus(TASK, texts.task)
         share, name = plan.mix.task_heldout, TASK
-        most = plan.mix.task_sequences or plan.mix.heldout
+        max_heldout = plan.mix.task_sequences or plan.mix.heldout
     else:
         tokenise = tokenising.selected if texts.selection else tokenising.corpus
         data, figures["data"] = tokenise("data", texts.data)
         share, name = 0.05, "data"
-        most = plan.mix.heldout
+        max_heldout = plan.mix.heldout
     chunks = chunks_of(data, length, weights_of(plan, data, texts))
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
@@ -161,7 +161,7 @@ def training_text(
             "Every text of `data` contains a text of `guard`, so none is left to train on. Name "
             "other data."
         )
-    train, heldout_chunks = split_heldout(clean, data.keys, most, plan.seed, share)
+    train, heldout_chunks = split_heldout(clean, data.keys, max_heldout, plan.seed, share)
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(tokenising, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
@@ -170,8 +170,8 @@ def training_text(
         if plan.then_task.on and not texts.then:  # trained on in the second phase
             chunks = exclude_keys(chunks, task.keys, dropped)
             share_measured = plan.mix.task_heldout
-        most = plan.mix.task_sequences or plan.mix.heldout
-        then, measured = split_heldout(chunks, task.keys, most, plan.seed, share_measured)
+        max_heldout = plan.mix.task_sequences or plan.mix.heldout
+        then, measured = split_heldout(chunks, task.keys, max_heldout, plan.seed, share_measured)
         if texts.then:
             phase, _ = reading.corpus("then", texts.then)
             then = exclude_keys(chunks_of(phase, length), phase.keys, dropped)
@@ -195,7 +195,8 @@ def training_text(
         chunks = apart if len(apart) else chunks
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
         heldout["general"] = general, measured
-    if plan.objective.name == SIMCSE:  # the objective compares texts: the loss of a single one is 0
+    # the objective compares texts, so the loss of a single one is 0
+    if plan.objective.name == SIMCSE:
         for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
             del heldout[name]
             context.progress.note(

@@ -197,17 +197,18 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
 
 def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
     """Warn of a multilingual tokenizer that marks a side as another language than it is in."""
-    marks = (("source", "src_lang"), ("target", "tgt_lang"))
-    for (side, attribute), language in zip(marks, languages, strict=True):
-        mark = str(getattr(tokenizer, attribute, ""))
+    attributes = (("source", "src_lang"), ("target", "tgt_lang"))
+    for (side, attribute), language in zip(attributes, languages, strict=True):
+        stated = str(getattr(tokenizer, attribute, ""))
         try:
-            marked = code_of(mark)
+            code = code_of(stated)
         except UsageError:
-            continue  # no mark, or one that is no language, such as a programming language
-        if marked != language:
+            # not set, or not a language: some tokenizers name a programming language
+            continue
+        if code != language:
             progress.warn(
                 f"The {side} side of `data` is in {language}, by a sample, and the model's "
-                f"tokenizer marks it as {mark}. If it is, save the tokenizer with another "
+                f"tokenizer marks it as {stated}. If it is, save the tokenizer with another "
                 f"{attribute}."
             )
 

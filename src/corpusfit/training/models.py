@@ -18,7 +18,13 @@ from typing import Any
 from corpusfit.core.artifacts import is_local, remove, writing
 from corpusfit.core.errors import ModelError, StorageError, machine_fault, raise_machine_fault
 from corpusfit.embed.contract import digest
-from corpusfit.embed.folders import Setting, file_digests, find, read_pooling, transformer_folder
+from corpusfit.embed.folders import (
+    ModelSetting,
+    file_digests,
+    find,
+    read_pooling,
+    transformer_folder,
+)
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
 from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
@@ -29,8 +35,8 @@ from corpusfit.training.special_tokens import (
     special_tokens_of_translator,
 )
 
-MODEL = Setting(
-    flag="`model.name`",
+MODEL = ModelSetting(
+    name="`model.name`",
     allowed="a model folder, a Hugging Face hub id or minilm",
     otherwise="start from an untrained model with `model.init=tiny`",
     extra="train",
@@ -71,7 +77,7 @@ class LoadedModel:
     model: Any  # torch module in float32, on the CPU, in evaluation mode
     tokenizer: Any  # transformers tokenizer; `special_tokens.backend_tokenizer` gives its backend
     special: SpecialTokens  # special tokens of the tokenizer
-    longest: int  # maximum tokens of a sequence, special tokens included
+    max_length: int  # maximum tokens of a sequence, special tokens included
     name: str  # name that the user gave
     fingerprint: str  # hex digest of the model's files, or of the settings that made it
 
@@ -308,7 +314,7 @@ class NewWords:
     passed: tuple[str, ...] = ()
 
 
-def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewWords:
+def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) -> NewWords:
     """The words of texts that save most tokens as tokens of their own."""
     # A word is three or more letters, as the tokenizer normalises them. It saves one token
     # less than it has pieces, each time that it occurs; words that save as many are in
@@ -330,12 +336,12 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, most: int) -> NewW
     ranked = iter(sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w)))
     chosen: list[str] = []
     passed: list[str] = []
-    while more := list(islice(ranked, most - len(chosen))):
+    while more := list(islice(ranked, max_words - len(chosen))):
         candidates = [*chosen, *more]
         # add all candidates to a copy, and keep those that it reads as one token in context
         trial = backend_tokenizer(opened.tokenizer, opened.name)
-        known = trial.get_vocab(with_added_tokens=True).keys()
-        new = [word for word in candidates if word not in known]
+        vocabulary = trial.get_vocab(with_added_tokens=True).keys()
+        new = [word for word in candidates if word not in vocabulary]
         trial.add_tokens(_added(trial, new))
         sentences = [f"{_BEFORE}{word} b" for word in new]
         ids = zip(new, trial.encode_batch(sentences, add_special_tokens=False), strict=True)

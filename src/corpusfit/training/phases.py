@@ -75,7 +75,7 @@ def assemble_training(
     plan, text, opened = ready.plan, ready.text, ready.opened
     pairs = plan.objective.name == TRANSLATION
     model = opened.model.to(accelerator.device)
-    predictor = Predictor(model)  # its trials need the model without an adapter
+    predictor = Predictor(model)  # it tries out the model, which must not have an adapter yet
     packing = None
     if ready.objective.packs:
         causal = plan.objective.name == "causal"
@@ -99,7 +99,7 @@ def assemble_training(
         rows=len(passes.rows(0)),
         texts=len(passes.rows(0).order),
         parameters=sum(p.numel() for p in model.parameters()),
-        longest=opened.longest,
+        max_length=opened.max_length,
         device=hardware.device,
     )
     settings, summary = resolve_training(plan, size, ready.passes)
@@ -111,9 +111,9 @@ def assemble_training(
         note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
         note += f"{len(text.train):,}."
     progress.note(note)
+    # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
-    whole_steps = ready.objective.whole_steps
-    rows = (settings.batch or 1) if whole_steps else max(1, micro // ready.length)
+    rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
     bleu = None
     if plan.train.best_by == "bleu":
         if TASK not in text.heldout:

@@ -40,7 +40,7 @@ Precision = Annotated[
         allowed=PRECISIONS,
     ),
 ]
-WeightDecay = Annotated[float, Option("Weight decay, except of biases and norms", least=0)]
+WeightDecay = Annotated[float, Option("Weight decay, except of biases and norms", minimum=0)]
 Clip = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
 ]
@@ -81,7 +81,7 @@ class ModelPlan(Group, group="model"):
         Option(
             "Tokens of a new tokenizer; 0 is 8,192, 16,384 or 30,522, by size (for translation "
             "8,192 or, of `base`, 32,000 merges)",
-            least=0,
+            minimum=0,
         ),
     ] = 0
     tokenizer_characters: Annotated[
@@ -89,7 +89,7 @@ class ModelPlan(Group, group="model"):
         Option(
             "Characters of the data, of pairs on each side, that a new tokenizer or "
             "`model.add_tokens` is learned from; 0 is all",
-            least=0,
+            minimum=0,
         ),
     ] = _CHARACTERS
     add_tokens: Annotated[
@@ -98,7 +98,7 @@ class ModelPlan(Group, group="model"):
             "Frequent words of the data to add to the vocabulary, each starting as the mean of "
             "its pieces",
             "add_tokens",
-            least=0,
+            minimum=0,
         ),
     ] = 0
     dropout: Annotated[
@@ -106,7 +106,7 @@ class ModelPlan(Group, group="model"):
         Option(
             "Dropout, in attention and after activations too",
             default="that of the model",
-            least=0,
+            minimum=0,
             below=1,
         ),
     ] = None
@@ -178,7 +178,7 @@ class ObjectivePlan(Group, group="objective"):
         Option(
             "Label smoothing of translation: share of each label that is spread evenly over the "
             "vocabulary, in the training loss only",
-            least=0,
+            minimum=0,
             below=1,
         ),
     ] = 0.1
@@ -227,7 +227,7 @@ class WeightsPlan(Group, group="weights"):
         ),
     ] = "off"
     c: Annotated[
-        float | None, Option("Steepness C of lambda", default="that of the selection", least=0)
+        float | None, Option("Steepness C of lambda", default="that of the selection", minimum=0)
     ] = None
     alpha: Annotated[
         float | None,
@@ -329,7 +329,7 @@ class TrainPlan(Group, group="train"):
             "length",
             default="128 on a CPU, 512 on a GPU, 128 of a sentence encoder, or the model's limit",
             more="Special tokens included",
-            least=8,
+            minimum=8,
         ),
     ] = None
     rate: Annotated[
@@ -344,7 +344,7 @@ class TrainPlan(Group, group="train"):
         ),
     ] = None
     warmup: Annotated[
-        float, Option("Share of the steps over which the learning rate rises", least=0, most=1)
+        float, Option("Share of the steps over which the learning rate rises", minimum=0, maximum=1)
     ] = 0.01
     warmup_steps: Annotated[
         int | None,
@@ -352,7 +352,7 @@ class TrainPlan(Group, group="train"):
             "Steps over which the learning rate rises", default="set by `train.warmup`", above=0
         ),
     ] = None
-    warmup_from: Annotated[float, Option("Learning rate before the warm-up", least=0)] = 0.0
+    warmup_from: Annotated[float, Option("Learning rate before the warm-up", minimum=0)] = 0.0
     schedule: Annotated[
         str,
         Option(
@@ -361,7 +361,7 @@ class TrainPlan(Group, group="train"):
         ),
     ] = "linear"
     beta2: Annotated[
-        float, Option("Decay of AdamW's mean of squared gradients", least=0, below=1)
+        float, Option("Decay of AdamW's mean of squared gradients", minimum=0, below=1)
     ] = 0.999
     decay: WeightDecay = 0.01
     clip: Clip = 1.0
@@ -384,7 +384,7 @@ class TrainPlan(Group, group="train"):
         Option(
             "Stop the training after this number of measurements without a new best by "
             "`train.best_by`; 0 is never",
-            least=0,
+            minimum=0,
         ),
     ] = 0
     micro_tokens: Annotated[
@@ -392,7 +392,7 @@ class TrainPlan(Group, group="train"):
         Option(
             "Most tokens per forward pass; 0 is 4,096 on a CPU and 16,384 on a GPU. Fewer need "
             "less memory; the result differs by rounding and dropout only",
-            least=0,
+            minimum=0,
         ),
     ] = 0
     precision: Precision = "auto"

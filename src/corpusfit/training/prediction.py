@@ -84,7 +84,8 @@ class Predictor:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.hooked = False  # whether the head sees the selected positions alone
-        self.early = ""  # where states are selected before the head, if anywhere
+        # the place before the head where states are selected, if there is one
+        self.early = ""
         self._at: torch.Tensor | None = None
         self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
         self._seen = ""  # where states were selected in the last call
@@ -121,7 +122,8 @@ class Predictor:
         """Modules that may pass the hidden states to the head."""
         base = self.model.base_model
         yield base
-        yield getattr(base, "decoder", None)  # OPT's head reads a submodule of its base model
+        # the head of OPT reads a submodule of its base model
+        yield getattr(base, "decoder", None)
         yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
 
     def _is_exact(self, where: str, handle: Any) -> bool:
@@ -140,7 +142,8 @@ class Predictor:
                 expected, hooked = self._expected_and_hooked(inputs)
             same_shape = hooked.shape == expected.shape and self._seen == where
             good = same_shape and relative_difference(hooked, expected) < TOLERANCE
-        except Exception:  # layers and heads raise many kinds of exceptions for selected states
+        except Exception:
+            # layers and heads raise many kinds of exceptions when states are missing
             good = False
         if not good:
             handle.remove()
@@ -168,8 +171,14 @@ class Predictor:
     def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""
         at, mask = self._at, args[0] if args else more.get("attention_mask")
-        known = mask is None or mask.ndim == len("BHLL")
-        if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._shape or not known:
+        plain_mask = mask is None or mask.ndim == 4  # batch, heads, queries, keys
+        if (
+            at is None
+            or not len(at)
+            or at.is_cuda
+            or states.shape[:2] != self._shape
+            or not plain_mask
+        ):
             return forward(states, *args, **more)
         self._seen = _ATTENTION
         return self._for_head(attend_at(part, states, mask, at)), None
@@ -298,8 +307,8 @@ def _function() -> Any:
             for rows, piece in _pieces(logits):
                 if smoothing:
                     means[rows] = piece.mean(1, keepdim=True)
-                most = piece.amax(1, keepdim=True)
-                norms[rows] = piece.sub_(most).exp_().sum(1, keepdim=True).log_() + most
+                peak = piece.amax(1, keepdim=True)
+                norms[rows] = piece.sub_(peak).exp_().sum(1, keepdim=True).log_() + peak
             ctx.save_for_backward(logits, labels, norms)
             ctx.smoothing = smoothing
             correct = logits.gather(1, labels[:, None]).float()

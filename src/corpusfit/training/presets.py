@@ -85,8 +85,8 @@ PAIR_BATCHES = {"cpu": 1, "cuda": 8}
 """Batches of pairs per step of a translation."""
 _EMBEDDING_LENGTH = 128
 _EMBEDDING_BATCH = {"cpu": 16, "cuda": 64}
-_MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
-_LEAST_STEPS = 50
+_MAX_STEPS = {"cpu": 2_000, "cuda": 50_000}
+_MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
 _RATES = {True: 3e-4, False: 1e-4}
 _FROM_SCRATCH = 1e-3
@@ -115,17 +115,17 @@ class Size:
     rows: int  # sequences in a pass over the data
     texts: int  # chunks in a pass; a packed row has several
     parameters: int  # number of weights of the model
-    longest: int  # maximum tokens of a sequence of the model
+    max_length: int  # maximum tokens of a sequence of the model
     device: str  # `cpu` or `cuda`
 
 
-def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
-    """Tokens in a sequence, for a model with a maximum of `longest`."""
+def length_of(plan: AdaptPlan, max_length: int, device: str) -> int:
+    """Tokens in a sequence, for a model with a maximum of `max_length`."""
     embeds = plan.objective.name in EMBEDDINGS
-    length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], longest)
-    if length > longest:
+    length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], max_length)
+    if length > max_length:
         cure = "Longer texts are split into several sequences."
-        raise bad_setting("`train.length`", f"at most {longest} for this model", length, cure)
+        raise bad_setting("`train.length`", f"at most {max_length} for this model", length, cure)
     return length
 
 
@@ -141,7 +141,7 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
 def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple[TrainPlan, str]:
     """The training plan with all defaults filled in, and its description."""
     train = plan.train
-    length = length_of(plan, size.longest, size.device)
+    length = length_of(plan, size.max_length, size.device)
     translates = plan.objective.name == TRANSLATION
     embeds = plan.objective.name in EMBEDDINGS
     batches = PAIR_BATCHES if translates else _EMBEDDING_BATCH if embeds else BATCH
@@ -149,7 +149,8 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
-    batch = size.rows if every else batch  # a text is compared with others, once with each
+    # a step has a text at most once, because it compares its texts with each other
+    batch = size.rows if every else batch
     rate = train.rate
     if rate is None:
         trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
@@ -159,7 +160,7 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
         steps = max(1, math.ceil(size.rows * train.epochs / batch))
     if steps is None:
         wanted = math.ceil(passes * size.rows / batch)
-        steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, wanted))
+        steps = min(_MAX_STEPS[size.device], max(_MIN_STEPS, wanted))
     whole = dataclasses.replace(
         train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
     )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 
-_TIMESCALE = 10_000  # steps; transformers' for an inverse square root without a warm-up
+# Steps; the value of transformers for an inverse square root without a warm-up.
+_TIMESCALE = 10_000
 
 
 def rate_at(step: int, plan: TrainPlan) -> float:
@@ -81,8 +82,8 @@ class Updates:
 def evaluations(plan: TrainPlan) -> set[int]:
     """The steps after which held-out losses are measured; the last step is one of them."""
     assert plan.steps is not None  # noqa: S101
-    times = min(max(1, plan.evaluations), plan.steps)
-    return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
+    count = min(max(1, plan.evaluations), plan.steps)
+    return {math.ceil(plan.steps * (k + 1) / count) for k in range(count)}
 
 
 def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
@@ -94,15 +95,19 @@ def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool
 
 
 def minimised(record: Mapping[str, Any]) -> float:
-    """The value of a measurement that the best weights minimise."""
-    # Negated BLEU if it is measured, else the loss on the task or, without one, on the data.
+    """The value by which the best weights are chosen; lower is better.
+
+    It is the negated BLEU if that is measured, else the loss on the task, else that on the data.
+    """
     losses: Mapping[str, float] = record["heldout"]
     if "bleu" in record:
         return -float(record["bleu"])
     return losses["task"] if "task" in losses else next(iter(losses.values()))
 
 
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt(3)
+# parameters of mallopt(3)
+_TRIM_THRESHOLD = -1
+_MMAP_MAX = -4
 
 
 def _glibc() -> ctypes.CDLL | None:

@@ -153,7 +153,7 @@ def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     )
     trained.train_from_iterator(texts, trainer)
     known = trained.get_vocab()
-    # a new one of the same vocabulary, in which the characters are no special tokens
+    # a new one of the same vocabulary, in which the characters are not special tokens
     pieces = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
     pieces.normalizer, pieces.pre_tokenizer = normalizer, splitter
     pieces.decoder = decoders.WordPiece()

@@ -2,10 +2,10 @@
 
 What: the embeddings of texts; and TSDAE's autoencoder, whose decoder rebuilds a text from its
 embedding by cross-attention to this one vector.
-Why: encoder and decoder hold the same parameters but for the cross-attention and the head, so what
+Why: encoder and decoder share all parameters except the cross-attention and the head, so what
 the decoder learns of the domain reaches the encoder.
 Trade-off: only architectures whose causal form takes `add_cross_attention` have a decoder (BERT,
-RoBERTa, ELECTRA and their kin); others are refused.
+RoBERTa, ELECTRA and similar ones); others are refused.
 Reference: Wang et al. (2021), TSDAE, section 3; Gao et al. (2021), SimCSE, section 3.
 """
 
@@ -104,7 +104,7 @@ class DenoisingAutoencoder(SentenceEncoder):
         )
 
     def decodes(self) -> bool:
-        """Whether the decoder has the encoder's weights, reads embeddings, and no later token."""
+        """Whether the decoder shares the encoder's weights, reads the embedding and is causal."""
         if not self._names <= {name for name, _ in self.base_model.named_parameters()}:
             return False
         ids = self._probe
@@ -114,5 +114,7 @@ class DenoisingAutoencoder(SentenceEncoder):
                 one, other = (self._decoded(ids, v).logits[:, :3] for v in (zeros, zeros + 1))
             except (TypeError, ValueError, RuntimeError, AttributeError):
                 return False
-        ahead = torch.allclose(one[0], one[1], rtol=1e-4, atol=1e-5)
-        return ahead and not torch.equal(one, other)
+        # The probe texts differ in their last token only, which the earlier ones must not see.
+        causal = torch.allclose(one[0], one[1], rtol=1e-4, atol=1e-5)
+        reads_embedding = not torch.equal(one, other)
+        return causal and reads_embedding

@@ -162,28 +162,28 @@ def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> Speci
     )
 
 
-def require_translating(flag: str, model: Any, tokenizer: Any, name: str) -> int:
+def require_translating(setting: str, model: Any, tokenizer: Any, name: str) -> int:
     """Check what a model needs to translate, before it is trained to or asked to."""
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ModelError(
-            f"{flag}: the tokenizer of {name} has {len(tokenizer):,} tokens, the model's "
+            f"{setting}: the tokenizer of {name} has {len(tokenizer):,} tokens, the model's "
             f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
         )
     pad = tokenizer.pad_token_id
     pad = model.config.pad_token_id if pad is None else pad
-    starts = (_stated(model, setting) for setting in ("decoder_start_token_id", "bos_token_id"))
+    starts = (_stated(model, token_id) for token_id in ("decoder_start_token_id", "bos_token_id"))
     if pad is None or all(start is None for start in starts):
         lacking = "pad_token_id" if pad is None else "decoder_start_token_id"
         raise ModelError(
-            f"{flag}: the config.json of {name} does not state {lacking}. Add it there."
+            f"{setting}: the config.json of {name} does not state {lacking}. Add it there."
         )
     if hasattr(tokenizer, "src_lang"):
         first = _target_language(model, tokenizer)
         if first is None or first in tokenizer("a")["input_ids"]:
             into = "none" if first is None else tokenizer.convert_ids_to_tokens(first)
             raise ModelError(
-                f"{flag}: {name} is multilingual; its source language is {tokenizer.src_lang}, "
+                f"{setting}: {name} is multilingual; its source language is {tokenizer.src_lang}, "
                 f"its target language {into}. {_SAVE}"
             )
     return int(pad)
@@ -225,11 +225,11 @@ def domain_tag(name: str) -> str:
 
 def known_tag(tokenizer: Any, domain: str) -> str:
     """The tag of a domain with a space; empty without a domain, or if the tokenizer has no tags."""
-    known = [token for token in tokenizer.get_added_vocab() if token.startswith(_TAG)]
-    if not domain or not known:
+    tags = [token for token in tokenizer.get_added_vocab() if token.startswith(_TAG)]
+    if not domain or not tags:
         return ""
-    if (tag := domain_tag(domain)) not in known:
-        allowed = ", ".join(sorted(token[len(_TAG) : -1] for token in known))
+    if (tag := domain_tag(domain)) not in tags:
+        allowed = ", ".join(sorted(token[len(_TAG) : -1] for token in tags))
         raise bad_setting("`decode.domain`", f"a domain of the model: {allowed}", domain)
     return f"{tag} "
 

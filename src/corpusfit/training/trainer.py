@@ -185,7 +185,8 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
     # accelerate keeps the first device that a process asked for
     if PartialState._shared_state and PartialState().device.type != device:
         AcceleratorState._reset_state(reset_partial_state=True)
-    timeout = InitProcessGroupKwargs(timeout=timedelta(days=7))  # others wait while one tokenises
+    # the other processes wait while one tokenises, which may take long
+    timeout = InitProcessGroupKwargs(timeout=timedelta(days=7))
     return Accelerator(
         cpu=device == "cpu",
         mixed_precision="no",
@@ -396,7 +397,8 @@ class TrainingLoop:
         import torch
 
         if self.world == 1:
-            return figures  # no transfer: reading a value from a GPU waits for all its work
+            # the values stay on the GPU, because reading one waits for all of its work
+            return figures
         accelerator = self.work.accelerator
         return torch.as_tensor(accelerator.reduce(figures.to(accelerator.device), "sum"))
 

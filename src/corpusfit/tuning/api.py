@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 TUNE = Offer(
     TunePlan,
     (
-        *("model.name", "search", "mix", "train", "objective.name", "adapter", "embed", "cut"),
-        *("read.text_field", "fit.target_field", "seed"),
+        "model.name",
+        "search",
+        "mix",
+        "train",
+        "objective.name",
+        "adapter",
+        "embed",
+        "cut",
+        "read.text_field",
+        "fit.target_field",
+        "seed",
     ),
     required=("model",),
     differs={

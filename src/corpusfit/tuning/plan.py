@@ -89,10 +89,12 @@ class SearchPlan(Group, group="search"):
     keep: Annotated[int, Option("Number of methods to try without `search.methods`", above=0)] = 4
     c: Annotated[
         float,
-        Option("Steepness C of lambda with `resample`, whose midpoint is at the fraction", least=0),
+        Option(
+            "Steepness C of lambda with `resample`, whose midpoint is at the fraction", minimum=0
+        ),
     ] = 5.0
     eta: Annotated[
-        int, Option("One setting in `search.eta` passes on to the next rung", least=2)
+        int, Option("One setting in `search.eta` passes on to the next rung", minimum=2)
     ] = 3
     least: Annotated[int, Option("Fewest training steps of a trial", above=0)] = 20
     evaluations: Annotated[int, Option("Measurements of the loss in a trial", above=0)] = 4
@@ -102,7 +104,7 @@ class SearchPlan(Group, group="search"):
             "Nats per token; a trial stops early if its loss is higher by more than this than the "
             "losses, at the same step, of as many trials as pass on; trials within it of the "
             "winner are not distinguished",
-            least=0,
+            minimum=0,
         ),
     ] = 0.01
     heldout: Annotated[

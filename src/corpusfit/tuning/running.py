@@ -42,7 +42,7 @@ from corpusfit.tuning.plan import TunePlan
 from corpusfit.tuning.schedule import RANDOM, Rung, grid, halving, seconds_of, steps_within
 from corpusfit.tuning.search import Search, Trial
 
-FEWEST = 8
+MIN_TEXTS = 8
 """Fewest different texts of a target."""
 
 
@@ -78,10 +78,10 @@ def divide(texts: Sequence[str], guarded: Iterable[str], plan: TunePlan) -> Part
     group_of = groups.of.tolist()
     heldout = [text for text, group in zip(clean, group_of, strict=True) if group in held]
     fit = [text for text, group in zip(clean, group_of, strict=True) if group not in out]
-    if len(groups.sizes) < FEWEST or not fit:
+    if len(groups.sizes) < MIN_TEXTS or not fit:
         without = f" that hold no text of `guard` ({len(holders):,} do)" if holders else ""
         raise InputError(
-            f"`target` must have at least {FEWEST} different texts{without} and no "
+            f"`target` must have at least {MIN_TEXTS} different texts{without} and no "
             f"near-duplicates of each other, some to select by and some to measure the loss on; it "
             f"has {len(groups.sizes):,}, {len(fit):,} of them to select by. Add texts to `target`."
         )
@@ -245,11 +245,13 @@ def _search(
     machine: Machine,
     began: float,
 ) -> dict[str, Any]:
-    """Search, select by the winner; the manifest."""
+    """Search for the best setting and select by it; returns the manifest."""
     guarded = [text for texts in sources.guarded.values() for text in texts]
     parts = divide(read_texts(sources.target, plan.target_read, machine.progress), guarded, plan)
     _note_parts(parts, machine)
-    fields = {plan.read.text_field, plan.target_read.text_field}  # select and adapt read them
+    # the fields that select and adapt read
+    fields = {plan.read.text_field, plan.target_read.text_field}
+    # the held-out texts are guarded, too, so that no trial trains on a copy of one
     fit, heldout, guard, clean = (
         write_texts(folder.texts / f"{name}.jsonl", texts, sorted(fields))
         for name, texts in (
@@ -262,6 +264,7 @@ def _search(
     search = Search(plan, folder, inputs.corpus, inputs.replay, fit, heldout, guard, machine, began)
     rungs, trials = search.run()
     winner = trials[0]
+    # the winner selects by the whole target, because nothing is measured any more
     machine.progress.note(f"Selecting by the winner, {winner.setting.label}, on the whole target.")
     select(
         plan.selection(winner.setting.method, winner.setting.fraction, winner.setting.weights),

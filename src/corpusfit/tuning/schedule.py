@@ -144,7 +144,9 @@ def steps_within(
     if not fits(low):
         raise too_short(search, elapsed + 2 * (around + search.least * step), elapsed)
     high = max(low, math.ceil(left / max(step, 1e-9)))
-    while low < high:  # nearly monotone: more steps may admit another setting with its overhead
+    # The time is nearly monotone in the steps: more of them may admit another setting with its
+    # overhead.
+    while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low

@@ -162,7 +162,8 @@ class TrialCallback(TrainerCallback):
         """Keep the loss of a record, by steps of both phases; whether it has a new one."""
         if "heldout" not in record:
             return False
-        if record["step"] == 0 and self.losses:  # the second phase begins with the same loss
+        # the second phase begins with the loss with which the first one ended
+        if record["step"] == 0 and self.losses:
             self._before_phase = self.losses[-1][0]
             return False
         self.losses.append((self._before_phase + record["step"], record["heldout"][TASK]))
@@ -345,10 +346,11 @@ class Search:
         machine = dataclasses.replace(self.machine, progress=self.quiet)
         selection = self._selection(setting, machine)
         # reuse the search for guarded texts of an earlier trial on the same selection
-        known, guard = selection / ".corpusfit" / "guarded.safetensors", AdaptFolder(folder).guard
-        if known.exists() and not guard.exists():
+        cached = selection / ".corpusfit" / "guarded.safetensors"
+        guard = AdaptFolder(folder).guard
+        if cached.exists() and not guard.exists():
             guard.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(known, guard)
+            shutil.copyfile(cached, guard)
         try:
             adapt(
                 self.plan.adaptation(
@@ -364,8 +366,8 @@ class Search:
                 then=[self.fit] if setting.then_task else (),
             )
         finally:
-            if guard.exists() and not known.exists():
-                guard.rename(known)
+            if guard.exists() and not cached.exists():
+                guard.rename(cached)
 
     def _selection(self, setting: Setting, machine: Machine) -> Path:
         folder = self.folder.selections / setting.selection.key

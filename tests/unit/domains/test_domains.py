@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import ModelError
-from corpusfit.domains.mixture import fit_domains, principal, read_domains, write_domains
+from corpusfit.domains.mixture import (
+    fit_cluster_model,
+    principal,
+    read_cluster_model,
+    write_cluster_model,
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +33,9 @@ def test_components_are_scikit_learns(vectors):
 
 
 def test_stored_domains_give_the_same_shares(vectors, tmp_path):
-    found = fit_domains(vectors, 3, components=5, steps=150, seed=0)
-    write_domains(tmp_path / "d.safetensors", found)
-    again = read_domains(tmp_path / "d.safetensors")
+    found = fit_cluster_model(vectors, 3, components=5, steps=150, seed=0)
+    write_cluster_model(tmp_path / "d.safetensors", found)
+    again = read_cluster_model(tmp_path / "d.safetensors")
     np.testing.assert_array_equal(found.shares(vectors), again.shares(vectors))
     assert again.mixture.bic() == found.mixture.bic()
 
@@ -38,17 +43,19 @@ def test_stored_domains_give_the_same_shares(vectors, tmp_path):
 def test_a_file_without_domains(tmp_path):
     (tmp_path / "d.safetensors").write_bytes(b"no")
     with pytest.raises(ModelError):
-        read_domains(tmp_path / "d.safetensors")
+        read_cluster_model(tmp_path / "d.safetensors")
 
 
 def test_the_largest_comes_first(vectors):
-    weights = fit_domains(vectors, 3, components=5, steps=150, seed=0).mixture.gaussians.weights
+    weights = fit_cluster_model(
+        vectors, 3, components=5, steps=150, seed=0
+    ).mixture.gaussians.weights
     np.testing.assert_allclose(weights, [0.5, 0.3, 0.2], atol=0.01)
 
 
 def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
     """One Gaussian's ellipse is that of the rows' own mean and covariance."""
-    found = fit_domains(vectors, 1, components=5, steps=150, seed=0)
+    found = fit_cluster_model(vectors, 1, components=5, steps=150, seed=0)
     places = found.projection.project(vectors)[:, :2].astype(np.float64)
     apart = found.ellipses()[0] - places.mean(axis=0)
     covariance = np.cov(places.T, bias=True)
@@ -58,5 +65,5 @@ def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
 
 @pytest.mark.parametrize(("components", "n"), [(0, 12), (50, 12), (3, 3)])
 def test_components_are_limited_by_rows_and_dimensions(vectors, components, n):
-    found = fit_domains(vectors, 2, components=components, steps=20, seed=0)
+    found = fit_cluster_model(vectors, 2, components=components, steps=20, seed=0)
     assert len(found.projection.axes) == n

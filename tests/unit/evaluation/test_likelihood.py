@@ -93,7 +93,7 @@ def test_batches_change_nothing_but_rounding(tiny_gpt, jsonl, monkeypatch):
     task = read(jsonl("held.jsonl", texts(20, 3)), "language_modelling")
     found = []
     for tokens in (1, 100, 4_096):
-        monkeypatch.setattr(likelihood, "_AT_ONCE", tokens)
+        monkeypatch.setattr(likelihood, "_MAX_BATCH_TOKENS", tokens)
         plan = plan_of(tiny_gpt, "likelihood.context=24")
         found.append(answer_task(task, plan, seed=0).predicted["test"])
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
@@ -222,7 +222,7 @@ def test_a_model_without_a_limit_reads_as_much_as_is_asked(tmp_path, tiny_gpt):
     model.save_pretrained(tmp_path)
     for path in tiny_gpt.glob("tokenizer*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert open_decoder(str(tmp_path), CPU, None, most=2_048).context == 2_048
+    assert open_decoder(str(tmp_path), CPU, None, default_context=2_048).context == 2_048
     assert open_decoder(str(tmp_path), CPU, 4_096).context == 4_096
     decoder = open_decoder(str(tmp_path), CPU, 8)
     sequences = [([0, 5, 9, 7], 3), ([0, 3], 1)]

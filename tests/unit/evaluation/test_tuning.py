@@ -387,7 +387,7 @@ def test_a_sentence_without_tokens_is_skipped(tagging, plan):
     ],
 )
 def test_defaults_are_those_of_the_papers(kind, adapter, wanted):
-    plan = settled(EvaluatePlan(), kind, adapter=adapter, longest=512).finetune
+    plan = settled(EvaluatePlan(), kind, adapter=adapter, max_length=512).finetune
     names = ("epochs", "rate", "batch", "warmup", "patience", "length")
     found = tuple(getattr(plan, name) for name in names)
     assert found == wanted

@@ -8,7 +8,7 @@ from corpusfit.core.types import take_texts, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.heldout_bits import (
     FOLDS,
-    MOST_TARGET,
+    MAX_TARGET,
     ROUNDS,
     HeldOut,
     compare,
@@ -189,10 +189,10 @@ def test_folds_are_of_whole_documents_and_of_equal_size():
 
 
 def test_a_large_target_is_sampled():
-    target = text_array([f"word{i}" for i in range(MOST_TARGET + 100)])
+    target = text_array([f"word{i}" for i in range(MAX_TARGET + 100)])
     held = held_out(target, text_array(["corpus"]), seed=1)
-    assert (held.folds >= 0).sum() == MOST_TARGET
-    assert len(held.fitted(0)) == MOST_TARGET * (FOLDS - 1) // FOLDS
+    assert (held.folds >= 0).sum() == MAX_TARGET
+    assert len(held.fitted(0)) == MAX_TARGET * (FOLDS - 1) // FOLDS
     assert not held.tokens[held.folds < 0].any()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.types import text_array
-from corpusfit.kernels.backoff import LONGEST
+from corpusfit.kernels.backoff import MAX_BYTES
 from corpusfit.scoring import registry
 from corpusfit.scoring.language_model import WORDLESS, bits_of_tokens, entropy, equal_sample, train
 
@@ -124,7 +124,7 @@ def test_a_long_text_is_scored_as_its_tokens_are_wherever_it_is_cut():
     """The stretches that a long text is read in leave no trace: shift it byte by byte."""
     scorer = fitted("perplexity", order=3)
     body = "the kinase, naïvely 日本, binds of "
-    long = body * (2 * LONGEST // len(body.encode()) + 2)
+    long = body * (2 * MAX_BYTES // len(body.encode()) + 2)
     want = scorer.score(text_array([long]))
     shifted = [" " * i + long for i in range(1, 40)]
     assert (scorer.score(text_array(shifted)) == want).all()

@@ -90,7 +90,7 @@ def test_what_is_in_the_folder_is_what_is_opened(bert, capfd):
     got, warned = opening(bert)
     assert warned == []
     assert not got.model.training
-    assert got.longest == 40  # of the model, not the 16 of its tokenizer
+    assert got.max_length == 40  # of the model, not the 16 of its tokenizer
     files = load_file(bert / "model.safetensors")
     state = got.model.state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in files.items())
@@ -109,7 +109,7 @@ def test_a_model_without_sdpa_is_opened_with_eager(tmp_path):
     folder = saved(tmp_path / "mpnet", tf.MPNetForMaskedLM, config, word_pieces())
     got, warned = opening(folder, attention="sdpa")
     assert (got.model.config._attn_implementation, warned) == ("eager", [])
-    assert got.longest == 38  # positions begin after the padding index
+    assert got.max_length == 38  # positions begin after the padding index
 
 
 def test_marks_of_word_pieces(bert):

@@ -19,7 +19,7 @@ from corpusfit.training.presets import (
 )
 
 HERE = Size(
-    tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, longest=512, device="cpu"
+    tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, max_length=512, device="cpu"
 )
 
 
@@ -147,7 +147,7 @@ def test_no_such_preset():
         ({}, 128, 16, 3 * 8_000 / 16, 1e-4),
         ({"rows": 10}, 128, 16, 50, 1e-4),
         ({"rows": 10**7}, 128, 16, 2_000, 1e-4),
-        ({"longest": 96}, 96, 16, 3 * 8_000 / 16, 1e-4),
+        ({"max_length": 96}, 96, 16, 3 * 8_000 / 16, 1e-4),
         ({"parameters": 11_000_000}, 128, 16, 3 * 8_000 / 16, 3e-4),
         ({"device": "cuda", "rows": 10**6}, 512, 256, 3 * 10**6 / 256, 1e-4),
         ({"device": "cuda", "rows": 10**9}, 512, 256, 50_000, 1e-4),

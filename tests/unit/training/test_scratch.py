@@ -115,7 +115,7 @@ def test_a_saved_one_is_opened_like_any_model(objective, tmp_path):
     again = open_model(plan, objective, attention="sdpa", seed=0, on_warn=pytest.fail)
     assert torch.equal(weights(got), weights(again))
     assert tokenizer_json(again) == tokenizer_json(got)
-    assert again.longest == got.longest == 512
+    assert again.max_length == got.max_length == 512
 
 
 def test_no_text():

@@ -26,12 +26,12 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.core.engine.worker import (
     ENVIRONMENT,
-    drawn,
     guarded,
     on_compile,
     on_report,
     opened,
     packed,
+    report_received,
 )
 from corpusfit.core.errors import WorkerError, raise_machine_fault
 
@@ -95,7 +95,8 @@ class LocalEngine(Engine):
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
         job_file = self._write_job(job)
         waiting = enumerate(pieces)
-        running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine and in this call
+        # for each piece, its number in the engine and in this call
+        running: dict[Future[Result], tuple[int, int]] = {}
         try:
             while True:
                 free = self.workers * _PIECES_PER_WORKER - len(running)
@@ -153,7 +154,7 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
         _notice_compiling()
         work = opened(job_file.name, job_file.read_bytes)
         _number = number
-        drawn()
+        report_received()
         return work(piece)
     except Exception as e:  # some libraries' errors cannot be pickled
         raise_machine_fault(e)

@@ -65,7 +65,8 @@ class Bars(Logged):
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage."""
         super().begin(stage, total, unit)
-        with warnings.catch_warnings(action="ignore"):  # without ipywidgets the bar is text
+        # without ipywidgets tqdm warns, and its bar is text
+        with warnings.catch_warnings(action="ignore"):
             from tqdm.auto import tqdm
         self._pace = Pace(total, time.monotonic())
         form, whole = (_FORMAT, 1.0) if total else (_UNKNOWN, None)

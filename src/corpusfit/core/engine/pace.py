@@ -51,7 +51,8 @@ class Pace:
     def add(self, done: float, now: float) -> None:
         """Count finished work."""
         self.done += done
-        if self.done <= _BEGUN * self.total:  # workers start and prepare their first pieces
+        # so far, workers start and prepare their first pieces, which says nothing of the pace
+        if self.done <= _BEGUN * self.total:
             self._began = now
 
     def left(self, now: float) -> float | None:

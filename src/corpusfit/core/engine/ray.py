@@ -75,7 +75,8 @@ class _Crew:
         self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
         self._actors: set[Any] = set()  # actors that have started
         self._free: deque[Any] = deque()  # free actors, once per piece that they can take
-        self._running: dict[Any, tuple[Any, Any, int]] = {}  # answer -> actor, piece, lost attempts
+        # by answer: the actor, the piece and how many attempts were lost
+        self._running: dict[Any, tuple[Any, Any, int]] = {}
         self._failures = 0
 
     @property
@@ -252,11 +253,11 @@ class RayEngine(Engine):
         # if the caller stops early, tasks in flight end with the connection: they are not
         # cancelled, as Ray 2.60 aborts the process when a task ends while it is being cancelled
         self._dismiss()  # the actors hold CPUs that tasks need
-        ray, most = self._ray, self._limit or self.workers * _AHEAD
+        ray, max_running = self._ray, self._limit or self.workers * _AHEAD
         do = ray.remote(_do).options(num_cpus=1, max_retries=_RETRIES, runtime_env=_RUNTIME)
         running: list[Any] = []
         while True:
-            for piece in itertools.islice(pieces, most - len(running)):
+            for piece in itertools.islice(pieces, max_running - len(running)):
                 running.append(do.remote(order, piece))
             if not running:
                 return
@@ -307,7 +308,7 @@ def _connect(ray: Any, cores: int) -> None:
         try:
             ray.init(address=address, **quiet)
         except ConnectionError as e:
-            # without RAY_ADDRESS, the lack of a running cluster is no error: start one
+            # without RAY_ADDRESS, the lack of a running cluster is not an error: start one
             if address != "auto":
                 raise bad_setting(
                     "RAY_ADDRESS",

@@ -65,8 +65,8 @@ def report(share: float) -> None:
     _share(max(share, _PREPARED))
 
 
-def drawn() -> None:
-    """In a worker: a piece was received, and its preparation begins."""
+def report_received() -> None:
+    """In a worker: report that a piece was received, and its preparation begins."""
     _share(0.0)
 
 

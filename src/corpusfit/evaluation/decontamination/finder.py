@@ -20,8 +20,8 @@ from corpusfit.text.same_text import folded, form_keys, form_of, key_of, normal_
 
 CONTAINMENT = 0.8  # The least containment that counts as contamination
 _ORDER = 5
-_MOST = 128
-_FEWEST = 4
+_MAX_NGRAMS = 128
+_MIN_NGRAMS = 4
 _HEAD = 24  # bytes of a text's normal form that the quick filter compares
 _HEAD_IN = 48  # characters whose normal form nearly always has `_HEAD` bytes
 _WORDS = re.compile(r"\w+")
@@ -55,26 +55,27 @@ class HeldoutIndex:
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> HeldoutIndex:
         """Index texts; copies and blank texts are skipped."""
-        known: dict[bytes, int] = {b"": -1}
+        number_of: dict[bytes, int] = {b"": -1}
         spelled: list[str] = []
         numbers: list[int] = []
         for text in texts:
-            if normal_form(folded(text)) in known:
+            if normal_form(folded(text)) in number_of:
                 continue
             number = numbers[-1] + 1 if numbers else 0
             for each in map(folded, (text, *_detokenised(text))):
-                if known.setdefault(normal_form(each), number) == number:
-                    spelled.append(each.encode("utf-8", "replace").decode())  # no lone surrogates
+                if number_of.setdefault(normal_form(each), number) == number:
+                    # a lone surrogate has no UTF-8
+                    spelled.append(each.encode("utf-8", "replace").decode())
                     numbers.append(number)
-        del known[b""]
-        keys = np.array([key_of(form) for form in known], np.uint64)
+        del number_of[b""]
+        keys = np.array([key_of(form) for form in number_of], np.uint64)
         order = np.argsort(keys)
         data, offsets = buffers(text_array(spelled))
-        grams, bounds = sketches(data, offsets, characters.symbol_table(), _ORDER, _MOST)
+        grams, bounds = sketches(data, offsets, characters.symbol_table(), _ORDER, _MAX_NGRAMS)
         return cls(
             keys[order],
-            np.array(list(known.values()), np.int64)[order],
-            np.unique(np.array([key_of(form[:_HEAD]) for form in known], np.uint64)),
+            np.array(list(number_of.values()), np.int64)[order],
+            np.unique(np.array([key_of(form[:_HEAD]) for form in number_of], np.uint64)),
             *inverted(grams, bounds),
             np.diff(bounds).astype(np.int32),
             np.array(numbers, np.int64),
@@ -144,7 +145,7 @@ class ContaminationFinder:
         self._table = table_of(index.grams)
         # a share of very few n-grams proves nothing, so short texts match only as copies
         need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
-        self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
+        self._need = np.where(index.sizes < _MIN_NGRAMS, np.int32(0), need)
 
     def find(self, texts: Texts) -> ContaminationMatches:
         """Matches of n texts; a text's matches do not depend on the batch."""

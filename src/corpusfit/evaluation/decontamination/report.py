@@ -341,6 +341,7 @@ def report_contamination(
     for name, texts in splits.items():
         numbers = watched.numbers(texts)
         pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
+        # a row that contains several held-out texts counts once
         _, first = np.unique(leaks.places()[pairs], axis=0, return_index=True)
         origins = Counter(leaks.origins[pair] for pair in pairs[first])
         counts[name] = SplitContamination(
@@ -366,6 +367,7 @@ def report_contamination(
             )
             for pair in shown
         ]
+    # the rows of all splits, each once, by file
     different = np.unique(leaks.places(), axis=0)
     rows: dict[str, list[int]] = {}
     for name, row in sorted({named(*position) for position in different.tolist()}):

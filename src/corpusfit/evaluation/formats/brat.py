@@ -146,7 +146,8 @@ def _sentences(
         if annotation.words and not annotation.fits(text):
             events.note("moved", where)
         spans.append((begin, end, annotation.type))
-    for begin, end, kind in sorted(spans, key=lambda s: s[0] - s[1]):  # stable: the first of equals
+    # the sort is stable, so the first of equally long spans wins
+    for begin, end, kind in sorted(spans, key=lambda s: s[0] - s[1]):
         first, past = bisect_right(ends, begin), bisect_left(begins, end)
         if first >= past:
             events.note("wordless", f"{path.name}: {text[begin:end]!r}")

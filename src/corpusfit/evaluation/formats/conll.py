@@ -66,7 +66,11 @@ def with_type(tag: str) -> str:
     return tag if "-" in tag or tag == "O" else f"{tag}-{_NO_TYPE}"
 
 
-_ID, _FORM, _MISC, _COLUMNS = 0, 1, 9, 10
+# columns of CoNLL-U by number, and how many there are
+_ID = 0
+_FORM = 1
+_MISC = 9
+_COLUMNS = 10
 _NUMBER = re.compile(r"0\.\d+|[1-9]\d*(?:-(\d+)|\.\d+)?")
 _ANY = "label"  # The default of `task.label_field`: the only attribute whose values are tags
 _Sentence = list[tuple[str, dict[str, str]]]  # Words with the attributes of MISC

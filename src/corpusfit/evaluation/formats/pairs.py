@@ -18,7 +18,8 @@ from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats.pairs import punctuation
 from corpusfit.text.rejects import BROKEN
 
-_LABEL, _TRANSLATION = TaskPlan().label_field, "translation"
+_LABEL = TaskPlan().label_field
+_TRANSLATION = "translation"
 
 
 def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
@@ -74,7 +75,10 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
 
 
 def both_sides(places: Sequence[str], split: str) -> list[str]:
-    """The texts of a split and their translations, in any direction; raises as the reader does."""
+    """The texts of a split and their translations, whatever their direction.
+
+    Raises the errors of `read_translations`.
+    """
     direction = (
         "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
     )
@@ -90,7 +94,8 @@ def pair_input(places: Sequence[str], direction: str) -> str:
         if not unpacked_name(places[0].lower())[0].endswith(".tsv"):
             return ""
         return f"pair:{places[0]}" + (f":{direction.replace('-', ',')}" if direction else "")
-    # A direction has one hyphen, so that of an ending is an underscore there: pt_BR-en.
+    # A direction is divided by its one hyphen, so a hyphen in an ending is written as an underscore
+    # there: the files `.pt-BR` and `.en` have the direction pt_BR-en.
     by_language = {ending(Path(file)).replace("-", "_"): file for file in places}
     first, second = sorted(by_language)
     allowed = f"{first}-{second} or {second}-{first} for these files"

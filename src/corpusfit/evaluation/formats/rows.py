@@ -228,7 +228,8 @@ def _parquet(source: str, plan: TaskPlan) -> _Rows:
     """The rows, and the names in the features that `datasets` wrote into the schema."""
     try:
         table = pq.ParquetFile(source)
-        batches = table.iter_batches() if table.schema.names else ()  # none has a number of rows
+        # batches without columns have no number of rows
+        batches = table.iter_batches() if table.schema.names else ()
         rows = [row for batch in batches for row in batch.to_pylist()]
         notes = json.loads((table.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
         feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})

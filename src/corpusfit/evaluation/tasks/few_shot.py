@@ -79,6 +79,6 @@ def _sequences(
     if max(sizes) > decoder.context:
         allowed = f"{max(sizes)} or more, the tokens of a label"
         raise bad_setting("`likelihood.context`", allowed, decoder.context)
-    most = decoder.context + 1
-    cut = [(sequence[-most:], size) for sequence, size in zip(ids, sizes, strict=True)]
-    return cut, any(len(sequence) > most for sequence in ids)
+    max_tokens = decoder.context + 1
+    cut = [(sequence[-max_tokens:], size) for sequence, size in zip(ids, sizes, strict=True)]
+    return cut, any(len(sequence) > max_tokens for sequence in ids)

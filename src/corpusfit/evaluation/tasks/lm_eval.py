@@ -61,8 +61,8 @@ class LmEval(TaskType):
         has = [m for m in self.metrics if all(m in sample for sample in logged.values())]
         wanted = metric_of(plan, self.kind)
         if wanted not in has:
-            known = ", ".join(next(iter(logged.values()))["metrics"])
-            cure = f"{name} has {known}."
+            metrics = ", ".join(next(iter(logged.values()))["metrics"])
+            cure = f"{name} has {metrics}."
             raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
         examples = [
             {"example": key, "asked": sample["arguments"], "target": sample["target"]}

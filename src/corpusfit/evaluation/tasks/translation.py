@@ -1,4 +1,4 @@
-"""Translation: a text in another language, found by beam search with a model as it is."""
+"""Translation: a model that is not fine-tuned translates texts by beam search."""
 
 from __future__ import annotations
 
@@ -18,15 +18,24 @@ from corpusfit.evaluation.task import Examples, Task
 from corpusfit.training.decoding import translate
 from corpusfit.training.schedule import naming_memory_errors
 
-_ORDERS, _CHARACTERS, _WORDS = 4, 6, 2
-_BETA = 2**2
+# orders of BLEU's n-grams, and of the n-grams of characters and of words in chrF and chrF++
+_ORDERS = 4
+_CHARACTERS = 6
+_WORDS = 2
+_BETA_SQUARED = 2**2
+# The columns of a tally are BLEU's n-grams, the length, and the n-grams of chrF and chrF++. Its
+# three rows are the matches, the translation and the reference.
 _BLEU = slice(0, _ORDERS)
 _LENGTH = _ORDERS
 _CHRF = {
     "chrf": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS),
     "chrf++": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS + _WORDS),
 }
-_SEED, _SHUFFLES, _RESAMPLES = 12_345, 10_000, 1_000
+# sacreBLEU's defaults
+_SEED = 12_345
+_SHUFFLES = 10_000
+_RESAMPLES = 1_000
+# rounds that are summed at once, to bound the memory
 _BLOCK = 500
 
 
@@ -85,14 +94,16 @@ class Translation(TaskType):
         references = [[str(labels_of[0]) for labels_of in examples.labels]]
         answered = [str(answer) for answer in answers]
         statistics = np.array(bleu._extract_corpus_statistics(answered, references), np.int64)
-        sums[:, 0, _BLEU], sums[:, 1, _BLEU] = (
-            statistics[:, 2 : 2 + _ORDERS],
-            statistics[:, 2 + _ORDERS :],
-        )
-        sums[:, 1, _LENGTH], sums[:, 2, _LENGTH] = statistics[:, 0], statistics[:, 1]
+        # sacreBLEU lists both lengths, then the matches and the totals by order
+        sums[:, 1, _LENGTH] = statistics[:, 0]
+        sums[:, 2, _LENGTH] = statistics[:, 1]
+        sums[:, 0, _BLEU] = statistics[:, 2 : 2 + _ORDERS]
+        sums[:, 1, _BLEU] = statistics[:, 2 + _ORDERS :]
         grams = np.array(chrf._extract_corpus_statistics(answered, references), np.int64)
-        for row, offset in ((0, 2), (1, 0), (2, 1)):
-            sums[:, row, _CHRF["chrf++"]] = grams[:, offset::3]
+        # of chrF it lists the translation's, the reference's and the matching n-grams of each order
+        sums[:, 0, _CHRF["chrf++"]] = grams[:, 2::3]
+        sums[:, 1, _CHRF["chrf++"]] = grams[:, 0::3]
+        sums[:, 2, _CHRF["chrf++"]] = grams[:, 1::3]
         return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
@@ -113,12 +124,13 @@ class Translation(TaskType):
         """
         n = len(ours)
         drawn = np.random.default_rng(_SEED).choice(n, size=(_RESAMPLES, n), replace=True)
-        times = np.zeros((_RESAMPLES, n), np.float32)  # how often each sentence is drawn
-        np.add.at(times, (np.arange(_RESAMPLES)[:, None], drawn), 1)
-        resampled = [_summed(times, tallies) for tallies in (ours, base)]
+        draw_counts = np.zeros((_RESAMPLES, n), np.float32)
+        np.add.at(draw_counts, (np.arange(_RESAMPLES)[:, None], drawn), 1)
+        resampled = [_summed(draw_counts, tallies) for tallies in (ours, base)]
         sides = np.random.default_rng(_SEED).integers(2, size=(_SHUFFLES, n), dtype=bool)
-        moved = _summed(sides, base - ours)
-        shuffled = ours.sum(0) + moved, base.sum(0) - moved
+        # a shuffle swaps the answers of both models to half of the sentences
+        swapped_difference = _summed(sides, base - ours)
+        shuffled = (ours.sum(0) + swapped_difference, base.sum(0) - swapped_difference)
         tests = {}
         for name in self.metrics:
             observed = abs(float(self.score(name, ours.sum(0)) - self.score(name, base.sum(0))))
@@ -148,14 +160,14 @@ def _chrf(word_order: int) -> Any:
 def _bleu_of(summed: NDArray[np.float64]) -> NDArray[np.float64]:
     """BLEU of sums [..., 3, k], with exponential smoothing of precisions without a match."""
     correct, total = summed[..., 0, _BLEU], summed[..., 1, _BLEU]
-    length, wanted = summed[..., 1, _LENGTH], summed[..., 2, _LENGTH]
+    length, reference_length = summed[..., 1, _LENGTH], summed[..., 2, _LENGTH]
     missed = (correct == 0) & (total > 0)
     smooth = 2.0 ** np.cumsum(missed, -1)
     counts = np.where(missed, 1 / smooth, correct)
     precision = counts / np.where(total > 0, total, 1)
     with np.errstate(divide="ignore"):
         logs = np.log(precision).mean(-1)
-    brevity = np.minimum(0.0, 1 - wanted / np.where(length > 0, length, 1))
+    brevity = np.minimum(0.0, 1 - reference_length / np.where(length > 0, length, 1))
     any_match = (correct > 0).any(-1) & (length > 0)
     return np.asarray(np.where(any_match, np.exp(logs + brevity), 0.0), np.float64)
 
@@ -169,8 +181,8 @@ def _chrf_of(grams: NDArray[np.float64]) -> NDArray[np.float64]:
         np.where(occurs, match / np.where(occurs, total, 1), 0.0).sum(-1) / orders
         for total in (answer, gold)
     )
-    both = _BETA * precision + recall
-    score = (1 + _BETA) * precision * recall / np.where(both > 0, both, 1)
+    both = _BETA_SQUARED * precision + recall
+    score = (1 + _BETA_SQUARED) * precision * recall / np.where(both > 0, both, 1)
     return np.asarray(score, np.float64)
 
 

@@ -36,7 +36,7 @@ from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_f
 from corpusfit.scoring.tokens import written_tokens
 
 _TAIL = 0.01  # share of the background, highest for a query, from which its ranks are estimated
-_LEAST = 5  # fewest background texts in that tail, if there are that many
+_MIN_TAIL = 5  # fewest background texts in that tail, if there are that many
 _BLOCK = 512
 
 
@@ -197,7 +197,7 @@ def _calibrate(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:
     hardly any background text matches has no tail to estimate.
     """
     n = len(background)
-    k = min(max(_LEAST, round(_TAIL * n)), n - 1)
+    k = min(max(_MIN_TAIL, round(_TAIL * n)), n - 1)
     # keep the k + 1 highest scores of each query, block by block
     top = np.zeros((0, len(plain.shift)), np.float32)
     for first in range(0, n, _BLOCK):

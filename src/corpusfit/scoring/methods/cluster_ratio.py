@@ -135,8 +135,8 @@ class ClusterRatio(Method[Vectors]):
         centroids, shares, added, temperatures = [], [], [], []
         for k in map(int, self.clusters.split(",")):
             rng = np.random.default_rng(seed % 2**64)
-            most = max(1, len(far) // _TEXTS)
-            centres = spherical_k_means(far, min(k, most), rng)
+            max_centres = max(1, len(far) // _TEXTS)
+            centres = spherical_k_means(far, min(k, max_centres), rng)
             temperature = self.softness * _spread(far, centres)
             centroids.append(centres)
             added.append(self.smoothing / len(centres))

@@ -170,7 +170,8 @@ class Consensus(Method[Paired]):
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
         slope, intercept = platt((scales @ parts)[learned], positive, weight)
         odds = slope * (scales @ parts) + intercept
-        share = max(count / (n + 1), class_share(odds))  # at least the positives are of the domain
+        # at least the positives are of the domain
+        share = max(count / (n + 1), class_share(odds))
         # fold the calibration into the parts, so that scoring is one linear function
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio

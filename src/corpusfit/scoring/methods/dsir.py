@@ -89,8 +89,8 @@ class Dsir(Method[Texts]):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if not 1 <= self.order <= hashed.MOST:
-            raise bad_setting("`method.order`", f"from 1 to {hashed.MOST}", self.order)
+        if not 1 <= self.order <= hashed.MAX_ORDER:
+            raise bad_setting("`method.order`", f"from 1 to {hashed.MAX_ORDER}", self.order)
         if not 1 <= self.buckets <= 2**31:
             raise bad_setting("`method.buckets`", "from 1 to 2147483648", self.buckets)
         if not self.smoothing > 0:

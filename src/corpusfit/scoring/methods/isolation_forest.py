@@ -106,7 +106,8 @@ def _laid_out(trees: list[Any], subsample: int, width: int) -> IsolationForestSc
     heaps = []
     for t in trees:
         cuts = np.zeros(t.node_count)
-        for node in np.flatnonzero(t.children_left >= 0):  # scikit-learn numbers parents first
+        # scikit-learn numbers parents before their children
+        for node in np.flatnonzero(t.children_left >= 0):
             cuts[t.children_left[node]] = cuts[t.children_right[node]] = cuts[node] + 1
         path = cuts + _average_path(t.n_node_samples)
         arrays = (t.children_left, t.children_right, t.feature, t.threshold, path)

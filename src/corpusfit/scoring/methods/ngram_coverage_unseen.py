@@ -1,7 +1,7 @@
 """`ngram_coverage_unseen`: covers the target's most frequent n-grams with the fewest units.
 
-What: selects unit after unit, each time the one with the highest total weight of n-grams that no
-earlier unit had, divided by its length. The weight of an n-gram is its count in the target; the
+What: selects units one by one: always the one with the highest total weight of n-grams that no
+earlier unit has, divided by its length. The weight of an n-gram is its count in the target; the
 `top` most frequent are listed. Earlier units score higher: 1 - units selected before / all units.
 Why: `ngram_coverage` selects many texts that say the same; this method counts each n-gram once.
 Trade-off: a score depends on the whole corpus and states only an order. Once all n-grams are
@@ -56,7 +56,7 @@ class NgramCoverageUnseen(CorpusMethod):
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Score every unit by its position in the greedy order; the seed is not used."""
+        """Score every unit by its position in the greedy order; `seed` is unused."""
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
         listed = most_frequent(texts, role, self.order, self.top)
         shards, grams, counts, lengths = self._read(corpus, listed)
@@ -70,7 +70,7 @@ class NgramCoverageUnseen(CorpusMethod):
             first += units
 
     def memory_mb(self, text_mb: float, units: int) -> float:
-        """Up to 4 bytes per word of about 6, doubled while they are joined, and 60 per unit."""
+        """An estimate: 60 bytes per unit, and 4 per word (of about 6 bytes), twice while joined."""
         return 2 * 4 / 6 * text_mb + 60 * units / 1e6
 
     def _read(
@@ -82,6 +82,6 @@ class NgramCoverageUnseen(CorpusMethod):
             shards.append((shard, len(texts)))
             index = (table(), listed.keys, listed.places, len(listed.counts), self.order)
             parts.append(listed_in(*buffers(texts), *index))
-        none = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32))
-        grams, counts, lengths = map(np.concatenate, zip(none, *parts, strict=True))
+        empty = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32))
+        grams, counts, lengths = map(np.concatenate, zip(empty, *parts, strict=True))
         return shards, grams, counts, lengths

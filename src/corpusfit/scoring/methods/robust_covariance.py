@@ -109,7 +109,8 @@ def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
     """
     from sklearn.covariance import MinCovDet
 
-    scale = float(np.sqrt((x**2).mean()))  # its rank check is absolute: scale the data to size 1
+    # scikit-learn's check of the rank is absolute, so the data are scaled to size 1
+    scale = float(np.sqrt((x**2).mean()))
     try:
         with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
             warnings.simplefilter("error")

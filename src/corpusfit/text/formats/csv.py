@@ -90,7 +90,8 @@ class Csv(Format):
         dialect, data = Dialect.before(shard.data)
         records = Records(dialect)
         ends = records(data)[0].tolist()
-        names = dialect.names(data[: ends[0]])  # without any, every record has too many fields
+        # without a header, every record has too many fields
+        names = dialect.names(data[: ends[0]])
         text_index, id_index = (
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
@@ -175,7 +176,9 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> list[str] | Reject:
+def _values(
+    row: int, byte: int, raw: bytes, dialect: Dialect, max_fields: int
+) -> list[str] | Reject:
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
@@ -185,8 +188,8 @@ def _values(row: int, byte: int, raw: bytes, dialect: Dialect, most: int) -> lis
         return Reject(row, byte, rejects.INVALID_UTF8)
     if fault == rejects.UNCLOSED_QUOTE:
         return Reject(row, byte, fault)
-    if not fault and len(values) > most:
-        fault = f"{len(values)} fields under a header of {most}"
+    if not fault and len(values) > max_fields:
+        fault = f"{len(values)} fields under a header of {max_fields}"
     return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
 
 
@@ -200,7 +203,9 @@ def columns_in(plan: ReadPlan) -> list[str]:
     return [name.strip() for name in plan.columns.split(",") if name.strip()]
 
 
-def _header(chunks: Iterator[bytes], records: Records, longest: int) -> tuple[bytes, bytes | None]:
+def _header(
+    chunks: Iterator[bytes], records: Records, max_bytes: int
+) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
     held = b""
     for chunk in chunks:
@@ -209,8 +214,8 @@ def _header(chunks: Iterator[bytes], records: Records, longest: int) -> tuple[by
         if len(ends):
             end = len(held) - len(chunk) + int(ends[0])
             records.begin(held[:end])
-            return (held[:end], held[end:]) if end <= longest else (held[:end], None)
-        if len(held) > longest:
+            return (held[:end], held[end:]) if end <= max_bytes else (held[:end], None)
+        if len(held) > max_bytes:
             return held, None
     return b"", None
 
@@ -307,7 +312,8 @@ class Records:
         self._width, self._headed = width, not width
         self._use(dialects[0])
         self._row = 0
-        self._open = b""  # the open record, while the dialect is not decided
+        # the open record, as long as the dialect is undecided
+        self._open = b""
         self._restart()
 
     def _use(self, dialect: Dialect) -> None:

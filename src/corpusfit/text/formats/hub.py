@@ -44,7 +44,7 @@ class _DatasetName(NamedTuple):
 
 
 def with_prefix(input_name: str, home: Path | None = None) -> str:
-    """`hub:owner/name` for `owner/name` where that is no path from the folder `home`.
+    """`hub:owner/name` for `owner/name` where that is not a path from the folder `home`.
 
     A name with a suffix such as `.txt`, not `.5`, is a path; other inputs are as they were.
     """
@@ -69,9 +69,9 @@ class Hub(Named, JsonLines):
         files = _files(dataset, input_name, setting)
         split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
         if split not in files:
-            known = ", ".join(files) or "none"
+            splits = ", ".join(files) or "none"
             raise InputError(
-                f"{setting} must name a split of the dataset ({known}); got {input_name!r}. "
+                f"{setting} must name a split of the dataset ({splits}); got {input_name!r}. "
                 f"Write {PREFIX}{dataset.name}@SPLIT."
             )
         name = dataset.name
@@ -141,7 +141,8 @@ def _reading(url: str) -> Iterator[None]:
 
 
 def _parsed(url: str) -> _DatasetName:
-    folder, slash, last = url.removeprefix(PREFIX).rpartition("/")  # a folder may hold : and @
+    # the name of a folder may contain : and @, so only its last part is searched
+    folder, slash, last = url.removeprefix(PREFIX).rpartition("/")
     rest, _, split = last.partition("@")
     name, _, config = rest.partition(":")
     return _DatasetName(folder + slash + name, config or None, split or None)

@@ -109,7 +109,8 @@ def line_of(row: Mapping[Any, Any]) -> bytes:
         return orjson.dumps(row, default=json_value, option=_OPTIONS) + b"\n"
     except orjson.JSONEncodeError:
         pass
-    try:  # an integer of more than 64 bits, in its digits
+    try:
+        # an integer of more than 64 bits becomes text, with its digits
         encoded = json.dumps(row, default=json_value)
         return orjson.dumps(json.loads(encoded, parse_int=_digits)) + b"\n"
     except (orjson.JSONEncodeError, TypeError, ValueError, RecursionError):

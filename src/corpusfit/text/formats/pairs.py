@@ -102,7 +102,7 @@ class LineReader:
         self._at = 0
         self._reasons: list[str] = []
 
-    def take(self, most: int) -> tuple[list[bytes], str]:
+    def take(self, max_lines: int) -> tuple[list[bytes], str]:
         """The next lines, and the reject reason of the line after them, if it has one."""
         while self._at == len(self._lines) and not self._reasons:
             block = next(self._blocks, None)
@@ -110,10 +110,10 @@ class LineReader:
                 return [], ""
             self._lines, self._at = lines_of(block.data), 0
             self._reasons = [reject.reason for reject in block.rejects]
-        taken = self._lines[self._at : self._at + most]
+        taken = self._lines[self._at : self._at + max_lines]
         self._at += len(taken)
         reason = ""
-        if self._reasons and self._at == len(self._lines) and len(taken) < most:
+        if self._reasons and self._at == len(self._lines) and len(taken) < max_lines:
             reason = self._reasons.pop(0)
         return taken, reason
 

@@ -4,8 +4,8 @@ What: a block is an Arrow IPC stream of these columns. `row` is the row in the f
 always 0, because a row of a columnar file has no single offset; for the same reason `position` is
 the stored size times the share of rows read.
 Why: pyarrow reads only the requested columns and keeps strings as bytes until they are checked.
-Of Arrow, a file that begins with the mark of IPC files is one, any other a stream, such as those of
-which a data set saved to disk consists.
+An Arrow file is an IPC file if it begins with the magic bytes of one. Any other is an IPC stream,
+such as the files of a data set saved to disk.
 Trade-off: pyarrow keeps whole pages in memory, and an Arrow batch whole, so a huge value or batch
 needs its size in memory, unlike in the other formats. Offsets and UTF-8 of Arrow are checked,
 because pyarrow trusts them; a batch that fails ends the file. A compressed `.parquet.gz` is
@@ -37,7 +37,7 @@ from corpusfit.text.files import Stream, open_stored, unreadable
 from corpusfit.text.formats.jsonl import line_of
 
 _BATCH = 256  # rows
-_MARK = b"ARROW1"
+_MAGIC = b"ARROW1"
 _FIELDS = b"fields"
 
 
@@ -61,7 +61,8 @@ class Batches:
                     wanted = self.wanted(schema.names)
                     flat = _flat(batch, wanted) if wanted else batch.select([])
                     yield _plain(flat, fields)
-        except (pa.ArrowException, OSError, LookupError, ValueError) as e:  # the last: bad schema
+        # a damaged schema raises ValueError
+        except (pa.ArrowException, OSError, LookupError, ValueError) as e:
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
             self.problem = rejects.unreadable(self.form, e)
@@ -74,7 +75,7 @@ class Batches:
         maps = {field.name for field in parquet.schema_arrow if pa.types.is_map(field.type)}
         wanted = self.wanted(parquet.schema_arrow.names)
         columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
-        columns = columns or _counted(parquet.schema)
+        columns = columns or _column_to_count(parquet.schema)
         # one batch per row group, as an error would lose all groups of a batch
         for group in range(parquet.num_row_groups if columns else 0):
             for batch in parquet.iter_batches(
@@ -89,7 +90,7 @@ class Batches:
         return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
     def position(self, row: int) -> int:
-        """The share of the stored size that is read with a number of rows."""
+        """The stored bytes read when `row` rows are read, estimated by their share of all rows."""
         return min(self._source.size, self._source.size * row // max(1, self.rows))
 
     def _file(self) -> BinaryIO:
@@ -111,14 +112,12 @@ class _ArrowBatches(Batches):
 
     def read(self, file: BinaryIO) -> Iterator[tuple[Any, Any]]:
         """Batches with the wanted columns, each with the schema of the whole file."""
-        mark = file.read(len(_MARK))
+        is_file = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
-        opened = (pa.ipc.open_file if mark == _MARK else pa.ipc.open_stream)(file)
+        opened = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(file)
         outer = {n for name in self.wanted(opened.schema.names) for n in (name, name.split(".")[0])}
         columns = [name for name in opened.schema.names if name in outer]
-        stored = (
-            map(opened.get_batch, range(opened.num_record_batches)) if mark == _MARK else opened
-        )
+        stored = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
         try:
             for batch in stored:
                 wanted = batch.select(columns)
@@ -146,7 +145,7 @@ class Parquet(Format):
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
         batches = self.batches(source, plan)
-        limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
+        limit, max_row_bytes = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
         pending: list[Any] = []
         fields = fields_in(plan.text_field)
         field = fields[0] if len(fields) == 1 else plan.text_field
@@ -154,7 +153,7 @@ class Parquet(Format):
         for batch in batches:
             begin = 0
             for at, length in enumerate(_lengths(batch, field)):
-                long = length > longest
+                long = length > max_row_bytes
                 size += 0 if long else length
                 row += 1
                 if not long and size < limit:
@@ -191,23 +190,23 @@ class Arrow(Parquet):
 
 
 def _names(name: str, kind: Any) -> list[str]:
-    """The name of a column, or those of the fields in it, `a.b`."""
+    """The name of a column, or of a struct's fields, such as `a.b`."""
     if not pa.types.is_struct(kind):
         return [name]
     return [n for field in kind for n in _names(f"{name}.{field.name}", field.type)]
 
 
-def _counted(schema: pq.ParquetSchema) -> list[str]:
-    """The column to count rows by if none is wanted, rather of numbers; empty if there is none."""
-    # without a column Arrow trusts the stated number of rows, and a wrong one crashes the process,
-    # as does asking for the size of a damaged column
+def _column_to_count(schema: pq.ParquetSchema) -> list[str]:
+    """The column to count rows by if the plan needs none: the first of numbers if there is one."""
+    # Without a column, Arrow trusts the number of rows that the file states. A wrong number crashes
+    # the process, and so does asking for the size of a damaged column.
     columns = [schema.column(i) for i in range(len(schema.names))]
     wide = [column.physical_type == "BYTE_ARRAY" for column in columns]
     return [columns[wide.index(min(wide))].path] if columns else []
 
 
 def _flat(batch: Any, names: list[str]) -> Any:
-    """The batch with columns `a.b` in the place of the records `a`."""
+    """The batch with a column `a.b` for each wanted field `b` of a struct or map `a`."""
     inner = [n for n in names if n not in batch.schema.names]
     outer = {n.partition(".")[0] for n in inner} - {*names}
     columns = {n: batch.column(n) for n in batch.schema.names if n not in outer}
@@ -225,7 +224,7 @@ def _flat(batch: Any, names: list[str]) -> Any:
 
 
 def _plain(batch: Any, names: list[str]) -> Any:
-    """The batch without dictionaries, which differ between batches, and the names of all fields."""
+    """The batch with its dictionaries decoded, as they differ by batch, and `names` as metadata."""
     decoded = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for column in batch.columns
@@ -254,7 +253,8 @@ def _is_json(kind: Any) -> bool:
 
 
 def _lengths(batch: Any, field: str) -> list[int]:
-    """Bytes of each text, the mean where it is not one string; 8 more, so that all fill shards."""
+    """Bytes of each text, or of the mean row if the text is not one string column."""
+    # 8 bytes are added to each, so that a shard of empty texts is full at some point, too
     if field not in batch.schema.names or not _is_string(batch.schema.field(field).type):
         mean = batch.nbytes // max(1, batch.num_rows) if batch.num_columns else 0
         return [8 + mean] * int(batch.num_rows)

@@ -77,7 +77,8 @@ class Sqlite(JsonLines):
                 f"{setting} {source.url}: the setting query must be one of its tables or a SELECT "
                 f"statement; got {plan.query!r}: {e}."
             ) from e
-        except (sqlite3.DatabaseError, UnicodeError):  # sqlite3 may fail to decode its own error
+        except (sqlite3.DatabaseError, UnicodeError):
+            # sqlite3 may fail to decode its own error, which raises UnicodeError
             return  # bad content is a reject
 
 

@@ -42,7 +42,8 @@ class Txt(Format):
         if plan.txt == "lines":
             yield from cut(text, Lines(), plan)
             return
-        no_ends = np.empty(0, np.int64), np.empty(0, np.int64)  # no row ends before the file does
+        # no row ends before the file does
+        no_ends = np.empty(0, np.int64), np.empty(0, np.int64)
         scanner: Scanner = (lambda _: no_ends) if plan.txt == "file" else _BlankLines()
         for block in cut(text, scanner, plan, cure=_CURE):
             if block.rejects or not block.data.isspace():

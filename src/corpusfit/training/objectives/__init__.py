@@ -39,7 +39,8 @@ def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> O
     if plan.name == SIMCSE:
         return SimCse(special, plan.temperature)
     if plan.name == "causal":
-        if special.end in special.suffix:  # texts end with it already, and their parts should not
+        # texts end with that token already, and the parts of a text should not
+        if special.end in special.suffix:
             special = dataclasses.replace(special, suffix=())
         return Causal(special)
     if plan.whole_word and special.begins is None:

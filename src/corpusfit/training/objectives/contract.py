@@ -66,10 +66,9 @@ class Objective(ABC):
     special: SpecialTokens
     packs: ClassVar[bool] = True
     whole_steps: ClassVar[bool] = False
-    """Whether a step's rows, two or more, go through the model together, as the loss compares them.
-    """
+    """Whether the loss compares a step's rows, so that all of them (two or more) form one batch."""
     specials: ClassVar[int] = 1
-    """How often the closing special tokens occur in a chunk."""
+    """How many times a chunk has the closing special tokens."""
 
     def overhead(self) -> int:
         """Number of special tokens per chunk."""
@@ -89,12 +88,12 @@ class Objective(ABC):
         """
 
     def micro_batches(
-        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, most: int, width: int = 0
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, max_rows: int, width: int = 0
     ) -> list[MicroBatch]:
-        """The rows of a step in micro-batches of at most `most` sequences; see `micro_batch`."""
+        """The rows of a step in micro-batches of `max_rows` sequences; see `micro_batch`."""
         return [
-            self.micro_batch(chunk_tokens, rows[i : i + most], keys[i : i + most], width)
-            for i in range(0, len(rows), most)
+            self.micro_batch(chunk_tokens, rows[i : i + max_rows], keys[i : i + max_rows], width)
+            for i in range(0, len(rows), max_rows)
         ]
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:

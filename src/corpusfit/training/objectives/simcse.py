@@ -1,10 +1,10 @@
-"""SimCSE: a text is distinguished from the other texts of its step, by two embeddings of each.
+"""SimCSE: the model learns to tell a text from the other texts of its step, by their embeddings.
 
-What: every text goes through the model twice, with other dropout; among the second embeddings, the
-one of the same text should be the most similar to its first.
-Why: dropout is the least noise that leaves the meaning of a text as it is.
-Trade-off: a step goes through the model as a whole, as its texts are each other's negatives; of
-several processes each has its own. Copies of a text are no negatives of it.
+What: every text goes through the model twice, with different dropout. The first embedding of a text
+should be more similar to its second than to that of any other text.
+Why: dropout is a mild noise, which leaves the meaning of a text as it is.
+Trade-off: a step must be one batch, because its texts are each other's negatives; with several
+processes, only the texts of the same process are. Copies of a text are not its negatives.
 Reference: Gao et al. (2021), SimCSE, section 3, equation 4.
 """
 
@@ -47,7 +47,8 @@ class SimCse(Objective):
         inputs = network.inputs(micro.ids.repeat(2, 1), micro.chunk.repeat(2, 1))
         with _dropout(network.predictor.model):
             embeddings = network.call(**inputs)
-        with torch.autocast(micro.ids.device.type, enabled=False):  # bf16 is too coarse for cosines
+        # bf16 is too coarse for cosines
+        with torch.autocast(micro.ids.device.type, enabled=False):
             one, other = normalize(embeddings.float(), dim=1).chunk(2)
             logits = one @ other.T / self.temperature
             number = torch.unique(micro.ids, dim=0, return_inverse=True)[1]

@@ -37,14 +37,14 @@ class Translation(Objective):
         return 0
 
     def micro_batches(
-        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, most: int, width: int = 0
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, max_rows: int, width: int = 0
     ) -> list[MicroBatch]:
-        """A step's pairs, by length, with at most `most` times `length` tokens on either side."""
+        """A step's pairs by length; `max_rows` times `length` tokens at most on each side."""
         batches: list[MicroBatch] = []
         sizes = chunk_tokens.chunks
         for row, key in zip(rows, keys, strict=True):
             longer = np.maximum(sizes.begin[row], sizes.length[row])
-            begins = cut_batches(longer, most * self.length)
+            begins = cut_batches(longer, max_rows * self.length)
             batches += [
                 self.micro_batch(chunk_tokens, [batch], np.array([key]))
                 for batch in np.split(row, begins[1:-1])

@@ -8,7 +8,7 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.core.types import Paired, buffers, take_units, text_array
 from corpusfit.kernels.characters import table
-from corpusfit.kernels.hashed import MOST, count, shares
+from corpusfit.kernels.hashed import MAX_ORDER, count, shares
 from corpusfit.kernels.scores import rows as sparse_rows
 from corpusfit.scoring import registry
 from corpusfit.scoring.methods.betr import best_ranks
@@ -58,7 +58,7 @@ def test_best_ranks_are_those_of_brute_force(count):
     np.testing.assert_allclose(highest, cosines.max(axis=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("order", [1, 2, MOST])
+@pytest.mark.parametrize("order", [1, 2, MAX_ORDER])
 def test_shares_are_the_counts_of_each_text(order):
     texts = text_array(["", "a b a b", "...", "a", *BACKGROUND.texts.to_pylist()[:20]])
     found = dense(rows(texts, 64, order))

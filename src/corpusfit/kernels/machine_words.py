@@ -158,7 +158,8 @@ def chance(x: Word) -> float:
 @njit(cache=True, nogil=True)
 def twice(values: NDArray[Any]) -> NDArray[Any]:
     """The values [n] at the begin of an array of twice their number; the rest is not set."""
-    wider = np.empty(2 * len(values), values.dtype)  # numba takes seconds to compile `np.append`
+    # not `np.append`, which numba takes seconds to compile
+    wider = np.empty(2 * len(values), values.dtype)
     for i in range(len(values)):
         wider[i] = values[i]
     return wider

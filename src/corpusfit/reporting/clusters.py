@@ -10,22 +10,22 @@ import pyarrow.parquet as pq
 from corpusfit.core.escaping import harmless
 from corpusfit.domains.mixture import ClustersFolder
 from corpusfit.reporting.charts import Spec, clusters_chart, squares_chart
-from corpusfit.reporting.examples import ON_MAP
+from corpusfit.reporting.examples import MAX_MAP_CHARACTERS
 from corpusfit.reporting.part import Part, Sheet, rounded
 from corpusfit.reporting.reading import Found
 from corpusfit.scoring.table import columns_of
 
-_POINTS = 2_000
+_MAX_MAP_UNITS = 2_000
 """Most units on the map."""
 
-_MOST = 20
+_MAX_LISTED = 20
 """Most domains and clusters in a heat map (stated in `templates/domains.html`), and pairs."""
 
-_LONG = 300
+_MAX_CHARACTERS = 300
 """Most characters of an example."""
 
 
-def explored_part(name: str, run: Found) -> Part:
+def clusters_part(name: str, run: Found) -> Part:
     """The section on the domains found in one corpus.
 
     The map shows two of the mixture's dimensions, so separate clusters may overlap on it.
@@ -34,7 +34,7 @@ def explored_part(name: str, run: Found) -> Part:
     manifest = run.manifest
     charts = {"map": _map(run)}
     sheets = {"clusters": _clusters(manifest), "tried": _tried(manifest)}
-    if 1 < len(manifest["domains"]) <= _MOST:
+    if 1 < len(manifest["domains"]) <= _MAX_LISTED:
         charts["confusion"] = squares_chart(
             _confusion(manifest),
             "Clusters and domains",
@@ -87,7 +87,7 @@ def _clusters(manifest: dict[str, Any]) -> Sheet:
                 f"{domain} {n / max(1, cluster['units']):.0%}"
                 for domain, n in list(cluster["domains"].items())[:3]
             ),
-            (cluster["examples"] or [""])[0][:_LONG],
+            (cluster["examples"] or [""])[0][:_MAX_CHARACTERS],
         ]
         for cluster in manifest["clusters"]
     ]
@@ -125,13 +125,13 @@ def _map(run: Found) -> Spec:
             "y": round(unit["y"], 4),
             "cluster": unit["cluster"],
             "domain": harmless(unit["domain"]),
-            "text": harmless(unit["text"][:ON_MAP]),
+            "text": harmless(unit["text"][:MAX_MAP_CHARACTERS]),
         }
-        for unit in units[:: -(-len(units) // _POINTS)]
+        for unit in units[:: -(-len(units) // _MAX_MAP_UNITS)]
     ]
     outlines = [
         {"x": x, "y": y, "cluster": number, "step": step}
-        for number, points in enumerate(run.manifest["ellipses"][:_MOST], 1)
+        for number, points in enumerate(run.manifest["ellipses"][:_MAX_LISTED], 1)
         for step, (x, y) in enumerate(points)
     ]
     return clusters_chart(rows, outlines)
@@ -145,7 +145,7 @@ def _confusion(manifest: dict[str, Any]) -> list[dict[str, Any]]:
             "share": round(cluster["domains"].get(domain, 0) / max(1, size), 4),
         }
         for domain, size in manifest["domains"].items()
-        for cluster in manifest["clusters"][:_MOST]
+        for cluster in manifest["clusters"][:_MAX_LISTED]
     ]
 
 
@@ -175,8 +175,13 @@ def _traits(manifest: dict[str, Any]) -> Sheet:
 def _pairs(manifest: dict[str, Any]) -> Sheet:
     """Outliers by domain and by the domain of their cluster, with an example."""
     rows = [
-        [pair["domain"], pair["taken_for"], pair["texts"], pair["examples"][0][:_LONG]]
-        for pair in manifest["outliers"]["pairs"][:_MOST]
+        [
+            pair["domain"],
+            pair["taken_for"],
+            pair["texts"],
+            pair["examples"][0][:_MAX_CHARACTERS],
+        ]
+        for pair in manifest["outliers"]["pairs"][:_MAX_LISTED]
     ]
     columns = ["domain", "cluster of", "units", "example"]
     return Sheet("Outliers by domain", columns, rows)
