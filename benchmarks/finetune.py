@@ -390,7 +390,7 @@ def main() -> None:
     model = HeadPlan(name=str(given.model.resolve()))
     kind = read_task(str(given.task), TaskPlan(), seed=0).kind
     tune = FinetunePlan(epochs=given.epochs, rate=given.rate, patience=0)
-    plan = settled(EvaluatePlan(model=model, finetune=tune), kind, adapter=False, longest=LENGTH)
+    plan = settled(EvaluatePlan(model=model, finetune=tune), kind, adapter=False, max_length=LENGTH)
     case = Case(given.task.resolve(), plan, given.threads, given.rounds, given.block)
     if "speed" in given.parts:
         speed(case)

@@ -7,7 +7,6 @@ Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, section 3.1.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -94,7 +93,7 @@ def _auto_of(target: Paired, background: Paired, embedder: str, seed: int) -> di
             for fold in range(held.count)
         )
     found = [{**vars(v), "cost": 0.0} for v in compare(held, sums, seed=seed, best_of=names)]
-    decided = auto.decide_by_bits(found, math.inf, names)
+    decided = auto.decide_by_bits(found, names)
     bits = {of["method"]: of["bits"] for of in found}
     return {"taken": decided.method.name, "reason": decided.reason, "bits": bits}
 

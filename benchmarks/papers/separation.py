@@ -302,7 +302,7 @@ def fine_tuned(
     """Vectors of an encoder that learned the task's labels, and its accuracy on held-out ones."""
     labels, plan = (
         target.labels,
-        settled(s.evaluate, target.kind, adapter=False, longest=512).finetune,
+        settled(s.evaluate, target.kind, adapter=False, max_length=512).finetune,
     )
     good, bad = ([target.texts[i] for i in split.train if labels[i] == of] for of in (1, 0))
     settings: dict[str, Any] = {name: getattr(plan, name) for name in ("epochs", "rate", "batch")}
