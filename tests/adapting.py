@@ -152,7 +152,7 @@ def training_of(
     The held-out kinds are "task" and "data"; what is left of `train` are settings of `TrainPlan`.
     """
     folder = Path(folder)
-    settings = {"steps": 12, "batch": 6, "rate": 3e-3, "evaluations": 2, **train}
+    settings = {"steps": 12, "batch": 6, "rate": 3e-3, "evaluations": 2, "keep": "last", **train}
     plan = TrainPlan(length=LENGTH, precision="fp32", device="cpu", **settings)
     plan.check()
     aim = objective(objective_plan or ObjectivePlan(name), MARKS[name])

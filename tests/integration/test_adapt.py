@@ -22,6 +22,7 @@ from corpusfit.core.errors import (
     TrainingError,
     UsageError,
 )
+from corpusfit.training import adapting
 from corpusfit.training.objectives import MaskedLM
 from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard
 from listening import StoppingTraining
@@ -94,8 +95,9 @@ def test_a_disk_that_may_be_too_small_is_warned_of(adapt, inline, tmp_path, monk
 
 def test_a_loss_that_rises_is_named(adapt, selections, inline):
     """Far too high a rate: the model fits the task less well than before."""
+    words = {"data": selections / "top", "steps": 12, "rate": 3.0}
     machine = listening(inline)
-    run = adapt(data=selections / "top", steps=12, rate=3.0, machine=machine)
+    run = adapt(machine=machine, settings=["train.keep=last"], **words)
     losses = run.manifest["losses"]
     assert losses["after"]["task"] > losses["before"]["task"]
     figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
@@ -104,6 +106,49 @@ def test_a_loss_that_rises_is_named(adapt, selections, inline):
     losses = adapt("fine", data=selections / "top", steps=12, machine=machine).manifest["losses"]
     figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
     assert not any(all(f in w for f in figures) for w in machine.progress.warnings)
+
+
+def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections, inline, tiny_lm):
+    """Nothing is better than the base here, and the training stops before its last step."""
+    words = {"data": selections / "top", "steps": 12, "rate": 3.0}
+    kept = adapt(machine=listening(inline), **words)
+    losses = kept.manifest["losses"]
+    assert losses["after"] == losses["before"]
+    assert kept.manifest["kept_step"] == 0
+    lines = (kept.path / "losses.jsonl").read_text("utf-8").splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert max(steps) < 12
+    base, now = (
+        corpusfit.adapt(
+            model=str(model), data=words["data"], out=kept.path.parent / name, steps=1, batch=4,
+            length=32, settings=ON_CPU, machine=inline,
+        )
+        for name, model in (("again", tiny_lm), ("from-kept", kept.path))
+    )  # fmt: skip
+    assert now.manifest["losses"]["before"] == base.manifest["losses"]["before"]
+
+
+def test_a_time_decides_on_the_steps_once(adapt, data, monkeypatch):
+    """The steps that the first call measured are those of the second, whatever is measured then."""
+    measured = {"step_s": 1.0, "steps": 1_000}
+    monkeypatch.setattr(adapting, "estimate_adaptation", lambda *_, **__: measured)
+    timed = {"steps": None, "time": 50}
+    first = adapt(**timed)
+    assert first.manifest["training"]["steps"] == int(0.85 * 50 - 10) - 20
+    measured["step_s"] = 9.0
+    assert adapt(**timed).manifest["training"] == first.manifest["training"]
+    measured |= {"step_s": 0.01, "steps": 7}
+    assert adapt("few", **timed).manifest["training"]["steps"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [({"steps": None, "time": 1}, "time"), ({"steps": 3, "time": "1h"}, r"train\.steps")],
+)
+def test_a_time_that_cannot_be_kept_is_refused(adapt, words, named, tmp_path):
+    with pytest.raises(UsageError, match=named):
+        adapt(**words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny_lm):

@@ -54,7 +54,7 @@ def test_retrieval_is_the_search_over_the_encoders_own_vectors(
     first, second = found.results[:2]
     assert first.comparison is None
     assert second.comparison.difference == pytest.approx(second.precision - first.precision)
-    assert "points (p" in second.verdict
+    assert "95 % interval" in second.verdict
     assert "seed" not in second.verdict
     ps = [r.comparison.p for r in found.results if r.comparison]
     assert [r.adjusted for r in found.results if r.comparison] == holm(ps)

@@ -11,7 +11,8 @@ from journeys import kill_at, stamps
 import corpusfit
 from corpusfit import evaluation
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
-from corpusfit.evaluation.task import nested_places
+from corpusfit.evaluation import evaluating, finetune
+from corpusfit.evaluation.task import Outcome, nested_places
 from listening import Listening
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -342,3 +343,50 @@ def test_a_task_in_memory_has_the_outcomes_of_its_files(evaluate):
     whole = evaluate("whole", task=pd.DataFrame(rows(60, 0)), **words).manifest["task"]
     assert whole["train"] + whole["dev"] + whole["test"] == 60
     assert min(whole["train"], whole["dev"], whole["test"]) > 0
+
+
+def test_a_time_decides_on_the_seeds_once(evaluate, monkeypatch):
+    measured = {"seconds": 10.0}
+    monkeypatch.setattr(evaluating, "estimate_evaluation", lambda *_, **__: measured)
+    assert evaluate(seeds=8, time=25).manifest["seeds"] == 2
+    measured["seconds"] = 1.0
+    assert evaluate(seeds=8, time=25).manifest["seeds"] == 2, "as it was decided"
+    with pytest.raises(UsageError, match="time"):
+        evaluate("other", time=0.5)
+
+
+@pytest.mark.parametrize(
+    ("works", "tried"), [(9e-5, [None, 9e-5]), (1e-5, [None, 9e-5, 1e-5]), (0, [None, 9e-5, 1e-5])]
+)
+def test_a_fine_tuning_with_one_answer_is_repeated_at_other_rates(
+    tmp_path, inline, tiny_lm, task, monkeypatch, works, tried
+):
+    """Of the default rate, three times and a third of it, the first that is no failure counts."""
+    rates, whole = [], finetune.finetune
+
+    def failing(task, plan, *rest, **more):
+        rates.append(plan.finetune.rate)
+        outcome = whole(task, plan, *rest, **more)
+        for split, answers in outcome.predicted.items():
+            n = len(answers)
+            outcome.predicted[split] = [0, 1] * (n // 2) if rates[-1] == works else [0] * n
+        return outcome
+
+    monkeypatch.setattr(finetune, "finetune", failing)
+    heard = Listening()
+    run = corpusfit.evaluate(
+        task=task, model=str(tiny_lm), seeds=1, out=tmp_path / "out",
+        settings=["finetune.epochs=1", *SETTINGS[:2]], machine=type(inline)(progress=heard),
+    )  # fmt: skip
+    (outcome,) = run.outcomes()
+    assert rates == tried
+    assert outcome.one_answer is (works == 0)
+    assert outcome.tune["failed_rates"][0] == 3e-5
+    assert sum("one answer" in warning for warning in heard.warnings) == 1
+
+
+def test_a_rate_that_was_asked_for_is_not_replaced(evaluate, monkeypatch):
+    monkeypatch.setattr(Outcome, "one_answer", True)
+    (outcome,) = evaluate(seeds=1).outcomes()
+    assert outcome.tune["rate"] == 5e-3
+    assert "failed_rates" not in outcome.tune

@@ -1,4 +1,4 @@
-"""A target whose text is in another field than the corpus's: the same selection."""
+"""Targets in other forms than the corpus: another field, or a task with splits and labels."""
 
 import json
 
@@ -8,6 +8,7 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit import selection
 from corpusfit.core.errors import ChangedInputError, EmptyInputError
+from listening import Listening
 
 
 @pytest.fixture
@@ -74,3 +75,55 @@ def test_an_adaptation_reads_the_target_as_the_selection_did(select, tmp_path, i
         settings=["train.device=cpu", "train.precision=fp32"], machine=inline,
     )  # fmt: skip
     assert adapted.manifest["heldout"]["task"] == 40
+
+
+@pytest.fixture
+def of_splits(tmp_path, jsonl):
+    """A folder with train, dev and test, whose texts differ, as rows or as words with tags."""
+
+    def of_splits(form):
+        for split, seed in (("train", 0), ("dev", 1), ("test", 2)):
+            texts = prose("task", 40, seed)
+            if form == "rows":
+                jsonl(f"rows/{split}.jsonl", [{"text": t, "label": "a"} for t in texts])
+                continue
+            (tmp_path / form).mkdir(exist_ok=True)
+            blocks = ("".join(f"{word}\tO\n" for word in text.split()) for text in texts)
+            (tmp_path / form / f"{split}.conll").write_text("\n".join(blocks), "utf-8")
+        return tmp_path / form
+
+    return of_splits
+
+
+@pytest.mark.parametrize("form", ["rows", "words"])
+def test_of_a_task_the_training_texts_are_selected_by(tmp_path, inline, jsonl, of_splits, form):
+    """The same selection as by a file of them, and dev and test are said to be left out."""
+    folder = of_splits(form)
+    corpus = jsonl("corpus.jsonl", prose("market", 60) + prose("task", 30, seed=5))
+    given = {"corpus": corpus, "method": "dsir", "fraction": 0.3}
+    plain = jsonl("plain.jsonl", prose("task", 40, 0))
+    corpusfit.select(target=plain, out=tmp_path / "plain-out", machine=inline, **given)
+    heard = Listening()
+    machine = type(inline)(progress=heard)
+    corpusfit.select(target=folder, out=tmp_path / "out", machine=machine, **given)
+    assert digests(tmp_path / "out", "scores") == digests(tmp_path / "plain-out", "scores")
+    assert sum("dev and test" in note for note in heard.notes) == 1
+
+
+def test_a_file_of_words_and_tags_is_a_target(tmp_path, inline, jsonl, of_splits):
+    corpus = jsonl("corpus.jsonl", prose("market", 60) + prose("task", 30, seed=5))
+    run = corpusfit.select(
+        target=of_splits("words") / "dev.conll", corpus=corpus, method="dsir", fraction=0.3,
+        out=tmp_path / "out", machine=inline,
+    )  # fmt: skip
+    assert {row["source"] for row in run} == {"corpus.jsonl"}
+
+
+def test_a_folder_without_a_training_split_is_read_whole(tmp_path, inline, jsonl):
+    for name in ("dev", "test"):
+        folder = jsonl(f"texts/{name}.jsonl", prose("task", 20, seed=len(name))).parent
+    corpus = jsonl("corpus.jsonl", prose("market", 60))
+    run = corpusfit.select(
+        target=folder, corpus=corpus, method="dsir", out=tmp_path / "out", machine=inline
+    )
+    assert len(run.manifest["target"]) == 2

@@ -44,6 +44,8 @@ def adapt(run: Adapted, out: str) -> None:
         --replay INPUT: General texts or pairs to mix in, against forgetting; repeatable (default:
             none)
         --guard INPUT: Held-out texts to decontaminate --data against: {GUARD}
+        --time TIME: About how long the training may take, such as 30min; sets --steps to at most
+            their default (default: none)
         --preset NAME: Settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt
             (default: none, or tapt with --data task)
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)

@@ -46,6 +46,8 @@ def evaluate(run: Evaluated) -> None:
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
         --seeds N: Number of fine-tunings of each model, each with its own seed, which {seed} in a
             model's name stands for (default: 8)
+        --time TIME: About how long it may take, such as 30min; sets --seeds to at most their
+            number (default: none)
         --train-size N,N,…: Numbers of training examples, such as 500,1000 (default: all examples)
     """
     show_evaluated(run.manifest)

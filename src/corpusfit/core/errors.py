@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -90,8 +91,8 @@ class MissingDependencyError(CorpusfitError):
 
     def __init__(self, feature: str, extra: str, otherwise: str = "") -> None:
         cure = f"pip install 'corpusfit[{extra}]'. {otherwise}".strip()
-        what = f"the extra {extra!r}" if "," not in extra else f"the extras {extra!r}"
-        super().__init__(f"{feature} needs {what}: {cure}")
+        needs = "needs the extra" if "," not in extra else "needs the extras"
+        super().__init__(f"{feature} {needs} {extra!r}: {cure}")
         self._arguments = (feature, extra, otherwise)
 
     def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str, str]]:
@@ -212,6 +213,15 @@ class TrainingError(CorpusfitError):
 
 class WorkerError(CorpusfitError):
     """A worker process ended without an answer."""
+
+
+def require_one_process(what: str) -> None:
+    """Raise `UsageError` for several processes, as started by `accelerate launch`."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError(
+            f"{what} measures and trains in one process. Start it without `accelerate launch`; "
+            "corpusfit adapt trains with several processes."
+        )
 
 
 def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:

@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -176,6 +176,21 @@ class OutFolder:
         if self.differs(identity, overwrite=overwrite):
             self._clear()
         self._write_identity(identity)
+
+    def decided(self, by: Any, decide: Callable[[], int]) -> int:
+        """A number that measured speed decides once, so that a resumed run keeps it.
+
+        Args:
+            by: the time that the user gave, and all else that the number depends on but the speed.
+            decide: measures, and returns the number.
+        """
+        path, key = self.work / "time.json", digest(by)
+        stored = read_object(path) if path.exists() else {}
+        if key not in stored:
+            stored[key] = decide()
+            self.claim()
+            write_bytes(path, json.dumps(stored).encode())
+        return int(stored[key])
 
     def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
         """Whether `begin` would delete an earlier run; raises as `begin` does, writes nothing."""

@@ -211,3 +211,27 @@ class TuneOptions(MachineOptions, total=False):
     text_field: str | None
     target_field: str | None
     seed: int | None
+
+
+class FitOptions(MachineOptions, total=False):
+    """Keywords of `fit`."""
+
+    model: str | Path | None
+    kind: (
+        Literal[
+            "auto",
+            "classification",
+            "few_shot",
+            "language_modelling",
+            "lm_eval",
+            "multilabel",
+            "regression",
+            "tagging",
+            "translation",
+        ]
+        | None
+    )
+    metric: str | None
+    text_field: str | None
+    label_field: str | None
+    seed: int | None

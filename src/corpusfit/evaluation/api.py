@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
+from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
@@ -94,6 +95,7 @@ def evaluate(
     base: str | Path = "",
     seeds: int = 8,
     train_sizes: Sequence[int] = (),
+    time: str | float = "",
     plan: EvaluatePlan | Path | str | None = None,
     settings: Sequence[str] = (),
     overwrite: bool = False,
@@ -114,6 +116,8 @@ def evaluate(
         seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands
             for the seed, so that each has a model of its own.
         train_sizes: numbers of training examples (default: all examples).
+        time: about how long it may take, such as "30min", or seconds; sets the number of seeds,
+            from measured steps, to at most `seeds`.
         plan: a plan, or a TOML file with settings.
 
     Returns:
@@ -124,10 +128,22 @@ def evaluate(
     )
     from corpusfit.evaluation import evaluating
 
+    folder = local_folder_path(out, "`out`")
+    if time:
+        seconds = parse_duration("`time`", time)
+
+        def seeds_within() -> int:
+            measured = evaluating.estimate_evaluation(
+                built, task, base=str(base), seeds=1, train_sizes=train_sizes, machine=machine
+            )
+            return min(seeds, evaluating.seeds_within(seconds, measured["seconds"]))
+
+        by = seconds, built.as_dict(), task, str(base), seeds, list(train_sizes)
+        seeds = evaluating.EvaluateFolder(folder).decided(by, seeds_within)
     return evaluating.evaluate(
         built,
         task,
-        local_folder_path(out, "`out`"),
+        folder,
         base=str(base),
         seeds=seeds,
         train_sizes=train_sizes,
@@ -136,7 +152,7 @@ def evaluate(
     )
 
 
-@dry_run(evaluate, without=("out", "overwrite"))
+@dry_run(evaluate, without=("out", "time", "overwrite"))
 def estimate_evaluation(
     *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **options: Any
 ) -> dict[str, Any]:

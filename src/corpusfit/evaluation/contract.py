@@ -101,8 +101,8 @@ class TaskType(ABC):
     """What a model does, for the progress of a command."""
     truncation: ClassVar[str] = ""
     """What happens to texts that are too long, for a warning, where a model answers as it is."""
-    one_class: ClassVar[bool] = False
-    """Whether a text has one class, so that a logistic regression can answer (`frozen`)."""
+    probes: ClassVar[str] = ""
+    """What a probe of a frozen model classifies: each `text`, each `word`, or nothing."""
     also_shown: ClassVar[tuple[str, ...]] = ()
     """Metrics that tables show beside the one that is compared."""
     finetuning: ClassVar[FinetunePlan] = FinetunePlan(

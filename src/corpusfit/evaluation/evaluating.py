@@ -13,7 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
-from corpusfit.core.engine import Meter, Progress
+from corpusfit.core.engine import Meter, PlainJob, Progress
+from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extras
@@ -23,6 +24,7 @@ from corpusfit.evaluation.contract import TaskType
 from corpusfit.evaluation.finetune import FineTune, FineTuning, answering_hardware, require_models
 from corpusfit.evaluation.network import Side, head_fingerprint, trains_adapter
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
+from corpusfit.evaluation.probing import WHOLE, Probe, Probes
 from corpusfit.evaluation.reading import SPLITS, read_task
 from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import (
@@ -41,6 +43,7 @@ from corpusfit.text.pairs import check_languages
 OURS, BASE = "model", "base"
 SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
 _STEPS = 8  # training steps that a dry run measures
+_SAFE = 0.85  # share of a time that is planned with
 _ANSWERED = 64  # examples that a dry run without training measures
 
 
@@ -58,8 +61,8 @@ class EvaluateFolder(OutFolder):
         return self.accompanied / f"{size}.json"
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
-        """Outcome of a fine-tuning, by the model's fingerprint, training size (0: all), seed."""
-        return self.outcomes / f"{model}-{size}-{seed}.json"
+        """The file of an outcome, by the model's fingerprint, training size (0: all) and seed."""
+        return self.outcomes / f"{model}-{size}-{'all' if seed == WHOLE else seed}.json"
 
     def _has_work(self) -> bool:
         return self.outcomes.is_dir()
@@ -77,9 +80,13 @@ class Evaluated(Finished):
         folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
         frozen = self.manifest["plan"]["model"].get("frozen", False)
-        drawn = _differs_by_seed(self.manifest["task"]["kind"], frozen=frozen)
+        kind = self.manifest["task"]["kind"]
         return [
-            Outcome.read(folder.outcome(fingerprint, size, seed * drawn))
+            Outcome.read(
+                folder.outcome(
+                    fingerprint, size, _seed_of_outcome(kind, seed, len(each), frozen=frozen)
+                )
+            )
             for seed, fingerprint in enumerate(each)
         ]
 
@@ -185,8 +192,8 @@ def _prepare(
             if value:
                 allowed = f"left out for {labelled.kind}, for which no model is trained"
                 raise bad_setting(name, allowed, value)
-    elif plan.model.frozen and not task_type.one_class:
-        cure = "Its answers are not one class of a text."
+    elif plan.model.frozen and not task_type.probes:
+        cure = "Its answers are not classes of texts or words."
         raise bad_setting("`model.frozen`", f"left out for {labelled.kind}", True, cure)
     if plan.augment.kind:
         require_allowed(plan.augment, labelled.kind)
@@ -197,7 +204,7 @@ def _prepare(
             raise bad_setting("`train_sizes`", allowed, size)
     # one seed is enough where nothing is random
     reads_train = task_type.learns or plan.likelihood.shots
-    is_random = _differs_by_seed(labelled.kind, frozen=plan.model.frozen) and reads_train
+    is_random = task_type.uses_train and reads_train
     if not is_random and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
     if task_type.parallel:
@@ -207,9 +214,15 @@ def _prepare(
     return labelled, sorted(set(train_sizes)) or [0], seeds
 
 
-def _differs_by_seed(kind: str, *, frozen: bool) -> bool:
-    """Whether a model's outcomes depend on the seed: only if it draws from train."""
-    return load(kind).uses_train and not frozen
+def _seed_of_outcome(kind: str, seed: int, seeds: int, *, frozen: bool) -> int:
+    """The seed that an outcome is stored by: one stands for all where nothing is drawn.
+
+    Several probes of a frozen model learn from bootstrap samples of the training examples, a
+    single one from all of them.
+    """
+    if not load(kind).uses_train:
+        return 0
+    return WHOLE if frozen and seeds == 1 else seed
 
 
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
@@ -217,7 +230,9 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     settings = plan.as_dict()
     del settings["model"]["name"]
     task_type = load(task.kind)
-    if not plan.model.frozen:  # older evaluations have no such settings
+    if plan.model.frozen:
+        settings["model"]["frozen"] = "probe 2"  # raised where a probe's scores change
+    else:  # older evaluations have no such setting
         del settings["model"]["frozen"]
     for group in {"decode", "likelihood"} - {task_type.group}:
         del settings[group]
@@ -259,19 +274,29 @@ class _Evaluation:
         plan, folder = self.plan, self.folder
         # by outcome file, because two names can stand for the same model
         pieces: dict[Path, FineTuning] = {}
+        # by model and size, as a model's states are computed once for all of its probes
+        probes: dict[tuple[str, int], Probes] = {}
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
-                run_plan = dataclasses.replace(plan, model=side.models[seed].plan)
+                model = side.models[seed]
+                run_plan = dataclasses.replace(plan, model=model.plan)
                 out = self._outcome(role, size, seed)
-                if not out.exists():
+                if out.exists():
+                    continue
+                if plan.model.frozen:
+                    of_model = Probes(folder.task, run_plan, size, extra, {})
+                    of_model = probes.setdefault((model.fingerprint, size), of_model)
+                    of_model.outs[seed if self.seeds > 1 else WHOLE] = out
+                else:
                     pieces[out] = FineTuning(
                         folder.task, run_plan, size, plan.seed + seed, extra, out
                     )
-        if not pieces:
+        work: list[FineTuning] | list[Probes] = list(probes.values()) or list(pieces.values())
+        if not work:
             return
         # fail on a broken model before hours of fine-tuning the others
-        pending = {piece.plan.model for piece in pieces.values()}
+        pending = {piece.plan.model for piece in work}
         # a single model fails at its first piece anyway, so it needs no check
         if len(pending) > 1 or plan.augment.kind:
             for role, side in self.models.items():
@@ -295,19 +320,22 @@ class _Evaluation:
                 machine=machine,
             )
         machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
-        stage_name = "classify" if plan.model.frozen else load(self.task.kind).doing
-        stage = machine.progress.showing(stage_name, len(pieces), "models")
+        stage_name = "probe" if plan.model.frozen else load(self.task.kind).doing
+        stage = machine.progress.showing(stage_name, len(work), "models")
+        job: PlainJob[Any, Path] = Probe() if plan.model.frozen else FineTune()
         with stage, machine.start() as engine:
             engine.require_shared(folder.path, "`out`")
             meter = Meter(machine.progress)
-            for _ in engine.map(FineTune(), meter.weighed(list(pieces.values())), meter):
+            for _ in engine.map(job, meter.weighed(work), meter):
                 machine.progress.advance(0, 1)
 
     def _outcome(self, role: str, size: int, seed: int) -> Path:
         """The file of an outcome; one seed stands for all where they do not differ."""
         model = self.models[role].models[seed].fingerprint
-        drawn = _differs_by_seed(self.task.kind, frozen=self.plan.model.frozen)
-        return self.folder.outcome(model, size, seed * drawn)
+        stored_by = _seed_of_outcome(
+            self.task.kind, seed, self.seeds, frozen=self.plan.model.frozen
+        )
+        return self.folder.outcome(model, size, stored_by)
 
     def _outcomes(self, role: str, size: int) -> tuple[list[Outcome], list[NDArray[Any]]]:
         """The outcomes by seed, and their sums of each test example."""
@@ -340,6 +368,7 @@ class _Evaluation:
                     "truncated": first.truncated,
                     "best_epochs": [o.best for o in outcomes],
                     "one_answer": sum(o.one_answer for o in outcomes),
+                    "repeated": sum("failed_rates" in o.tune for o in outcomes),
                     "seconds": round(sum(o.seconds for o in outcomes), 1),
                     "cpu_seconds": round(sum(o.cpu_seconds for o in outcomes), 1),
                     "low": low,
@@ -405,13 +434,37 @@ def _warnings(
             yield (
                 f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
                 f"{result['size']:,} examples give one answer to every test text. Set more "
-                "`finetune.epochs`, another `finetune.rate`, or more examples."
+                f"`finetune.epochs`, another `finetune.rate` (now {result['tune']['rate']:g}), or "
+                "more examples."
             )
-    if any(result["tune"] != first["tune"] for result in results):
+        elif repeated := result.get("repeated"):
+            yield (
+                f"{repeated} fine-tunings of the {result['model']} gave one answer to every test "
+                "text, and were repeated at another learning rate."
+            )
+
+    def settings(result: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of a model's first fine-tuning, but for a rate that it failed with."""
+        return {k: v for k, v in result["tune"].items() if k not in ("rate", "failed_rates")}
+
+    if any(settings(result) != settings(first) for result in results):
         yield (
             "The two models were fine-tuned with different settings: of an adapter's folder as "
             "`base`, only the adapter is trained. The manifest has the settings of each."
         )
+
+
+def seeds_within(seconds: float, each: float) -> int:
+    """The number of seeds for a time, of which each takes some seconds."""
+    seeds = int(_SAFE * seconds / each)
+    if seeds < 1:
+        raise bad_setting(
+            "`time`",
+            f"at least {format_duration(each / _SAFE)} for one seed of each model and size",
+            format_duration(seconds),
+            "`model.frozen=true` evaluates without fine-tuning, in a fraction of the time.",
+        )
+    return seeds
 
 
 def estimate_evaluation(
@@ -443,12 +496,17 @@ def estimate_evaluation(
     if plan.augment.mt:
         BackTranslator.load(plan.augment.mt, plan.augment.mt_back, device="cpu")
     plan = dataclasses.replace(plan, model=opened(""))
-    models = (2 if base else 1) * seeds
+    names = [name for name in (plan.model.name, base) if name]
+    models = len(names) * seeds
+    if plan.model.frozen:  # all probes of a model read its states, which are computed once
+        models = sum(seeds if "{seed}" in name else 1 for name in names)
     lengths = {split: len(getattr(labelled, split)) for split in SPLITS}
     answered = lengths["dev"] + lengths["test"]
     if load(labelled.kind).learns:
         adapter = trains_adapter(plan.model)
         finetune = settled(plan, labelled.kind, adapter=adapter, max_length=2**20).finetune
+        if not plan.model.frozen:  # one that is named is not replaced where nothing is learned
+            plan = plan.with_value("finetune.rate", finetune.rate)
         epochs, batch = finetune.epochs or 1, finetune.batch or 1
         max_examples = _STEPS * batch
         sizes = [size or lengths["train"] for size in sizes]
@@ -473,8 +531,11 @@ def estimate_evaluation(
     one = plan.with_value("finetune.epochs", 1)
     with machine.scratch() as folder, machine.start() as engine:
         store_task(sample, folder / "task.json")
-        piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")
-        (out,) = engine.map(FineTune(), [piece])
+        stored, place = folder / "task.json", folder / "outcome.json"
+        if plan.model.frozen:
+            (out,) = engine.map(Probe(), [Probes(stored, plan, 0, None, {WHOLE: place})])
+        else:
+            (out,) = engine.map(FineTune(), [FineTuning(stored, one, 0, plan.seed, None, place)])
         outcome = Outcome.read(out)
         at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
     count, speed = len(each) * models, outcome.examples_per_second

@@ -1,4 +1,4 @@
-"""Evaluate a model with one seed: fine-tuned, frozen with a classifier, or without training."""
+"""Evaluate a model with one seed: fine-tuned, or without training."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from corpusfit.core.engine import PlainJob, report
 from corpusfit.core.errors import CorpusfitError, TrainingError
-from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed.folders import find, read_pooling
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
-from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
+from corpusfit.embed.transformer import token_batches
 from corpusfit.evaluation.encoding import (
     NOWHERE,
     Batch,
@@ -29,21 +27,22 @@ from corpusfit.evaluation.encoding import (
     packed_rows,
     to_batch,
 )
-from corpusfit.evaluation.network import MODEL_TO_EVALUATE, HeadedModel, open_with_head
-from corpusfit.evaluation.plan import EvaluatePlan, metric_of, settled
+from corpusfit.evaluation.network import HeadedModel, open_with_head
+from corpusfit.evaluation.plan import EvaluatePlan, settled
+from corpusfit.evaluation.probing import open_encoder
 from corpusfit.evaluation.task import Examples, Outcome, Task, load_examples, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, kept_memory, naming_memory_errors, rate_at
-from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
 if TYPE_CHECKING:
     import torch
 
 _ORDER, _DROPOUT = range(2)  # streams of random numbers
 _EVALUATED_AT_ONCE = 4_096  # tokens in a batch of predictions
+_OTHER_RATES = (3.0, 1 / 3)  # factors of a rate with which a fine-tuning failed
 _TRAINING = 3  # cost of a training step in forward passes
 
 
@@ -241,11 +240,6 @@ class _FineTuning:
         return whole
 
 
-# inverse strengths C of the classifier's L2 penalty; the best on dev is used
-_C_VALUES = (0.1, 1.0, 10.0, 100.0, 1000.0)
-_MAX_ITERATIONS = 1_000
-
-
 @dataclass(frozen=True)
 class FineTuning:
     """One fine-tuning to run."""
@@ -272,8 +266,29 @@ class FineTune(PlainJob[FineTuning, Path]):
         if piece.size:
             task = task.first(piece.size, piece.plan.seed)
         extra = None if piece.extra is None else load_examples(piece.extra)
-        evaluate = classify_frozen if piece.plan.model.frozen else finetune
-        evaluate(task, piece.plan, piece.seed, extra, on_share=report).write(piece.out)
+        outcome = finetune(task, piece.plan, piece.seed, extra, on_share=report)
+        # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
+        # choose, a higher one is tried, then a lower one.
+        # It is judged on dev, as test must not decide on a training.
+        first = rate = outcome.tune["rate"]
+        failed, tried = [], [outcome]
+        of_one_class = len(np.unique(task.dev.flat)) == 1
+        for factor in () if piece.plan.finetune.rate or of_one_class else _OTHER_RATES:
+            if not outcome.one_answer_on("dev"):
+                break
+            failed.append(rate)
+            rate = float(f"{first * factor:.2g}")
+            plan = piece.plan.with_value("finetune.rate", rate)
+            tried.append(finetune(task, plan, piece.seed, extra, on_share=report))
+            outcome = outcome if tried[-1].one_answer_on("dev") else tried[-1]
+        if failed:
+            outcome = dataclasses.replace(
+                outcome,
+                tune={**outcome.tune, "failed_rates": failed},
+                seconds=round(sum(o.seconds for o in tried), 3),
+                cpu_seconds=round(sum(o.cpu_seconds for o in tried), 3),
+            )
+        outcome.write(piece.out)
         return piece.out
 
 
@@ -291,7 +306,7 @@ def require_models(
                 hardware = answering_hardware(cpu_plan, task.kind)
                 task_type.open_model(task, cpu_plan, plan.seed, hardware)
             elif plan.model.frozen:
-                _open_encoder(cpu_plan)
+                open_encoder(cpu_plan)
             else:
                 hardware = resolve(cpu_plan.finetune, "finetune")
                 open_with_head(plan.model, task.kind, task.learnable, hardware, plan.seed)
@@ -368,84 +383,3 @@ def _counter(total: int, on_share: Callable[[float], None] | None) -> Callable[[
             on_share(min(1.0, done / total))
 
     return count
-
-
-def classify_frozen(
-    task: Task,
-    plan: EvaluatePlan,
-    seed: int,
-    extra: Examples | None = None,
-    *,
-    on_share: Callable[[float], None] | None = None,
-) -> Outcome:
-    """Embed all texts with the frozen model, and classify them by logistic regression.
-
-    Reference: Conneau and Kiela (2018), SentEval.
-    """
-    started = time.perf_counter()
-    cpu_started = time.process_time()
-    from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
-
-    task_type = load(task.kind)
-    encoder, special, length = _open_encoder(plan)
-    encoding_started = time.perf_counter()
-    train = task.train if extra is None else task.train.followed_by(extra)
-    splits = {"train": train, "dev": task.dev, "test": task.test}
-    total = sum(map(len, splits.values()))
-    count = _counter(total, on_share)
-    backend = backend_tokenizer(encoder.tokenizer, encoder.name)
-    vectors = {}
-    truncated = {}
-    for split, examples in splits.items():
-        encoded = encode(examples, task.kind, backend, special, length)
-        vectors[split] = encoder.encode_ids([ids.tolist() for ids in encoded.ids], count)
-        truncated[split] = int(encoded.truncated.sum())
-    encoding_seconds = time.perf_counter() - encoding_started
-    metric = metric_of(plan.task, task.kind)
-    history: list[dict[str, Any]] = []
-    predictions: list[dict[str, NDArray[np.int32]]] = []
-    # embeddings of models differ in scale, so no single strength suits all
-    for c in _C_VALUES:
-        classifier = LogisticRegression(C=c, max_iter=_MAX_ITERATIONS)
-        if len(np.unique(train.flat)) == 1:  # a few training examples can share one label
-            classifier = DummyClassifier()
-        classifier.fit(vectors["train"], train.flat)
-        predictions.append(
-            {s: classifier.predict(vectors[s]).astype(np.int32) for s in ("dev", "test")}
-        )
-        scores = task_type.measure(task.labels, task.dev, predictions[-1]["dev"])
-        history.append({"c": c, "dev": round(scores[metric], 6)})
-    # of equal scores the first, with the strongest penalty
-    best = max(range(len(history)), key=lambda i: history[i]["dev"])
-    predicted = predictions[best]
-    return Outcome(
-        size=len(task.train),
-        seed=seed,
-        scores={
-            split: task_type.measure(task.labels, splits[split], answers)
-            for split, answers in predicted.items()
-        },
-        predicted={split: answers.tolist() for split, answers in predicted.items()},
-        history=history,
-        best=best + 1,
-        tune={"length": length, **resolve(plan.finetune, "finetune")._asdict()},
-        truncated=truncated,
-        seconds=round(time.perf_counter() - started, 3),
-        cpu_seconds=round(time.process_time() - cpu_started, 3),
-        examples_per_second=round(total / max(encoding_seconds, 1e-9), 3),
-    )
-
-
-def _open_encoder(plan: EvaluatePlan) -> tuple[TransformerEncoder, SpecialTokens, int]:
-    """The encoder of a plan, its special tokens, and the maximum number of tokens of a text."""
-    name = plan.model.name
-    settings = plan.finetune
-    folder = find(name, setting=MODEL_TO_EVALUATE)
-    pooling = read_pooling(folder, "", MODEL_TO_EVALUATE)
-    embed = EmbedPlan(name, pooling.mode, precision=settings.precision, device=settings.device)
-    encoder = load_transformer(folder, embed, name)
-    vocabulary_size = encoder.model.get_input_embeddings().weight.shape[0]
-    special = special_tokens_of(encoder.tokenizer, encoder.name, vocabulary_size)
-    length = min(settings.length or encoder.max_length, encoder.max_length)
-    return encoder, special, length

@@ -116,7 +116,9 @@ class HeadPlan(Group, group="model"):
     frozen: Annotated[
         bool,
         Option(
-            "Leave the model as it is, and classify its embeddings by logistic regression", "frozen"
+            "Leave the model as it is, and classify its states by logistic regression; each seed "
+            "learns from a bootstrap sample of the training examples",
+            "frozen",
         ),
     ] = False
 

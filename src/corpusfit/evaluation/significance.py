@@ -101,6 +101,8 @@ class Comparison:
     p: float  # the larger p-value
     seeds: int  # number of seeds that both models share; others are ignored
     examples: int  # number of examples
+    # true difference that such an evaluation shows in 8 of 10 cases; None in older ones
+    detectable: float | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,68 @@ def compare(
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
     # a gain must hold over seeds and over examples
     p = of_items if p_seeds is None else max(p_seeds, of_items)
-    return Comparison(mean, sd, low, high, p_seeds, of_items, p, seeds, len(both))
+    error = float((drawn[:, :seeds] - drawn[:, seeds:]).mean(1).std())
+    could = difference(differences.tolist(), error, len(both)).detectable
+    return Comparison(mean, sd, low, high, p_seeds, of_items, p, seeds, len(both), could)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean difference of paired replicates, and what it could have shown."""
+
+    mean: float  # positive if ours is better
+    low: float  # 95 % interval
+    high: float
+    detectable: float  # true difference that such an experiment shows in 8 of 10 cases
+    # standard errors of the mean, over replicates and over test examples
+    over_replicates: float
+    over_examples: float
+
+    @property
+    def shown(self) -> int:
+        """1 if ours is shown better, -1 if worse, 0 if no difference is shown."""
+        return int(self.low > 0) - int(self.high < 0)
+
+
+def difference(replicates: Sequence[float], error: float = 0.0, examples: int = 0) -> Difference:
+    """The difference of two models by its values in independent replicates (trainings).
+
+    Args:
+        replicates: differences of the scores, one for each replicate; of a single one, only the
+            error over examples is known.
+        error: standard error of their mean over test examples, which all replicates share.
+        examples: number of test examples.
+
+    Reference: Satterthwaite (1946), degrees of freedom of a sum of variances.
+    """
+    # Replicates differ by training and by the text that was drawn; the test examples are the same
+    # in all of them, so their sampling error does not fall with the number of replicates and is
+    # added. Student's t has the heavy tails that an interval of three replicates needs.
+    from scipy import stats
+
+    mean, sd = spread(list(replicates))
+    of_replicates = (sd or 0.0) ** 2 / len(replicates)
+    of_examples = error**2
+    variance = of_replicates + of_examples
+    squares = of_replicates**2 / max(1, len(replicates) - 1)
+    squares += of_examples**2 / max(1, examples - 1)
+    freedom = variance**2 / squares if squares else 1.0
+    width = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * variance**0.5
+    power = float(stats.t.ppf(0.8, freedom)) * variance**0.5
+    errors = of_replicates**0.5, error
+    return Difference(mean, mean - width, mean + width, width + power, *errors)
+
+
+def scored_difference(
+    ours: Sequence[NDArray[Any]], base: Sequence[NDArray[Any]], metric: Metric, *, seed: int
+) -> Difference:
+    """`difference` of two models by the tallies of their replicates on the same test examples."""
+    n = len(ours)
+    both = stack_tallies([*ours, *base])
+    scores = metric(both.sum(0, dtype=np.float64))
+    drawn = bootstrap_scores(both, metric, np.random.default_rng(seed), 2_000)
+    error = float((drawn[:, :n] - drawn[:, n:]).mean(1).std())
+    return difference((scores[:n] - scores[n:]).tolist(), error, len(both))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
@@ -223,19 +286,23 @@ def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Ma
 def finding(
     comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
 ) -> str:
-    """The result of a comparison in words."""
-    if unit == POINTS:
-        points = 100 * comparison.difference
-        size = f"{points:+.1f}" if abs(points) >= 0.05 else f"{points:+.2f}"
-    else:
-        size = f"{comparison.difference:+.4f}"
+    """The result of a comparison in words, with its interval and what could have been shown."""
+    scale, digits = (100, 1) if unit == POINTS else (1, 4)
+    mean = scale * comparison.difference
+    size = f"{mean:+.{digits}f}"
+    if unit == POINTS and abs(mean) < 0.05:
+        size = f"{mean:+.2f}"
+    ends = " to ".join(f"{scale * e:+.{digits}f}" for e in (comparison.low, comparison.high))
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.{2 if adjusted >= 0.1 else 3}f}"
     descriptions = {
-        "*": f"better by {size[1:]} {unit} ({p})",
-        "†": f"worse by {size[1:]} {unit} ({p})",
-        "": f"no difference shown ({size} {unit}, {p})",
+        "*": f"better by {size[1:]} {unit} (95 % interval {ends}, {p})",
+        "†": f"worse by {size[1:]} {unit} (95 % interval {ends}, {p})",
+        "": f"no difference shown ({size} {unit}, 95 % interval {ends}, {p})",
     }
-    return descriptions[mark(comparison, adjusted, level=level)]
+    text = descriptions[mark(comparison, adjusted, level=level)]
+    if comparison.detectable and not mark(comparison, adjusted, level=level):
+        text += f"; {scale * comparison.detectable:.{digits}f} would have been seen"
+    return text
 
 
 def verdict(

@@ -180,8 +180,11 @@ class Outcome:
     @property
     def one_answer(self) -> bool:
         """Whether all answers on test are equal, a sign that the model learned nothing."""
-        labels = self.predicted["test"]
-        return len({label for label in labels if isinstance(label, int)}) == 1
+        return self.one_answer_on("test")
+
+    def one_answer_on(self, split: str) -> bool:
+        """Whether all answers on a split are equal."""
+        return len({label for label in self.predicted[split] if isinstance(label, int)}) == 1
 
     def write(self, path: Path) -> None:
         write_bytes(path, json.dumps(dataclasses.asdict(self)).encode())

@@ -153,6 +153,8 @@ def adapt_plan(
     """The plan of one adaptation of a cell; `number` is added to the random seed."""
     plan, name = selector.adapt, selector.model_for(task, cell.model)
     init = name.removeprefix(INIT) if name.startswith(INIT) else ""
+    if plan.train.keep == "auto":  # a table shows what a training does, even if it harms
+        plan = plan.with_value("train.keep", "last")
     return dataclasses.replace(
         plan,
         model=dataclasses.replace(plan.model, name="" if init else name, init=init),

@@ -58,11 +58,13 @@ def _resolve(
     options: Mapping[str, object],
 ) -> tuple[Machine, tuple[Plan, list[str], list[str]]]:
     """The machine and the arguments of a call, with data in memory written to the cache."""
+    from corpusfit.evaluation.decontamination.heldout import as_target
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
-    target_inputs = inputs(target, "target", machine, built.target_read.text_field)
+    field = built.target_read.text_field
+    target_inputs = as_target(inputs(target, "target", machine, field), field, machine)
     return machine, (built, target_inputs, inputs(corpus, "corpus", machine, built.read.text_field))
 
 

@@ -254,7 +254,7 @@ def _prepare(
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
     """What must be equal to resume a training; a model is identified by its content."""
-    trains = texts.on_task or plan.then_task.on or plan.train.keep == "best"
+    trains = texts.on_task or plan.then_task.on or plan.train.keep != "last"
     decides = trains or not texts.own_task  # else the task's texts are only measured on
     return {
         "command": "adapt",

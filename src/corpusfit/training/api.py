@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.engine.pace import format_duration, parse_duration
+from corpusfit.core.errors import bad_setting, require_one_process
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.presets import preset as preset_of
@@ -111,6 +112,7 @@ def adapt(
     preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
+    time: str | float = "",
     track: str = "",
     overwrite: bool = False,
     machine: Machine | None = None,
@@ -130,6 +132,8 @@ def adapt(
         guard_field: text field of the `guard` files (default: that of `data`).
         preset: settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt.
         plan: a plan, which excludes a preset, or a TOML file with settings.
+        time: about how long the training may take, such as "30min", or seconds; sets
+            `train.steps`, from a measured step, to at most their default.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
         machine: where to tokenise, and where to show progress.
 
@@ -150,13 +154,47 @@ def adapt(
         **options,
     )
     from corpusfit.training import adapting
+    from corpusfit.training.folder import AdaptFolder
 
-    return adapting.adapt(
-        built, texts, local_folder_path(out, "`out`"), track=track, overwrite=overwrite, **others
-    )
+    folder = local_folder_path(out, "`out`")
+    if time:
+        for name in ("steps", "epochs"):
+            if (value := getattr(built.train, name)) is not None:
+                cure = "The time decides on the steps."
+                raise bad_setting(f"`train.{name}`", "left out with `time`", value, cure)
+        require_one_process("adapt with `time`")
+        seconds = parse_duration("`time`", time)
+        by = seconds, built.as_dict(), texts, others["replay"]
+        steps = AdaptFolder(folder).decided(
+            by, lambda: _steps_within(seconds, built, texts, others)
+        )
+        built = built.with_value("train.steps", steps)
+    return adapting.adapt(built, texts, folder, track=track, overwrite=overwrite, **others)
 
 
-@dry_run(adapt, without=("out", "track", "overwrite"))
+_SAFE = 0.85  # share of a time that is planned with
+_AROUND_S, _AROUND_STEPS = 10, 20  # what a training takes beside its steps: opening, measuring
+
+
+def _steps_within(seconds: float, plan: AdaptPlan, texts: list[str], others: dict[str, Any]) -> int:
+    """The training steps for a time, and never more than the plan's own number."""
+    from corpusfit.training import adapting
+
+    measured = adapting.estimate_adaptation(plan, texts, **others)
+    step = measured["step_s"]
+    steps = int((_SAFE * seconds - _AROUND_S) / step) - _AROUND_STEPS
+    if steps < 1:
+        needed = format_duration((_AROUND_S + (_AROUND_STEPS + 1) * step) / _SAFE)
+        raise bad_setting(
+            "`time`",
+            f"at least {needed}, of which a step takes {format_duration(step)}",
+            format_duration(seconds),
+            "Or set a smaller `train.batch` or `train.length`.",
+        )
+    return min(steps, int(measured["steps"]))
+
+
+@dry_run(adapt, without=("out", "time", "track", "overwrite"))
 def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 

@@ -31,7 +31,7 @@ from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan, ModelPlan
 from corpusfit.training.prediction import Predictor
 from corpusfit.training.presets import PASSES, Size, resolve_training
-from corpusfit.training.schedule import evaluations, minimised
+from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.trainer import Heldout, HeldoutBleu, TrainerCallback, Training, train
 
 ROLES = ("data", "task", "replay")
@@ -288,17 +288,22 @@ class PhaseRunner:
             shown = TrainingProgress(self.progress, steps, measurement)
             history = train(training, self.trial or shown)
         # compare the first measurement with that of the weights that are kept
-        measured = [r for r in history if "heldout" in r] or [{"heldout": {}}]
-        best = training.plan.keep == "best"
-        final = min(measured, key=minimised) if best else measured[-1]
-        facts["losses"] = {"before": measured[0]["heldout"], "after": final["heldout"]}
-        first, now = measured[0]["heldout"], final["heldout"]
+        measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
+        kept, last = kept_measurement(history, training.keep), measured[-1]
+        facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
+        facts["kept_step"] = kept["step"]
+        first, now = measured[0]["heldout"], last["heldout"]
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) > first.get(name, 0.0):
+            said = f"The held-out loss on {name} rose from {first[name]:.3f} to {now[name]:.3f}"
+            if kept["step"] < last["step"]:
+                said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
+            else:
+                said += ": the model fits it less well than before"
+            rate = training.plan.rate or 0.0
             self.progress.warn(
-                f"The held-out loss on {name} rose from {first[name]:.3f} to {now[name]:.3f}: "
-                "the model fits it less well than before. Set a lower `train.rate`, or on a small "
-                "selection fewer `train.steps`."
+                f"{said}. Set a lower learning rate, such as `train.rate={rate / 3:.1g}`, or on a "
+                "small selection fewer `train.steps`."
             )
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]

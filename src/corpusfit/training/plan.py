@@ -20,7 +20,7 @@ EMBEDDINGS = (TSDAE, SIMCSE)
 OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, *EMBEDDINGS)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
-KEEPS = ("last", "best")
+KEEPS = ("auto", "last", "best")
 
 
 def loss_unit(objective: str) -> str:
@@ -366,8 +366,13 @@ class TrainPlan(Group, group="train"):
     decay: WeightDecay = 0.01
     clip: Clip = 1.0
     keep: Annotated[
-        str, Option("Model to keep: `last`, or `best` by `train.best_by`", allowed=KEEPS)
-    ] = "last"
+        str,
+        Option(
+            "Model to keep: `last`, `best` by `train.best_by`, or `auto`: the last, but the best "
+            "where the loss on the task's text has risen, which also stops the training early",
+            allowed=KEEPS,
+        ),
+    ] = "auto"
     best_by: Annotated[
         str,
         Option(

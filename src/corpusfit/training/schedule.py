@@ -94,6 +94,20 @@ def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool
     return len(values) - 1 - values.index(min(values)) >= patience
 
 
+def has_risen(history: Sequence[Mapping[str, Any]], measurements: int = 1) -> bool:
+    """Whether the loss on the task was above its first value in the last measurements."""
+    losses = [r["heldout"]["task"] for r in history if "task" in r.get("heldout", {})]
+    return len(losses) > measurements and min(losses[-measurements:]) > losses[0]
+
+
+def kept_measurement(history: Sequence[Mapping[str, Any]], keep: str) -> Mapping[str, Any]:
+    """The measurement of the weights that are kept; one without losses if nothing was measured."""
+    measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
+    if keep == "best" or (keep == "auto" and has_risen(history)):
+        return min(measured, key=minimised)
+    return measured[-1]
+
+
 def minimised(record: Mapping[str, Any]) -> float:
     """The value by which the best weights are chosen; lower is better.
 

@@ -37,6 +37,7 @@ from corpusfit.training.plan import DecodePlan, TrainPlan
 from corpusfit.training.schedule import (
     Updates,
     evaluations,
+    has_risen,
     kept_memory,
     minimised,
     naming_memory_errors,
@@ -165,6 +166,10 @@ Spell = Callable[[list[list[int]]], list[str]]
 RECORDS = 200
 _PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory
+_RISEN = 2  # measurements above the first one after which a training stops
+# weights that are saved at each better measurement, in case the loss rises later; of larger models
+# that would take minutes
+_MAX_SAVED_BYTES = 4_000_000_000
 _NAMED = 3  # texts of a batch whose loss is not finite
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Values of --track, and their packages."""
@@ -232,6 +237,14 @@ class Training:
     bleu: HeldoutBleu | None = None  # held-out BLEU, if it decides on the best weights
 
     @property
+    def keep(self) -> str:
+        """Which weights are kept: those of a large model are not saved for the case of a rise."""
+        parameters = trainable_parameters(self.network.predictor.model).values()
+        size = sum(p.numel() * p.element_size() for p in parameters)
+        cannot = "task" not in self.heldout.micros or size > _MAX_SAVED_BYTES
+        return "last" if self.plan.keep == "auto" and cannot else self.plan.keep
+
+    @property
     def measurement(self) -> float:
         """The work of measuring the held-out losses once, in steps."""
         tokens = sum(m.ids.numel() for micros in self.heldout.micros.values() for m in micros)
@@ -285,6 +298,7 @@ class TrainingLoop:
         call = work.accelerator.prepare(work.network.predictor.model)
         self.network = dataclasses.replace(work.network, call=call)
         self._losses: list[torch.Tensor] = []
+        self.keep = work.keep
         self._kept: int | None = None  # step of the last checkpoint
 
     def run(self) -> None:
@@ -308,6 +322,10 @@ class TrainingLoop:
                 self._note(done)
             if done in evaluated:
                 self._measure(done)
+                # a rate that is too high is seldom made up for after the first half of the steps
+                hopeless = self.keep == "auto" and 2 * done >= self.steps
+                if hopeless and has_risen(self.history, _RISEN):
+                    break
                 if out_of_patience(self.history, work.plan.patience):
                     break
             # losses are summed over processes only at a record, so checkpoints wait for one
@@ -319,7 +337,7 @@ class TrainingLoop:
                     state = State(done, batch.after, self.history, losses)
                     work.checkpoints.write(state, self.parameters, self.updates.optimizer)
                 saved = time.monotonic()
-        if work.plan.keep == "best":
+        if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(work.best, self.parameters)
 
     def _resume(self) -> State:
@@ -423,7 +441,7 @@ class TrainingLoop:
         if work.bleu is not None:
             record["bleu"] = round(work.bleu.measure(work.network), 4)
         self._record(record)
-        if work.plan.keep == "best" and minimised(record) < best and self.main:
+        if self.keep != "last" and minimised(record) < best and self.main:
             save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
         work.accelerator.wait_for_everyone()
 

@@ -60,13 +60,14 @@ def _resolve(
 ) -> tuple[TunePlan, TuneInputs, Machine]:
     """The plan, the texts and the machine of a call."""
     built = TUNE.build(plan, settings, options).check()
+    from corpusfit.evaluation.decontamination.heldout import as_target
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
     from corpusfit.tuning.running import TuneInputs
 
     machine, field = machine_of(machine, options), built.target_read.text_field
     texts = TuneInputs(
-        inputs(target, "target", machine, field),
+        as_target(inputs(target, "target", machine, field), field, machine),
         inputs(corpus, "corpus", machine, built.read.text_field),
         inputs(replay, "replay", machine, built.read.text_field),
         inputs(guard, "guard", machine, guard_field or field),

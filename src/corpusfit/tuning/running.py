@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ import orjson
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.engine import Progress
-from corpusfit.core.errors import InputError, UsageError, bad_setting
+from corpusfit.core.errors import InputError, bad_setting, require_one_process
 from corpusfit.core.manifest import digest, locked, source_as_dict, source_identity, versions
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source, text_array
@@ -214,11 +213,7 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
             raise bad_setting(f"`{role}`", allowed, "-", cure)
     if not is_local(out):
         raise bad_setting("`out`", "a folder of this machine", str(out))
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UsageError(
-            "tune runs its trials in one process. Start it without `accelerate launch`, and adapt "
-            "on its selection with several processes afterwards."
-        )
+    require_one_process("tune")
 
 
 def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> _Found:

@@ -351,11 +351,14 @@ class Search:
         if cached.exists() and not guard.exists():
             guard.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(cached, guard)
+        plan = self.plan.adaptation(
+            steps, then_task=setting.then_task, batch=self.plan.train.batch or self.batch
+        )
+        if plan.train.keep == "auto":  # trials are compared by where they end
+            plan = plan.with_value("train.keep", "last")
         try:
             adapt(
-                self.plan.adaptation(
-                    steps, then_task=setting.then_task, batch=self.plan.train.batch or self.batch
-                ),
+                plan,
                 [str(selection)],
                 folder,
                 task=[self.heldout],

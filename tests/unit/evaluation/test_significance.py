@@ -296,7 +296,7 @@ def test_marks_agree_with_verdicts():
 
 def test_a_verdict_warns_about_a_single_seed():
     found = verdict(dataclasses.replace(SURE, sd=None, p_seeds=None, seeds=1), 0.003)
-    assert found.startswith("better by 1.2 points (p = 0.003); one seed")
+    assert found.endswith("p = 0.003); one seed only, variation over seeds unknown")
     assert verdict(SURE, 0.03, level=0.01).startswith("no difference shown")
 
 
@@ -318,3 +318,34 @@ def test_too_few_or_constant_values_have_no_correlation(x):
     y = [1.0, 2.0, 3.0][: len(x)]
     assert correlation(x, y) is None
     assert correlation(y, x) is None
+
+
+def test_a_difference_without_an_error_of_the_examples_is_the_t_interval():
+    """scipy's interval of a one-sample t-test."""
+    values = [0.3, 0.1, 0.4, 0.25]
+    found = resampling.difference(values)
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.shown == 1
+    assert resampling.difference([-v for v in values]).shown == -1
+
+
+def test_an_interval_of_few_replicates_on_one_test_set_covers_the_truth():
+    """Simulated: the replicates share the error of the test set, which is known by its size."""
+    rng = np.random.default_rng(0)
+    for replicates in (3, 8):
+        missed = 0
+        for _ in range(2_000):
+            shared = rng.normal(0, 1)
+            values = rng.normal(shared, 1, replicates)
+            found = resampling.difference(values.tolist(), error=1.0, examples=500)
+            missed += found.low > 0 or found.high < 0
+        assert missed / 2_000 < 0.06
+
+
+def test_what_is_detectable_is_detected_in_eight_of_ten_cases():
+    rng = np.random.default_rng(1)
+    found = [resampling.difference(rng.normal(0, 1, 200).tolist()) for _ in range(50)]
+    effect = float(np.mean([f.detectable for f in found]))
+    shown = [resampling.difference(rng.normal(effect, 1, 200).tolist()).shown for _ in range(1_000)]
+    assert 0.76 < np.mean(shown) < 0.84

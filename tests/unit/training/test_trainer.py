@@ -301,6 +301,25 @@ def test_the_best_steps_weights_are_kept(tmp_path):
     assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
 
 
+def test_by_default_the_best_weights_are_kept_where_the_loss_on_the_task_has_risen(tmp_path):
+    """The rate ruins the model, and the training stops at the second measurement that says so."""
+    words = {"steps": 30, "evaluations": 10, "rate": 3.0, "clip": 100.0, "keep": "auto"}
+    work = training_of(tmp_path, "causal", texts=chains(200), **words)
+    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
+    assert [r["step"] for r in looks] == list(range(0, looks[-1]["step"] + 1, 3))
+    assert 15 <= looks[-1]["step"] < 30
+    first, *others = [r["heldout"]["task"] for r in looks]
+    assert min(others[-2:]) > first
+    now = work.heldout.losses(work.objective, work.network)
+    assert now["task"] == pytest.approx(min(first, *others), abs=1e-6)
+
+    words["rate"] = 3e-3
+    work = training_of(tmp_path / "good", "causal", texts=chains(200), **words)
+    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
+    now = work.heldout.losses(work.objective, work.network)
+    assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
+
+
 def test_the_best_step_needs_held_out_text(tmp_path):
     work = training_of(tmp_path, heldout=False, keep="best")
     with pytest.raises(UsageError, match=r"train\.keep.*last.*'best'"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from corpusfit.core.errors import bad_setting
+
 _BEGUN = 1e-4
 """Share of the work until which it is only being prepared."""
 
@@ -14,6 +18,28 @@ def format_duration(seconds: float) -> str:
         if seconds >= unit:
             return f"{seconds / unit:,.1f} {name}"
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h)")
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+def parse_duration(setting: str, value: str | float) -> float:
+    """Seconds of a duration such as 90s, 30min or 2h, or a number of seconds.
+
+    Args:
+        setting: name of the setting, for the error.
+        value: what the user wrote.
+
+    Raises:
+        UsageError: it is no duration above 0.
+    """
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        value = float(match[1]) * _SECONDS[match[2]]
+    if isinstance(value, str) or not value > 0:
+        cure = "For example 30min."
+        raise bad_setting(setting, "a time such as 90s, 30min or 2h", value, cure)
+    return float(value)
 
 
 class Pace:

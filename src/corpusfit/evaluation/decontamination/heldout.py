@@ -1,4 +1,4 @@
-"""Reads the held-out texts of a task (its dev and test splits) without their labels."""
+"""Reads the texts of a task by split, without their labels: to hold out, or to select by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.evaluation.reading import READERS, find_splits, form_of_name
+from corpusfit.evaluation.reading import READERS, find_splits, form_of_name, split_of
+from corpusfit.text import in_memory
+from corpusfit.text.context import Machine
 from corpusfit.text.contract import format_of
 from corpusfit.text.formats import hub
 from corpusfit.text.reading import Reasons
@@ -88,6 +90,41 @@ def held_out(
             f"{reasons}."
         )
     return splits
+
+
+def as_target(inputs: Sequence[str], field: str, machine: Machine) -> list[str]:
+    """The inputs of a target, with each task as its train split.
+
+    A task is a folder with a train and another split, in any format that `evaluate` reads, or a
+    file of words and tags. Of these the texts are written to the machine's cache.
+
+    Args:
+        inputs: the names of the target.
+        field: the field from which the texts of the target are read.
+        machine: its cache and its progress.
+    """
+    target: list[str] = []
+    for source in inputs:
+        path = user_path(source)
+        splits = set(map(split_of, path.iterdir())) if path.is_dir() else set()
+        of_words = path.is_file() and _may_hold_words(path.name)
+        if not of_words and not ("train" in splits and len(splits - {""}) > 1):
+            target.append(source)
+            continue
+        files = find_splits(source, "auto", "`target`")
+        # a file of words is named by its name, as it may be any split
+        places = files.places["train"]
+        texts = _words(path.name, files.form, places)
+        if texts is None:
+            target += places
+        else:
+            target += in_memory.inputs([{field: text} for text in texts], "target", machine, field)
+        if others := [split for split in files.places if split != "train"]:
+            machine.progress.note(
+                f"Target: the train split of {files.name}; its {' and '.join(others)} "
+                f"{'is' if len(others) == 1 else 'are'} not read."
+            )
+    return target
 
 
 def training_splits(

@@ -24,7 +24,7 @@ class Classification(TaskType):
     usual = True
     metrics = (*METRICS, *BINARY)
     default_metric = "macro_f1"
-    one_class = True
+    probes = "text"
 
     def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
         """Put the positive one of two labels second, as `BINARY` metrics measure the second."""
