@@ -21,7 +21,7 @@ from corpusfit.scoring.names import names as method_names
 from corpusfit.training.plan import AdaptPlan
 from corpusfit.tuning.plan import TunePlan
 
-ROOMS = ("selection", "training", "evaluation", "domains", "tuning")
+ROOMS = ("selection", "training", "evaluation", "domains", "tuning", "fitting")
 """The packages whose functions have options."""
 
 

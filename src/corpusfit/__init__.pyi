@@ -23,6 +23,8 @@ from .evaluation.retrieving import Retrieval
 from .evaluation.splitting import Split
 from .evaluation.tokenizer_gap import Tokenized
 from .experiments.api import run
+from .fitting.api import fit
+from .fitting.fitting import Fitted
 from .mixing.api import compose
 from .mixing.composing import Composition
 from .reporting.api import open, report
@@ -58,6 +60,7 @@ __all__ = [
     "EvaluatePlan",
     "Evaluated",
     "Explanation",
+    "Fitted",
     "Forecast",
     "Health",
     "Machine",
@@ -81,6 +84,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "explain",
+    "fit",
     "forecast",
     "open",
     "overlaps",

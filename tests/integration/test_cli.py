@@ -9,7 +9,6 @@ import typer
 from journeys import digests, prose
 
 import corpusfit
-from corpusfit import Selection
 from corpusfit.cli import demo
 from corpusfit.cli.app import app
 from corpusfit.scoring.names import names as method_names
@@ -107,6 +106,7 @@ def test_a_number_that_is_none_is_named_with_its_option(cli, command):
 
 UNUSABLE = {
     "demo": (["--workers", "few"], "--workers", "few"),
+    "fit": (["--time", "soon"], "--time", "soon"),
     "clusters": (["--k", "5;10"], "--k", "5;10"),
     "select": (["--fraction", "1.5"], "--fraction", "1.5"),
     "score": (["--unit", "page"], "--unit", "page"),
@@ -477,31 +477,24 @@ def test_demo_without_the_extra_train_selects_by_the_packaged_embeddings(
 @pytest.mark.slow
 def test_demo(cli, tmp_path, monkeypatch):
     """All of it, but for the number and the length of its trainings."""
-    monkeypatch.setattr(demo, "SEEDS", 2)
+    monkeypatch.setitem(demo.CONTINUED, "replicates", 2)
     for training in (demo.BASE, demo.CONTINUED):
         monkeypatch.setitem(training, "steps", 2)
     done = cli("demo", "--out", tmp_path / "demo", "--seed", 3, "--json")
     found = only_json(done)
-    run = Selection(Path(found["out"]), found)
+    run = corpusfit.open(tmp_path / "demo/fit/selection")
     hits = sum(s["source"] == "network.jsonl" for s in run)
-    assert found["plan"]["seed"] == 3
+    assert run.manifest["plan"]["seed"] == 3
     assert found["precision"] == hits / len(list(run))
-    assert found["recall"] == hits / found["selected"]["by_source"]["network.jsonl"]["segments"]
+    segments = run.manifest["selected"]["by_source"]["network.jsonl"]["segments"]
+    assert found["recall"] == hits / segments
     assert 0 < found["chance"] < 0.5 < found["precision"]
     assert "100 docstrings" in done.err
-    losses, gain = found["losses"], found["gain"]
-    assert {name: len(values) for name, values in losses.items()} == {
-        "base": 1,
-        "selection": 2,
-        "random": 2,
-    }
-    mean = (sum(losses["random"]) - sum(losses["selection"])) / 2
-    assert gain["mean"] == pytest.approx(mean)
-    assert gain["low"] < mean < gain["high"]
-    manifest = json.loads((tmp_path / "demo/selection-1/manifest.json").read_text("utf-8"))
-    assert manifest["losses"]["after"]["task"] == losses["selection"][0]
-    assert [Path(s["name"]).name for s in manifest["task"]] == ["test.jsonl"]
+    loss, score = found["measures"]
+    assert (loss["name"], loss["replicates"], score["name"]) == ("loss", 2, "score")
+    manifest = json.loads((tmp_path / "demo/fit/models/selection-4/manifest.json").read_text())
+    assert [Path(s["name"]).name for s in manifest["task"]] == ["heldout.jsonl"]
     assert manifest["counts"]["guard"]["texts"] == manifest["counts"]["task"]["texts"] == 180
     told = (tmp_path / "demo/report.html").read_text("utf-8")
-    for part in ("Adapted models", "random-2", "Selection: selection"):
+    for part in ("Verdict", "Adapted models", "adapted on random", "Selection: the selection"):
         assert part in told

@@ -22,6 +22,7 @@ from corpusfit.cli import (
     demo,
     doctor,
     evaluate,
+    fit,
     forecast,
     report,
     select,
@@ -44,7 +45,8 @@ from corpusfit.core.errors import (
 from corpusfit.core.escaping import harmless
 
 _MODULES = {
-    "Select text": (demo, select, tune, audit),
+    "All in one": (fit, demo),
+    "Select text": (select, tune, audit),
     "Prepare corpora and tasks": (clusters, compose, split, contamination),
     "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
     "Report, publish, maintain": (report, doctor),

@@ -1,8 +1,7 @@
-"""`corpusfit demo`: select and adapt on text that every machine has, and measure the gain."""
+"""`corpusfit demo`: `corpusfit fit` on text that every machine has."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -11,9 +10,10 @@ from typing import Any
 
 import corpusfit
 from corpusfit.cli.bar import Bar
+from corpusfit.cli.fit import show_fitted
 from corpusfit.cli.options import command, write_report
 from corpusfit.cli.select import show_run
-from corpusfit.cli.show import as_json, percent, say, table
+from corpusfit.cli.show import as_json, percent, say
 from corpusfit.core.engine.progress import WarningCollector
 from corpusfit.core.offers import Offer
 from corpusfit.core.plan import Plan
@@ -21,27 +21,22 @@ from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
 
 DEMO = Offer(
     Plan,
-    ("method", "embed", "seed"),
+    ("method.name", "seed"),
     differs={"method": {"default": "moore_lewis, or domain_classifier without the extra train"}},
 )
-METHOD = {"method": "moore_lewis"}
-UNTRAINED = {"method": "domain_classifier", "embedder": "static"}
-"""Without the extra `train`: nothing is trained, so the selection shows embeddings."""
 TOKENS = 20_000
 """Word pieces to select; more than a training reads, so that no text is read twice."""
-SEEDS = 4
 BASE: dict[str, Any] = {
+    "objective": "causal",
     "init": "tiny",
     "steps": 60,
     "batch": 8,
     "settings": ["model.vocabulary=2048"],
 }
-CONTINUED: dict[str, Any] = {
-    "steps": 40,
-    "batch": 4,
-    "rate": 1e-3,
-    "settings": ["train.evaluations=1"],
-}
+CONTINUED = {"steps": 40, "batch": 4, "length": 128, "replicates": 4}
+RATE = 1e-3
+SECONDS = {"select": 4, "random": 1, "step": 0.04, "around": 2, "probe": 0, "finetune": 1}
+"""About what each part takes on a quiet machine, for its progress."""
 
 
 @command(plain=True, offer=DEMO)
@@ -51,17 +46,19 @@ def demo(
     workers: int | None = None,
     cache: str | None = None,
     json: bool = False,
-    **options: Any,
+    method: str = "",
+    seed: int = 0,
 ) -> None:
-    """Select, adapt and measure on Python's docstrings (1 min).
+    """Fit on Python's docstrings: select, adapt and measure (1 min).
 
     The corpus is the docstrings of the standard library, one file per family of modules; 100
-    docstrings of the network modules are the target. The demo selects from the corpus and prints
-    precision and recall, as the family of every text is known. Then it trains a tiny language model
-    on a random part of the corpus, and continues on the selection and on as many tokens of random
-    text, with several seeds. It ends with the difference of the losses on other docstrings of the
-    network modules, which no training reads. Without the extra train it ends with the selection, by
-    the static embeddings that are in the package, and report.html needs the extra report.
+    docstrings of the network modules are the task's texts, and others are held out. The demo trains
+    a tiny language model on a random part of the corpus, as the base. Then it does what `corpusfit
+    fit` does: it selects from the corpus, continues the training on the selection and on as many
+    tokens of random text, with several seeds, and ends with the difference. As the family of every
+    text is known, it also prints precision and recall of the selection. Without the extra train it
+    ends with the selection, by the static embeddings that are in the package, and report.html needs
+    the extra report.
 
     Example:
       corpusfit demo
@@ -71,80 +68,66 @@ def demo(
     Options:
         --out FOLDER: Folder for the demo (default: demo-out)
     """
-    from corpusfit.evaluation.significance import paired_difference
-
-    # a tiny model trains more slowly on several threads
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
     folder = Path(out)
-    seed = options.get("seed", 0)
-    trains = find_spec("accelerate") is not None
-    defaults = METHOD if trains else UNTRAINED
-    options = {**defaults, **options}
     task, corpus = write_demo_text(folder / "text", seed=seed)
     say(
-        f"Target: {_rows(task / 'train.jsonl')} docstrings of Python's {TARGET_FAMILY} modules. "
-        f"Corpus: docstrings of {len(FAMILIES)} families of modules, "
-        f"{_rows(corpus / f'{TARGET_FAMILY}.jsonl')} of them {TARGET_FAMILY}."
+        f"Task: {_rows(task / 'train.jsonl')} docstrings of Python's {TARGET_FAMILY} modules, and "
+        f"{_rows(task / 'test.jsonl')} held-out ones. Corpus: docstrings of {len(FAMILIES)} "
+        f"families of modules, {_rows(corpus / f'{TARGET_FAMILY}.jsonl')} of them {TARGET_FAMILY}."
     )
-    bar = Bar()
-    again: dict[str, Any] = {
-        "machine": corpusfit.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
-        "overwrite": True,
-    }
-    options |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
-    run = corpusfit.select(out=folder / "selection", **options, **again)
-    quality = _found(run.manifest)
-    if not json:
-        show_run(run.path, run.manifest)
-        say(
-            f"Selection of {TARGET_FAMILY} docstrings: precision "
-            f"{percent(quality['precision'], 1)}, recall {percent(quality['recall'], 1)} (chance: "
-            f"{percent(quality['chance'], 1)}; higher is better).\n"
+    progress = WarningCollector(Bar())
+    machine = corpusfit.Machine(workers=workers, cache=cache, progress=progress)
+    if find_spec("accelerate") is None:  # nothing is trained, so the selection shows embeddings
+        run = corpusfit.select(
+            target=task / "train.jsonl",
+            corpus=corpus,
+            out=folder / "selection",
+            method=method or "domain_classifier",
+            embedder="static",
+            tokens=TOKENS,
+            seed=seed,
+            machine=machine,
+            overwrite=True,
         )
-    if not trains:
         if json:
-            as_json({"out": str(run.path), **quality, **run.manifest})
-        else:
-            say(
-                "The gain is measured, and a report written, with two extras: "
-                "pip install 'corpusfit[report,train]'"
-            )
+            as_json({"out": str(run.path), **_found(run.manifest), **run.manifest})
+            return
+        show_run(run.path, run.manifest)
+        _show_found(run.manifest)
+        say(
+            "The gain is measured, and a report written, with two extras: "
+            "pip install 'corpusfit[report,train]'"
+        )
         return
+
+    from corpusfit.evaluation.plan import EvaluatePlan
+    from corpusfit.fitting.fitting import Request, fit
+    from corpusfit.fitting.schedule import Costs, Schedule
+
     held = task / "test.jsonl"
-    with bar.showing("adapt", 1 + 2 * SEEDS):
-        losses = _losses(run.path, corpus, held, folder, seed, bar, again)
-    gain = paired_difference(losses["random"], losses["selection"])
+    base = corpusfit.adapt(
+        data=corpus,
+        out=folder / "base",
+        task=held,
+        guard=held,
+        seed=seed,
+        machine=machine,
+        overwrite=True,
+        **BASE,
+    )
+    plan = EvaluatePlan(seed=seed).with_value("model.name", str(base.path))
+    request = Request(plan, str(task), (str(corpus),), method or "moore_lewis", "text")
+    schedule = Schedule(**CONTINUED, tokens=TOKENS, finetunings=0)
+    fixed = schedule, Costs(**SECONDS), RATE
+    fitted = fit(request, folder / "fit", 60, machine=machine, overwrite=True, fixed=fixed)
+    selection = corpusfit.open(fitted.path / "selection")
     if json:
-        facts = {**quality, "losses": losses, "gain": dict(zip(_GAIN, gain, strict=True))}
-        as_json({"out": str(run.path), **facts, **run.manifest})
+        as_json({"out": str(fitted.path), **_found(selection.manifest), **fitted.manifest})
     write_report(folder, quiet=json)
     if not json:
-        _show_gain(losses, gain, _rows(held))
-
-
-_GAIN = ("mean", "low", "high")
-
-
-def _losses(
-    selection: Path, corpus: Path, held: Path, out: Path, seed: int, bar: Bar, again: dict[str, Any]
-) -> dict[str, list[float]]:
-    """Losses on the held-out texts: of the base model, then after each training by its seed."""
-    training: dict[str, Any] = {"task": held, "guard": held, "objective": "causal", **again}
-    losses: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
-
-    def train(name: str, data: Path, out: Path, seed: int) -> Path:
-        model = corpusfit.adapt(data=data, out=out, seed=seed, **training)
-        losses[name].append(model.manifest["losses"]["after"]["task"])
-        bar.advance(1)
-        return model.path
-
-    training |= BASE
-    base = train("base", corpus, out / "base", seed)
-    training |= {"init": None, "model": base, **CONTINUED}
-    for i in range(1, SEEDS + 1):
-        for name, data in (("selection", selection), ("random", corpus)):
-            train(name, data, out / f"{name}-{i}", SEEDS * seed + i)
-    return losses
+        _show_found(selection.manifest)
+        show_fitted(fitted.manifest)
 
 
 def _found(manifest: Mapping[str, Any]) -> dict[str, float]:
@@ -158,27 +141,12 @@ def _found(manifest: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _show_gain(
-    losses: Mapping[str, list[float]], gain: tuple[float, float, float], texts: int
-) -> None:
-    """Print the mean losses, their difference, and what it means."""
-    names = {"base": "nothing (base model)", "selection": "selection", "random": "random text"}
-    rows = [[names[name], f"{sum(values) / len(values):.3f}"] for name, values in losses.items()]
-    title = f"Loss on {texts} held-out {TARGET_FAMILY} docstrings in nats per token"
-    table(f"{title} (lower is better)", ["continued on", "mean loss"], rows)
-    mean, low, high = gain
+def _show_found(manifest: Mapping[str, Any]) -> None:
+    quality = {name: percent(share, 1) for name, share in _found(manifest).items()}
     say(
-        f"Gain of the selection over as many tokens of random text: {mean:.3f} nats per token "
-        f"(95 % interval {low:.3f} to {high:.3f}, {SEEDS} seeds)."
+        f"Selection of {TARGET_FAMILY} docstrings: precision {quality['precision']}, recall "
+        f"{quality['recall']} (chance: {quality['chance']}; higher is better).\n"
     )
-    verdict = "No difference shown between the selection and random text."
-    if low > 0 or high < 0:
-        verdict = (
-            f"The selection {'helps' if low > 0 else 'hurts'}: after it, a token of a new "
-            f"{TARGET_FAMILY} docstring is {math.exp(mean):.2f} times as probable as after random "
-            "text."
-        )
-    say(verdict)
 
 
 def _rows(path: Path) -> int:

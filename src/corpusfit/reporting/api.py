@@ -16,6 +16,7 @@ _RESULTS = {
     "score": "selection.result.Selection",
     "adapt": "training.adapting.Adapted",
     "evaluate": "evaluation.evaluating.Evaluated",
+    "fit": "fitting.fitting.Fitted",
     "clusters": "domains.clustering.Clustered",
     "compose": "mixing.composing.Composition",
     "split": "evaluation.splitting.Split",
@@ -28,11 +29,12 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     """The finished run in a folder, as its command returned it.
 
     Args:
-        folder: the `out` of a `select`, `score`, `choose`, `adapt`, `evaluate`, `clusters`,
-            `compose`, `split` or `tune`.
+        folder: the `out` of a `select`, `score`, `choose`, `adapt`, `evaluate`, `fit`,
+            `clusters`, `compose`, `split` or `tune`.
 
     Returns:
-        `Selection`, `Adapted`, `Evaluated`, `Clustered`, `Composition`, `Split` or `Tuned`.
+        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered`, `Composition`, `Split` or
+        `Tuned`.
 
     Raises:
         InputError: the folder holds no finished run of these commands.

@@ -61,6 +61,32 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     )
 
 
+_GAIN = ("mean", "low", "high", "detectable")
+
+
+def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
+    """The section on a fit: its verdict, and every measure behind it."""
+    rows = []
+    for measure in manifest["measures"]:
+        scale = 100 if measure["unit"] == POINTS else 1
+        for other, title_of in (("random", "random text"), ("base", "base")):
+            gain = measure[f"over_{other}"]
+            figures = (measure[other], measure["selection"], *(gain[end] for end in _GAIN))
+            shown = [rounded(scale * value, 3) for value in figures]
+            rows.append((f"{measure['name']}, {measure['unit']}", title_of, *shown))
+    measures = Sheet(
+        f"Means over {manifest['schedule']['replicates']} replicates, and what the selection gains "
+        "over random text and over the base, with 95 % intervals; a loss gains by falling",
+        [
+            *("measure", "compared with", "its mean", "selection", "gain", "low", "high"),
+            "would be seen",
+        ],
+        rows,
+    )
+    sentences = [manifest["sentence"], manifest["more"]]
+    return Part("fit", name, title, sentences, {}, {"measures": measures}, manifest)
+
+
 def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
     """The section on a recipe: `table.json`, its tables and notes as the run printed them."""
     results = [r for r in table["results"] if r["mean"] is not None]

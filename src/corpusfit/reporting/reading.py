@@ -21,7 +21,7 @@ _DEPTH = 2
 class Found:
     """A finished run."""
 
-    kind: str  # the command that made it: clusters, select, adapt, evaluate, tune or run
+    kind: str  # the command that made it: clusters, select, adapt, evaluate, fit, tune or run
     path: Path  # its folder
     manifest: dict[str, Any]  # content of `manifest.json`; for a recipe, of `table.json`
     title: str  # name on the page
@@ -51,8 +51,8 @@ def _no_run(folder: Path) -> str:
         return f"{folder} holds scores and no selection. First: corpusfit choose {folder}"
     return (
         f"{folder} holds no finished run. Name the folder of `corpusfit select`, adapt, "
-        "evaluate, clusters, tune or run, or a folder with several of these. To resume a stopped "
-        "run, repeat its command."
+        "evaluate, fit, clusters, tune or run, or a folder with several of these. To resume a "
+        "stopped run, repeat its command."
     )
 
 
@@ -78,6 +78,11 @@ def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
         if kind == "tune":
             yield from _kept(folder / "selection", "the winner's selection", {})
             yield from _kept(folder / "model", "the winner's model", {})
+        if kind == "fit":  # the other replicates and the random texts would tell nothing more
+            yield from _kept(folder / "selection", "the selection", {})
+            for name in ("selection", "random"):
+                model = folder / "models" / f"{name}-{manifest['plan']['seed']}"
+                yield from _kept(model, f"adapted on {name}", {})
     elif depth and folder.is_dir():
         for below in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
             if below.is_dir():
@@ -109,7 +114,7 @@ def _kind(manifest: dict[str, Any]) -> str:
     if manifest.get("selected") and "counts" in manifest:
         return "select"
     command = manifest.get("command", "")
-    return command if command in ("adapt", "evaluate", "clusters", "tune") else ""
+    return command if command in ("adapt", "evaluate", "clusters", "fit", "tune") else ""
 
 
 def _name(folder: Path, named: Path) -> str:

@@ -12,7 +12,7 @@ from corpusfit.core.manifest import undamaged
 from corpusfit.reporting.charts import Spec
 from corpusfit.reporting.clusters import clusters_part
 from corpusfit.reporting.comparison import beside_part
-from corpusfit.reporting.evaluated import evaluated_part, recipe_part
+from corpusfit.reporting.evaluated import evaluated_part, fitted_part, recipe_part
 from corpusfit.reporting.page import as_png, as_svg, page
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found, found_in
@@ -52,6 +52,8 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     numbered = {kind: [run for run in runs if run.kind == kind] for kind in _ORDER}
     for i, run in enumerate(numbered["run"], 1):
         yield recipe_part(f"recipe-{i}", run.title, run.manifest)
+    for i, run in enumerate(numbered["fit"], 1):
+        yield fitted_part(f"fit-{i}", f"Verdict: {run.title}", run.manifest)
     for i, run in enumerate(numbered["evaluate"], 1):
         yield evaluated_part(f"evaluation-{i}", f"Evaluation: {run.title}", run.manifest)
     for i, run in enumerate(numbered["clusters"], 1):
@@ -72,7 +74,7 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, limit)
 
 
-_ORDER = ("run", "evaluate", "clusters", "tune", "select", "adapt")
+_ORDER = ("run", "fit", "evaluate", "clusters", "tune", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

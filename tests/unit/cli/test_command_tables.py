@@ -20,6 +20,7 @@ LONG = "Donaudampfschifffahrtsgesellschaft " * 6
 MANY = 123_456_789_012
 COUNTS = {"segments": MANY, "selected": MANY, "tokens": MANY}
 FIGURE = Figure(0.98765, 0.97654, 0.99876)
+GAIN = {"mean": 0.98765, "low": 0.91234, "high": 1.0, "detectable": 0.12345}
 SPREAD = {"mean": 0.98765, "sd": 0.12345}
 SHARES = {"kl": Made(raw=12.3456, selected=11.2345, falls=1.1111, covered=0.98765)}
 EXAMPLE = Made(split="dev", containment=1.0, source=PATH, row=MANY, text=LONG, excerpt=LONG)
@@ -147,10 +148,22 @@ SHOWN = {
             seconds=1e6,
         )
     ],
-    "demo._show_gain": [
-        {"base": [9.87654], "selection": [9.12345], "random": [9.23456]},
-        (0.1, -0.1, 0.3),
-        MANY,
+    "fit.show_fitted": [
+        {
+            "task": {"name": PATH},
+            "measures": [
+                {
+                    "name": name,
+                    "unit": unit,
+                    **dict.fromkeys(("base", "random", "selection"), 9.87654),
+                    **dict.fromkeys(("over_random", "over_base"), GAIN),
+                }
+                for name, unit in (("loss", "nats per token"), ("fine-tuned", "points"))
+            ],
+            "sentence": "No difference.",
+            "more": "More time would show more.",
+            "keep": PATH,
+        }
     ],
     "evaluate.show_evaluated": [
         {

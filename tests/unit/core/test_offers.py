@@ -39,7 +39,7 @@ corpusfit.split(data="t", out="o", dev=10, near=True)
 
 
 ROOMS = ("selection", "training", "evaluation", "domains", "mixing", "tuning", "experiments")
-ROOMS += ("reporting", "text")
+ROOMS += ("fitting", "reporting", "text")
 MODULES = {room: importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS}
 OFFERS = {
     name: offer

@@ -1,0 +1,78 @@
+"""`corpusfit fit`: from a task to a verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from corpusfit.cli.options import command
+from corpusfit.cli.show import say, say_result, table
+
+if TYPE_CHECKING:
+    from corpusfit.fitting.fitting import Fitted
+
+
+def show_schedule(facts: dict[str, Any]) -> None:
+    """Print the dry run."""
+    say(facts["words"])
+    say("Measured over a few steps; nothing was written.")
+
+
+@command(dry_run=show_schedule, report=True)
+def fit(run: Fitted) -> None:
+    """Find out whether a selection helps your task, in the time you have.
+
+    Reads the task and sets its held-out texts aside, selects from the corpus, adapts the model on
+    the selection and on as much random text, several times each, and compares them and the model
+    as it is: by the loss on the task's text, by a probe of the frozen models, and as far as the
+    time goes by fine-tuning. Ends with a verdict and the model to keep.
+
+    Example:
+      corpusfit fit --task chemprot/ --corpus corpus/ --model bert-base-uncased --time 1h --out out/
+
+    A task is what `corpusfit evaluate` takes, or plain texts without labels. Run the same command
+    to resume a stopped fit, or with a longer --time to go on from there.
+
+    Options:
+        --task INPUT: Labelled examples, or plain texts: a folder, a file or OWNER/NAME
+        --out FOLDER: Folder for everything; a stopped fit resumes there
+        --time TIME: About how long all of it may take, such as 20min or 2h (default: 30min)
+        --method NAME: Method of the selection (default: auto)
+        --corpus-field NAME: Text field of the corpus (default: text)
+        --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
+    """
+    show_fitted(run.manifest)
+
+
+def show_fitted(manifest: dict[str, Any]) -> None:
+    """Print the measures, and the verdict."""
+    from corpusfit.evaluation.tables import POINTS
+
+    def shown(measure: dict[str, Any], value: float, sign: str = "") -> str:
+        if measure["unit"] == POINTS:
+            return f"{100 * value:{sign}.1f}"
+        return f"{value:{sign}.3f}"
+
+    def compared(measure: dict[str, Any], other: str) -> str:
+        found = measure[f"over_{other}"]
+        ends = " to ".join(shown(measure, found[end], "+") for end in ("low", "high"))
+        return f"{shown(measure, found['mean'], '+')} ({ends})"
+
+    rows = [
+        [
+            f"{measure['name']}, {measure['unit']}",
+            *(shown(measure, measure[name]) for name in ("base", "random", "selection")),
+            compared(measure, "random"),
+            compared(measure, "base"),
+            shown(measure, measure["over_random"]["detectable"]),
+        ]
+        for measure in manifest["measures"]
+    ]
+    columns = [
+        *("measure", "base", "random text", "selection"),
+        *("gain over random", "gain over base", "seen from"),
+    ]
+    title = f"{manifest['task']['name']}: means, and gains with 95 % intervals"
+    table(title, columns, rows)
+    say_result(manifest["sentence"])
+    say(f"Model: {manifest['keep']}")
+    say(manifest["more"])

@@ -1,0 +1,135 @@
+"""The function `fit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from corpusfit.core.artifacts import local_folder_path
+from corpusfit.core.engine.pace import parse_duration
+from corpusfit.core.errors import bad_setting
+from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.core.settings import one_of
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.training.plan import EMBEDDINGS, LANGUAGE_MODELS
+
+if TYPE_CHECKING:
+    from corpusfit.core.typed_options import FitOptions
+    from corpusfit.fitting.fitting import Fitted, Request
+    from corpusfit.text.context import Machine
+
+FIT = Offer(
+    EvaluatePlan,
+    (
+        *("model.name", "task.kind", "task.metric", "task.text_field", "task.label_field"),
+        "seed",
+    ),
+    required=("model",),
+    differs={
+        "model": {
+            "help": "Model to adapt: a model folder, a Hugging Face hub id or `minilm`",
+            "default": "none; required",
+        },
+        "kind": {
+            "help": "Kind of task, such as `classification` or `tagging`; `language_modelling` is "
+            "plain text without labels",
+            "default": "by format and labels",
+        },
+    },
+)
+
+
+def _resolve(
+    *,
+    task: Inputs,
+    corpus: Inputs,
+    method: str = "auto",
+    corpus_field: str = "text",
+    objective: str = "",
+    machine: Machine | None = None,
+    **options: Any,
+) -> tuple[Request, Machine]:
+    """What is asked for, checked, and the machine."""
+    built = FIT.build(None, (), options).check()
+    if not built.model.name:
+        allowed = "a model folder, a Hugging Face hub id or minilm"
+        cure = "For example `model.name=bert-base-uncased`."
+        raise bad_setting("`model.name`", allowed, "nothing", cure)
+    from corpusfit.fitting.fitting import Request
+    from corpusfit.scoring.names import require
+    from corpusfit.text.context import machine_of
+    from corpusfit.text.in_memory import inputs
+
+    require(method)
+    machine = machine_of(machine, options)
+    place, *more = inputs(task, "task", machine, built.task.text_field)
+    if more:
+        raise bad_setting("`task`", "one task", ", ".join([place, *more]))
+    texts = inputs(corpus, "corpus", machine, corpus_field)
+    if "-" in (place, *texts):
+        allowed, cure = "files: they are read several times", "Write it to a file first."
+        raise bad_setting("`task` and `corpus`", allowed, "-", cure)
+    if objective:
+        one_of("`objective`", objective, (*LANGUAGE_MODELS, *EMBEDDINGS))
+    return Request(built, place, tuple(texts), method, corpus_field, objective), machine
+
+
+@offers(FIT)
+def fit(
+    *,
+    task: Inputs,
+    corpus: Inputs,
+    out: Path | str,
+    time: str | float = "30min",
+    method: str = "auto",
+    corpus_field: str = "text",
+    objective: str = "",
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **options: Unpack[FitOptions],
+) -> Fitted:
+    """Select for a task, adapt a model on the selection and on random text, and compare them.
+
+    Args:
+        task: a labelled task as for `evaluate`, or plain texts; a test split is drawn if there is
+            none, and no held-out text is trained on.
+        corpus: texts to choose from, as for `select`.
+        out: local folder that is new, empty, or of the same fit, which resumes; with more `time`
+            it goes on.
+        time: about how long all of it may take, such as "20min", "2h", or seconds.
+        method: how the selection scores the corpus, as for `select`.
+        corpus_field: field of the corpus with the text.
+        objective: training objective, as for `adapt` (default: that of the model).
+
+    Returns:
+        The verdict: `sentence`, `keep` (the folder or name of the model to use), `rows()`.
+    """
+    seconds = parse_duration("`time`", time)
+    request, machine = _resolve(
+        task=task,
+        corpus=corpus,
+        method=method,
+        corpus_field=corpus_field,
+        objective=objective,
+        machine=machine,
+        **options,
+    )
+    from corpusfit.fitting import fitting
+
+    folder = local_folder_path(out, "`out`")
+    return fitting.fit(request, folder, seconds, machine=machine, overwrite=overwrite)
+
+
+@dry_run(fit, without=("out", "overwrite"))
+def estimate_fit(*, time: str | float = "30min", **options: Any) -> dict[str, Any]:
+    """Dry run of `fit`, measured over a few steps; takes `fit`'s arguments.
+
+    Returns:
+        What `fit` would read and do: steps, tokens, replicates, finetunings, and the seconds of
+        each part.
+    """
+    seconds = parse_duration("`time`", time)
+    request, machine = _resolve(**options)
+    from corpusfit.fitting import fitting
+
+    return fitting.estimate_fit(request, seconds, machine=machine)

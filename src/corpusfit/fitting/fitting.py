@@ -1,0 +1,676 @@
+"""The command `fit`: selects, adapts, measures, and says whether the selection helps.
+
+What: every step is the public function of its own command, in a folder inside `out`.
+Why: an adaptation is worth its cost only if its model is better than the base, and a selection only
+if it is better than as much random text; both are measured over several trainings.
+Trade-off: time decides how long and how often is trained, so the schedule that was decided is
+stored, and a resumed fit keeps it; with more time, further replicates follow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.engine.pace import format_duration
+from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
+from corpusfit.core.manifest import Finished, OutFolder, locked, read_object, versions
+from corpusfit.embed.folders import find, require_extras
+from corpusfit.embed.hardware import resolve_device
+from corpusfit.evaluation.api import estimate_evaluation, evaluate
+from corpusfit.evaluation.evaluating import BASE, Evaluated
+from corpusfit.evaluation.formats.conll import read_conll
+from corpusfit.evaluation.formats.rows import read_rows
+from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
+from corpusfit.evaluation.reading import find_splits, read_task
+from corpusfit.evaluation.task import Task, task_digest
+from corpusfit.evaluation.tasks import load
+from corpusfit.fitting.schedule import Costs, Schedule, first_schedule, with_rounds
+from corpusfit.fitting.verdict import Measure, conclude
+from corpusfit.selection.api import estimate, select
+from corpusfit.text.context import Machine, absolute, command_words, named_model
+from corpusfit.text.contract import format_of
+from corpusfit.text.same_text import text_keys
+from corpusfit.training.api import adapt, estimate_adaptation
+from corpusfit.training.models import MODEL, fingerprint
+from corpusfit.training.plan import EMBEDDINGS
+
+PLAIN = "language_modelling"
+_CHARACTERS_PER_TOKEN = 4.5
+_BATCH = {"cpu": (16, 128), "cuda": (64, 512)}
+"""Sequences per step and tokens per sequence."""
+_MEASURED = {
+    "settings": [
+        *("mix.heldout=64", "mix.task_sequences=256", "train.evaluations=2"),
+        "train.keep=last",  # the control is what its training gives, even a worse model
+    ]
+}
+_AROUND_STEPS = 20
+_AROUND_S = 8.0
+"""Seconds, and steps, that a training takes beside its own, until one has been measured."""
+_HELD_OUT = 0.2
+"""Share of plain texts that is held out where there is no test split."""
+_LOWER, _TRIES = 1 / 3, 3
+"""Factor of the learning rate after a training whose loss rose, and most trainings until one
+falls."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for."""
+
+    plan: EvaluatePlan  # the model, the task and the seed
+    task: str
+    corpus: tuple[str, ...]
+    method: str
+    corpus_field: str
+    objective: str = ""  # of the training; empty for that of the model
+
+
+class FitFolder(OutFolder):
+    """The folder of a fit: one folder for each step's public function."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.texts = path / "task"
+        self.selection = path / "selection"
+        self.random = path / "random"
+        self.models = path / "models"
+        self.probe = path / "probe"
+        self.score = path / "score"
+        self.schedule = self.work / "schedule.json"
+        self.clock = self.work / "seconds.json"
+
+    def model(self, name: str, seed: int | str) -> Path:
+        """The model after `selection` or `random` text, by the seed of its replicate."""
+        return self.models / f"{name}-{seed}"
+
+    def _has_work(self) -> bool:
+        return self.schedule.exists()
+
+    def _clear(self) -> None:
+        super()._clear()
+        remove(self.texts, self.selection, self.random, self.models, self.probe, self.score)
+        remove(self.schedule, self.clock)
+
+
+@dataclass(frozen=True, repr=False)
+class Fitted(Finished):
+    """A finished fit.
+
+    Attributes:
+        path: its folder.
+        manifest: the content of `manifest.json`.
+    """
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        return str(self.manifest["sentence"])
+
+    @property
+    def keep(self) -> str:
+        """The model to use: a folder in `path`, or the base as it was named."""
+        return str(self.manifest["keep"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row for each measure and comparison."""
+        return [
+            {
+                "measure": measure["name"],
+                "unit": measure["unit"],
+                "replicates": measure["replicates"],
+                **{name: measure[name] for name in ("base", "random", "selection")},
+                "compared_with": other,
+                **measure[f"over_{other}"],
+            }
+            for measure in self.manifest["measures"]
+            for other in ("random", "base")
+        ]
+
+    def to_pandas(self) -> Any:
+        """The rows as a `pandas.DataFrame`."""
+        with importing("to_pandas", "hub", "Or pandas alone: pip install pandas"):
+            import pandas as pd
+        return pd.DataFrame(self.rows())
+
+
+class _Part(Progress):
+    """The progress of one part, as seconds of the whole.
+
+    Only the longest stage of each command moves it; the rest follows when the part ends.
+    """
+
+    _STAGES = ("adapt", "probe", "fine-tune", "score", "measure")
+
+    def __init__(self, shown: Progress, expected: float, said: set[str]) -> None:
+        self._shown, self._expected, self._said = shown, expected, said
+        self._total, self._moved = 0.0, 0.0
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        self._total = total if stage in self._STAGES else 0.0
+
+    def advance(self, done: float, units: int = 0) -> None:
+        if self._total:
+            self._move(0.9 * self._expected * done / self._total)
+
+    def _move(self, seconds: float) -> None:
+        seconds = min(seconds, self._expected - self._moved)
+        if seconds > 0:
+            self._moved += seconds
+            self._shown.advance(seconds)
+
+    def complete(self, *, was_there: bool) -> None:
+        """Count what is left of the part as done, by now or by an earlier command."""
+        if was_there and not self._moved:
+            self._shown.skip(self._expected)
+        else:
+            self._move(self._expected)
+
+    def warn(self, message: str) -> None:
+        if message not in self._said:  # every replicate would say the same
+            self._said.add(message)
+            self._shown.warn(message)
+
+
+def fit(
+    request: Request,
+    out: Path,
+    seconds: float,
+    *,
+    machine: Machine,
+    overwrite: bool = False,
+    fixed: tuple[Schedule, Costs, float] | None = None,
+) -> Fitted:
+    """Select, adapt on the selection and on random text, measure, and conclude."""
+    # `fixed` is a schedule, its costs and a learning rate, in place of those that a time decides
+    plan = request.plan
+    require_extras("Fitting a model", "train", plan.model.name)
+    require_one_process("fit")
+    task, plan = _read(request)
+    folder = FitFolder(out)
+    folder.claim()
+    with locked(folder.work, "fit", make=True):
+        folder.begin(_identity(request, task), overwrite=overwrite)
+        target, heldout = _write_texts(task, folder.texts, plan.seed)
+        work = _Work(request, plan, task, folder, target, heldout, machine, overwrite=overwrite)
+        if fixed is not None:
+            schedule, work.costs, work.rate = fixed
+            work.store(schedule, seconds, decided=True)
+        schedule, decided = work.scheduled(seconds)
+        progress = machine.progress
+        progress.note(work.described(schedule))
+        first = work.costs.select + work.costs.replicate(schedule.steps)
+        with progress.showing("select, and train the first two models", first):
+            work.select(schedule)
+            work.replicate(schedule, 0)
+        if not decided:  # the first replicate shows what one really costs
+            schedule = work.revised(schedule, seconds)
+        left = schedule.seconds(work.costs) - work.spent()
+        with progress.showing("train the others, and measure", max(1.0, left)):
+            for number in range(1, schedule.replicates):
+                work.replicate(schedule, number)
+            measures = work.measures(schedule)
+        verdict = conclude(task.name, measures, schedule)
+        kept = {
+            "selection": str(folder.model("selection", plan.seed)),
+            "random": str(folder.model("random", plan.seed)),
+            "base": plan.model.name,
+        }
+        facts = {
+            "command": "fit",
+            "repeat": _repeated(request, seconds),
+            "objective": work.objective,
+            "versions": versions(),
+            "plan": plan.as_dict(),
+            "task": {
+                "name": task.name,
+                "kind": task.kind,
+                **{split: len(getattr(task, split)) for split in ("train", "dev", "test")},
+                "notes": task.notes,
+            },
+            "corpus": absolute(list(request.corpus)),
+            "schedule": dataclasses.asdict(schedule),
+            "rate": work.rate,
+            "costs": dataclasses.asdict(work.costs),
+            "measures": [measure.as_dict() for measure in measures],
+            "sentence": verdict.sentence,
+            "more": verdict.more,
+            "kept": verdict.keep,
+            "keep": kept[verdict.keep],
+            "seconds": round(work.spent(), 1),
+        }
+        folder.finish(facts)
+    return Fitted(out, facts)
+
+
+def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[str, Any]:
+    """Measure a few steps, and say what the time would be used for."""
+    require_extras("Fitting a model", "train", request.plan.model.name)
+    task, plan = _read(request)
+    with machine.scratch() as scratch:
+        folder = FitFolder(scratch / "fit")
+        target, heldout = _write_texts(task, folder.texts, plan.seed)
+        work = _Work(request, plan, task, folder, target, heldout, machine)
+        schedule, _ = work.scheduled(seconds)
+        return {
+            **dataclasses.asdict(schedule),
+            "words": work.described(schedule),
+            "costs": dataclasses.asdict(work.costs),
+            "seconds": round(schedule.seconds(work.costs)),
+        }
+
+
+def _read(request: Request) -> tuple[Task, EvaluatePlan]:
+    """The task, and the plan with its kind: rows without any label are plain text."""
+    plan, place = request.plan, request.task
+    if plan.task.kind == "auto":
+        files = find_splits(place, "auto")
+        train = files.places.get("train", [])
+        if files.form == "rows" and not read_rows(train, plan.task, "").values():
+            plan = plan.with_value("task.kind", PLAIN)
+        elif files.form == "conll" and all(map(format_of, train)):  # a .txt file is both
+            try:
+                read_conll(train, "train")
+            except InputError:
+                plan = plan.with_value("task.kind", PLAIN)
+        if plan.task.kind == PLAIN and list(files.places) == ["train"] and len(train) == 1:
+            (place,) = train  # plain texts without splits are divided here
+    task = read_task(place, plan.task, seed=plan.seed)
+    task_type = load(task.kind)
+    if task_type.parallel or (task_type.group and task.kind != PLAIN):
+        cure = "For example `task.kind=classification`."
+        allowed = "a task that a model is fine-tuned for, or plain text"
+        raise bad_setting("`task.kind`", allowed, task.kind, cure)
+    return task, plan.with_value("task.kind", task.kind)
+
+
+def _write_texts(task: Task, folder: Path, seed: int) -> tuple[Path, Path]:
+    """Write the texts to select by, and those that are held out; returns both files."""
+    target = task.train.texts()
+    held = [*task.dev.texts(), *task.test.texts()]
+    if not target:  # plain text without splits
+        order = np.random.default_rng(seed).permutation(len(held)).tolist()
+        most = max(1, round(_HELD_OUT * len(held)))
+        target, held = [held[i] for i in order[most:]], [held[i] for i in order[:most]]
+    # splits often share texts; one that is held out is not selected by
+    keys = set(text_keys(held).tolist())
+    target = [t for t, k in zip(target, text_keys(target).tolist(), strict=True) if k not in keys]
+    if not target:
+        raise InputError(
+            "`task` must have texts to select by that are not the same as held-out ones. Add "
+            "texts, or remove copies with `corpusfit split`."
+        )
+    paths = folder / "target.jsonl", folder / "heldout.jsonl"
+    for path, texts in zip(paths, (target, held), strict=True):
+        write_bytes(path, b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))
+    return paths
+
+
+def _identity(request: Request, task: Task) -> dict[str, Any]:
+    """What must be equal to resume; each step's own folder refuses other texts of the corpus."""
+    settings = request.plan.as_dict()
+    return {
+        "command": "fit",
+        "task": {task.name: task_digest(task)},
+        "settings": {"task": settings["task"], "seed": settings["seed"]},
+        "base": fingerprint(find(request.plan.model.name, setting=MODEL)),
+        "corpus": dict.fromkeys(absolute(list(request.corpus)), ""),
+        "method": request.method,
+        "corpus_field": request.corpus_field,
+        "objective": request.objective,
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def _repeated(request: Request, seconds: float) -> list[str]:
+    plan, plain = request.plan, TaskPlan()
+    options: dict[str, str | int] = {
+        "model": named_model(plan.model.name),
+        "time": f"{seconds:g}s",
+        "method": request.method if request.method != "auto" else "",
+        "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
+        "objective": request.objective,
+        "seed": plan.seed or "",
+    }
+    for name in ("kind", "metric", "text_field", "label_field"):
+        if (value := getattr(plan.task, name)) != getattr(plain, name):
+            options[name.replace("_", "-")] = value
+    inputs = {"task": absolute([request.task]), "corpus": absolute(list(request.corpus))}
+    return command_words("fit", inputs, options, [])
+
+
+def _objective(model: Path) -> str:
+    """The objective that a model was trained with, by its folder."""
+    if any((model / name).exists() for name in ("modules.json", "1_Pooling")):
+        return "tsdae"  # of sentence-transformers
+    names = read_object(model / "config.json").get("architectures") or ()
+    causal = any(n.endswith(("CausalLM", "LMHeadModel")) and "With" not in n for n in names)
+    return "causal" if causal else "mlm"
+
+
+class _Work:
+    """The parts of a fit; each is done once, and its seconds are stored."""
+
+    def __init__(
+        self,
+        request: Request,
+        plan: EvaluatePlan,
+        task: Task,
+        folder: FitFolder,
+        target: Path,
+        heldout: Path,
+        machine: Machine,
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        self.overwrite = overwrite
+        self.request, self.plan, self.task, self.folder = request, plan, task, folder
+        self.target, self.heldout, self.machine = target, heldout, machine
+        self.type = load(task.kind)
+        self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
+        self.rate: float | None = None
+        self.costs = Costs(0, 0, 0, 0, 0, 0)
+        self._said: set[str] = set()
+        self._seconds = read_object(folder.clock) if folder.clock.exists() else {}
+
+    @property
+    def _training(self) -> dict[str, Any]:
+        return {
+            "model": self.plan.model.name,
+            "objective": self.objective,
+            "task": self.heldout,
+            "guard": self.heldout,
+            "rate": self.rate,
+            **_MEASURED,
+        }
+
+    @property
+    def _evaluation(self) -> dict[str, Any]:
+        """Arguments of every evaluation: the task as it was read, or the held-out plain texts."""
+        settings = [o for o in self.plan.overrides() if o.startswith("task.")]
+        where = str(self.heldout) if self.task.kind == PLAIN else self.request.task
+        if self.task.kind == PLAIN:
+            settings = [f"task.kind={PLAIN}"]
+        return {"task": where, "settings": settings, "seed": self.plan.seed}
+
+    @property
+    def _answers(self) -> bool:
+        """Whether models are fine-tuned, or answer as they are, for a score of their own."""
+        return self.task.kind != PLAIN or self.objective == "causal"
+
+    def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
+        """The schedule, stored or from measured costs, and whether its replicates are decided."""
+        if self.folder.schedule.exists():
+            stored = read_object(self.folder.schedule)
+            self.costs, self.rate = Costs(**stored["costs"]), stored["rate"]
+            schedule = Schedule(**stored["schedule"])
+            if stored["decided"] and seconds > stored["seconds"]:
+                return self.revised(schedule, seconds), True
+            return schedule, stored["decided"]
+        batch, length = _BATCH[resolve_device("auto", "train")]
+        quiet = dataclasses.replace(self.machine, progress=_Part(Progress(), 0.0, self._said))
+        progress = self.machine.progress
+        with progress.showing("measure", 3):
+            projected = estimate(
+                str(self.target),
+                list(self.request.corpus),
+                method=self.request.method,
+                text_field=self.request.corpus_field,
+                target_field="text",
+                machine=quiet,
+            )
+            progress.advance(1)
+            training = estimate_adaptation(
+                data=list(self.request.corpus),
+                model=self.plan.model.name,
+                objective=self.objective,
+                text_field=self.request.corpus_field,
+                batch=batch,
+                length=length,
+                machine=quiet,
+            )
+            progress.advance(1)
+            probe, finetune = 0.0, 0.0
+            if self.type.probes:
+                probe = self._evaluation_seconds(quiet, frozen=True)
+            if self._answers:
+                finetune = self._evaluation_seconds(quiet)
+            progress.advance(1)
+        step = training["step_s"]
+        self.costs = Costs(
+            select=projected["seconds"],
+            random=projected["seconds"] / 3,
+            step=step,
+            around=_AROUND_S + _AROUND_STEPS * step,
+            probe=probe,
+            finetune=finetune,
+        )
+        tokens = 1e6 * projected["text_mb"] / _CHARACTERS_PER_TOKEN
+        length = training["length"]
+        schedule = first_schedule(self.costs, seconds, tokens, batch=batch, length=length)
+        self.store(schedule, seconds, decided=False)
+        return schedule, False
+
+    def _evaluation_seconds(self, machine: Machine, **options: Any) -> float:
+        """Seconds of one evaluation, of several that run beside each other."""
+        model = self.plan.model.name
+        facts = estimate_evaluation(
+            model=model, base=model, seeds=1, machine=machine, **options, **self._evaluation
+        )
+        return float(facts["seconds"]) / 2
+
+    def revised(self, schedule: Schedule, seconds: float) -> Schedule:
+        """The schedule by what the first replicate took."""
+        took = [s for name, s in self._seconds.items() if name.startswith("adapt-")]
+        drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
+        # the shortest, as one may have been repeated at another rate
+        around = max(1.0, min(took) - schedule.steps * self.costs.step)
+        tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
+        self.costs = dataclasses.replace(
+            self.costs,
+            finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=self.costs.finetune),
+            select=self._seconds["select"],
+            random=float(np.mean(drawn)),
+            around=around,
+        )
+        schedule = with_rounds(schedule, self.costs, seconds)
+        self.store(schedule, seconds, decided=True)
+        return schedule
+
+    def store(self, schedule: Schedule, seconds: float, *, decided: bool) -> None:
+        """Store the schedule, so that a resumed fit keeps it."""
+        stored = {
+            "seconds": seconds,
+            "schedule": dataclasses.asdict(schedule),
+            "costs": dataclasses.asdict(self.costs),
+            "rate": self.rate,
+            "decided": decided,
+        }
+        write_bytes(self.folder.schedule, json.dumps(stored).encode())
+
+    def described(self, schedule: Schedule) -> str:
+        """What is read and done, in a few lines."""
+        task, costs = self.task, self.costs
+        lines = [
+            f"Task {task.name} ({task.kind.replace('_', ' ')}): {len(task.train):,} training, "
+            f"{len(task.dev):,} dev and {len(task.test):,} test examples. Held-out texts are kept "
+            "out of all training.",
+            f"Selection: {schedule.tokens:,} word pieces by the method {self.request.method} "
+            f"({format_duration(costs.select)}).",
+            f"{schedule.replicates} replicates: each trains the model on the selection and on as "
+            f"much random text, {schedule.steps:,} steps of {schedule.batch} x {schedule.length} "
+            f"tokens ({format_duration(costs.replicate(schedule.steps))} each).",
+        ]
+        if schedule.finetunings and self.type.learns:
+            lines.append(
+                f"Fine-tuning of the models of {schedule.finetunings} replicates and of the base "
+                f"({format_duration(3 * schedule.finetunings * costs.finetune)})."
+            )
+        lines.append(f"About {format_duration(schedule.seconds(costs))} in all.")
+        return "\n".join(lines)
+
+    def spent(self) -> float:
+        """Seconds of all parts so far."""
+        return float(sum(self._seconds.values()))
+
+    @contextlib.contextmanager
+    def _part(self, name: str, expected: float) -> Iterator[Machine]:
+        """One part: its machine shows progress within the whole, and its seconds are stored."""
+        part = _Part(self.machine.progress, expected, self._said)
+        began = time.perf_counter()
+        yield dataclasses.replace(self.machine, progress=part)
+        part.complete(was_there=name in self._seconds)
+        # a part that was there when it was asked for keeps the seconds of its first time
+        self._seconds.setdefault(name, round(time.perf_counter() - began, 3))
+        write_bytes(self.folder.clock, json.dumps(self._seconds).encode())
+
+    def _select(self, out: Path, method: str, seed: int, tokens: int, machine: Machine) -> None:
+        select(
+            str(self.target),
+            list(self.request.corpus),
+            out=out,
+            method=method,
+            tokens=tokens,
+            seed=seed,
+            text_field=self.request.corpus_field,
+            target_field="text",
+            overwrite=self.overwrite,
+            machine=machine,
+        )
+
+    def select(self, schedule: Schedule) -> None:
+        """Select by the target's texts."""
+        with self._part("select", self.costs.select) as machine:
+            self._select(
+                self.folder.selection, self.request.method, self.plan.seed, schedule.tokens, machine
+            )
+
+    def replicate(self, schedule: Schedule, number: int) -> None:
+        """Draw random text, and train a model on it and one on the selection."""
+        seed = self.plan.seed + number
+        drawn = self.folder.random / str(seed)
+        with self._part(f"random-{number}", self.costs.random) as machine:
+            self._select(drawn, "random", seed, schedule.tokens, machine)
+        for name, data in (("selection", self.folder.selection), ("random", drawn)):
+            expected = self.costs.around + schedule.steps * self.costs.step
+            with self._part(f"adapt-{name}-{number}", expected) as machine:
+                again = number == 0 and name == "selection"
+                done = f"adapt-{name}-{number}" in self._seconds
+                out = self.folder.model(name, seed)
+                if not done or self.overwrite or not (out / "manifest.json").exists():
+                    self._train(schedule, out, data, seed, machine, again=again and not done)
+
+    def _train(
+        self,
+        schedule: Schedule,
+        out: Path,
+        data: Path,
+        seed: int,
+        machine: Machine,
+        *,
+        again: bool,
+    ) -> None:
+        """Train a model; perhaps again at lower rates while its loss on the task rises."""
+        for attempt in range(_TRIES):
+            model = adapt(
+                data=str(data),
+                out=out,
+                steps=schedule.steps,
+                batch=schedule.batch,
+                length=schedule.length,
+                seed=seed,
+                overwrite=self.overwrite,
+                machine=machine,
+                **self._training,
+            )
+            losses = model.manifest["losses"]
+            fell = losses["after"]["task"] <= losses["before"]["task"]
+            if fell or not again or attempt == _TRIES - 1:
+                return
+            # all later trainings take the rate with which this one's loss falls
+            self.rate = float(f"{model.manifest['training']['rate'] * _LOWER:.1g}")
+            machine.progress.warn(
+                f"The loss on the task's text rose: training again with a learning rate of "
+                f"{self.rate:g}."
+            )
+            remove(out)
+            stored = read_object(self.folder.schedule)
+            self.store(schedule, stored["seconds"], decided=stored["decided"])
+
+    def measures(self, schedule: Schedule) -> list[Measure]:
+        """Every measure, from the cheapest to the one that counts most."""
+        measures = [self._losses(schedule)]
+        if self.type.probes:
+            seconds = self.costs.probe * (1 + 2 * schedule.replicates)
+            with self._part(f"probe-{schedule.replicates}", seconds) as machine:
+                run = partial(self._evaluated, self.folder.probe, machine, frozen=True)
+                measures.append(self._scored("probe", run, schedule.replicates))
+        tuned = schedule.finetunings if self.type.learns else schedule.replicates
+        if self._answers and tuned:
+            name = "fine-tuned" if self.type.learns else "score"
+            with self._part(f"tuned-{tuned}", 3 * tuned * self.costs.finetune) as machine:
+                run = partial(self._evaluated, self.folder.score, machine)
+                measures.append(self._scored(name, run, tuned))
+        return measures
+
+    def _losses(self, schedule: Schedule) -> Measure:
+        """The loss on held-out text of the task, before and after each training."""
+        # the seed of a replicate draws the sequences that it measures, for both of its trainings
+        before: list[float] = []
+        after: dict[str, list[float]] = {"selection": [], "random": []}
+        measured = 0
+        for name, values in after.items():
+            for number in range(schedule.replicates):
+                out = self.folder.model(name, self.plan.seed + number)
+                manifest = read_object(out / "manifest.json")
+                values.append(manifest["losses"]["after"]["task"])
+                if name == "selection":
+                    before.append(manifest["losses"]["before"]["task"])
+                measured = manifest["heldout"]["task"]
+        # the decoder of tsdae is new, so its loss falls whatever is read
+        trained = self.objective not in EMBEDDINGS
+        return Measure.of_losses(before, after, measured, of_base=trained)
+
+    def _evaluated(
+        self, out: Path, machine: Machine, base: str, seeds: int, *, frozen: bool = False
+    ) -> Evaluated:
+        return evaluate(
+            model=str(self.folder.model("selection", "{seed}")),
+            base=base,
+            out=out,
+            seeds=seeds,
+            frozen=frozen or None,
+            overwrite=self.overwrite,
+            machine=machine,
+            **self._evaluation,
+        )
+
+    def _scored(self, name: str, run: Any, replicates: int) -> Measure:
+        """A score of the models after the selection, after random text, and of the base."""
+        # both comparisons are in one folder, which keeps the answers of every model
+        random = run(str(self.folder.model("random", "{seed}")), replicates)
+        base = run(self.plan.model.name, replicates)
+        metric = metric_of(self.plan.task, self.task.kind)
+        task = self.task
+        if self.task.kind == PLAIN:
+            plan = EvaluatePlan().with_value("task.kind", PLAIN)
+            task = read_task(str(self.heldout), plan.task, seed=self.plan.seed)
+        outcomes = {
+            "selection": random.outcomes(),
+            "random": random.outcomes(BASE),
+            "base": base.outcomes(BASE),
+        }
+        return Measure.of_outcomes(name, self.type, metric, task, outcomes, self.plan.seed)

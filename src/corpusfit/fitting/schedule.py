@@ -1,0 +1,125 @@
+"""How much of the time each part of a fit gets: a pure function of measured costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corpusfit.core.engine.pace import format_duration
+from corpusfit.core.errors import bad_setting
+
+FEWEST = 3
+"""Fewest replicates: with two, an interval over trainings is too wide to be of use."""
+MOST = 12
+FEWEST_STEPS = 50
+ENOUGH_STEPS = 600
+"""Steps up to which further time goes into longer training before more replicates."""
+MOST_STEPS = 2_000
+_SAFE = 0.85
+"""Share of the time that is planned with; starting, reading and reporting take the rest."""
+_OF_SIX = 0.6
+"""Share of the time that six replicates may fill with trainings of more than `ENOUGH_STEPS`."""
+_PASSES = 3
+"""Most passes over the selection."""
+_MOST_OF_CORPUS = 0.25
+"""Most of the corpus that is selected: most of it all is no selection."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of each part."""
+
+    select: float
+    random: float  # drawing as much random text
+    step: float  # a training step
+    around: float  # a training without its steps: opening, tokenising, measuring, writing
+    probe: float  # the probes of one model; 0 where the task has none
+    finetune: float  # one fine-tuning; 0 where the task has none
+
+    def replicate(self, steps: int) -> float:
+        """Random text, a training on the selection, one on random text, and their probes."""
+        return self.random + 2 * (self.around + steps * self.step) + 2 * self.probe
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What is done in the time.
+
+    Each replicate draws random text, trains a model on the selection and one on the random text
+    with a seed of their own, and measures both.
+    """
+
+    steps: int  # of each training
+    batch: int  # sequences per step
+    length: int  # tokens per sequence
+    tokens: int  # word pieces of the selection, and of each random text
+    replicates: int
+    finetunings: int  # replicates whose models are fine-tuned, too
+
+    def seconds(self, costs: Costs) -> float:
+        """What all of it takes."""
+        return (
+            costs.select
+            + costs.probe
+            + self.replicates * costs.replicate(self.steps)
+            + 3 * self.finetunings * costs.finetune
+        )
+
+
+def first_schedule(
+    costs: Costs, seconds: float, corpus_tokens: float, *, batch: int, length: int
+) -> Schedule:
+    """The schedule by costs measured beforehand.
+
+    Raises:
+        UsageError: the time is too short for three replicates of the shortest training.
+    """
+    usable = _SAFE * seconds - costs.select - costs.probe
+    available = max(1, int(_MOST_OF_CORPUS * corpus_tokens))
+    limit = max(FEWEST_STEPS, min(MOST_STEPS, _PASSES * available // (batch * length)))
+
+    def steps_for(replicates: int, share: float) -> int:
+        """The training steps with which so many replicates fill a share of the time."""
+        each = share * usable / replicates - costs.replicate(0)
+        return int(each / (2 * costs.step))
+
+    # three replicates of a training as long as possible, before there are more of them
+    steps = max(
+        min(steps_for(FEWEST, 1.0), ENOUGH_STEPS), min(steps_for(2 * FEWEST, _OF_SIX), MOST_STEPS)
+    )
+    steps = min(steps, limit)
+    if steps < FEWEST_STEPS:
+        least = costs.select + costs.probe + FEWEST * costs.replicate(FEWEST_STEPS)
+        raise bad_setting(
+            "`time`",
+            f"at least {format_duration(least / _SAFE)} for this task, corpus and model: "
+            f"{FEWEST} trainings of {FEWEST_STEPS} steps on the selection, as many on random text",
+            format_duration(seconds),
+            "Or name a smaller model, or a part of the corpus.",
+        )
+    shortest = Schedule(steps, batch, length, min(steps * batch * length, available), FEWEST, 0)
+    return with_rounds(shortest, costs, seconds)
+
+
+def with_rounds(schedule: Schedule, costs: Costs, seconds: float) -> Schedule:
+    """As many replicates and fine-tunings as the time allows, and never fewer than before."""
+    # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
+    # then more of both.
+    usable = _SAFE * seconds - costs.select - costs.probe
+    each, tuned = costs.replicate(schedule.steps), 3 * costs.finetune
+    replicates = max(FEWEST, min(2 * FEWEST, MOST, int(usable / each)))
+    finetunings = 0
+    if costs.finetune:
+        finetunings = min(replicates, max(0, int((usable - replicates * each) / tuned)))
+    if finetunings < FEWEST:
+        finetunings = 0
+        replicates = max(FEWEST, min(MOST, int(usable / each)))
+    elif finetunings == replicates:
+        replicates = finetunings = max(replicates, min(MOST, int(usable / (each + tuned))))
+    return Schedule(
+        schedule.steps,
+        schedule.batch,
+        schedule.length,
+        schedule.tokens,
+        max(replicates, schedule.replicates),
+        max(finetunings, schedule.finetunings),
+    )

@@ -1,0 +1,214 @@
+"""What the measures of a fit say, in one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from corpusfit.evaluation.contract import TaskType
+from corpusfit.evaluation.significance import Difference, difference, scored_difference
+from corpusfit.evaluation.tables import POINTS
+from corpusfit.evaluation.task import Outcome, Task
+from corpusfit.fitting.schedule import MOST, Schedule
+
+LOSS = "loss"
+_POWER = 2.8  # standard errors of a difference that is shown in 8 of 10 cases
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of the base, of the models after random text, and of those after the selection.
+
+    Of every score higher is better; of the loss lower, so its differences have the other sign:
+    a positive one is always in favour of the first model.
+    """
+
+    name: str  # loss, probe, fine-tuned, or score
+    unit: str
+    replicates: int
+    examples: int  # test examples, or held-out sequences of each replicate
+    base: float  # mean over replicates
+    random: float
+    selection: float
+    over_random: Difference  # of the selection
+    over_base: Difference
+    random_over_base: Difference
+    failed: int = 0  # evaluations that give one answer to every test text
+    of_base: bool = True  # whether the base can be compared
+
+    @classmethod
+    def of_losses(
+        cls,
+        before: Sequence[float],
+        after: Mapping[str, Sequence[float]],
+        examples: int,
+        *,
+        of_base: bool = True,
+    ) -> Measure:
+        """The losses on held-out text of the task, by replicate."""
+        n = len(before)
+
+        def fall(start: Sequence[float], end: Sequence[float]) -> Difference:
+            return difference([a - b for a, b in zip(start, end, strict=True)])
+
+        return cls(
+            LOSS,
+            "nats per token",
+            n,
+            examples,
+            math.fsum(before) / n,
+            math.fsum(after["random"]) / n,
+            math.fsum(after["selection"]) / n,
+            fall(after["random"], after["selection"]),
+            fall(before, after["selection"]),
+            fall(before, after["random"]),
+            of_base=of_base,
+        )
+
+    @classmethod
+    def of_outcomes(
+        cls,
+        name: str,
+        task_type: TaskType,
+        metric: str,
+        task: Task,
+        outcomes: Mapping[str, Sequence[Outcome]],
+        seed: int,
+    ) -> Measure:
+        """The scores of models on test, by replicate."""
+        tallies = {role: [o.tallies(task) for o in each] for role, each in outcomes.items()}
+        means = {
+            role: math.fsum(o.scores["test"][metric] for o in each) / len(each)
+            for role, each in outcomes.items()
+        }
+        compared = partial(scored_difference, metric=partial(task_type.score, metric), seed=seed)
+        ours = tallies["selection"]
+        return cls(
+            name,
+            task_type.unit,
+            len(ours),
+            len(ours[0]),
+            means["base"],
+            means["random"],
+            means["selection"],
+            compared(ours, tallies["random"]),
+            compared(ours, tallies["base"]),
+            compared(tallies["random"], tallies["base"]),
+            sum(o.one_answer for each in outcomes.values() for o in each),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return dataclasses.asdict(self)
+
+    def said(self, value: float, *, sign: bool = True) -> str:
+        """A value or a difference, as a number of the measure's unit."""
+        plus = "+" if sign else ""
+        if self.unit == POINTS:
+            return f"{100 * value:{plus}.1f}"
+        return f"{value:{plus}.3f}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to keep, and why."""
+
+    keep: str  # selection, random or base
+    sentence: str
+    more: str  # what more time would buy
+
+
+def conclude(task: str, measures: Sequence[Measure], schedule: Schedule) -> Verdict:
+    """The verdict of all measures of a task."""
+    loss, scores = measures[0], list(measures[1:])
+    # One score decides, and which one does not depend on its result: the one that could show the
+    # smallest difference. A verdict by whichever score shows one would be wrong more often. Models
+    # that all answer alike have no differences, and nothing to say.
+    speaking = [m for m in scores if m.over_random.detectable > 0]
+    best = min(speaking, key=lambda m: m.over_random.detectable, default=loss)
+
+    if best.over_base.shown > 0 and best.of_base and best.over_random.shown >= 0:
+        keep = "selection"
+    elif best.random_over_base.shown > 0 and best.of_base:
+        keep = "random"
+    elif best is loss or best.over_base.shown < 0 or best.over_random.shown < 0:
+        keep = "base"
+    else:  # no score shows a difference: the loss on the task's text decides
+        fell = loss.of_base and loss.over_base.shown > 0 and loss.over_random.shown >= 0
+        keep = "selection" if fell else "base"
+
+    texts = "sequences" if best is loss else "test texts"
+    sentences = [
+        f"{task} ({best.examples:,} held-out {texts}, {best.replicates} trainings of each): "
+        f"{_SUBJECTS[best.name]} {_compared(best, best.over_random, 'as much random text')}"
+        + (f", and {_compared(best, best.over_base, _BASE[best.name])}." if best.of_base else ".")
+    ]
+    if best is not loss and loss.of_base:
+        falls = [_change(loss.base - after) for after in (loss.selection, loss.random)]
+        sentences.append(
+            f"The loss on the task's text {falls[0]} nats per token on the selection and "
+            f"{falls[1]} on random text."
+        )
+    failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
+    if failed:
+        sentences.append(f"Models that give one answer to every test text: {', '.join(failed)}.")
+    kept = {
+        "selection": "the model adapted on the selection",
+        "random": "the model adapted on random text",
+        "base": "the base",
+    }[keep]
+    by_loss = keep == "selection" and best is not loss and best.over_base.shown <= 0
+    reason = ", by its loss alone: no difference in score is shown" if by_loss else ""
+    sentences.append(f"Keep {kept}{reason}.")
+    return Verdict(keep, " ".join(sentences), _more(best, schedule))
+
+
+_SUBJECTS = {
+    LOSS: "after training on the selection, the loss on the task's text",
+    "probe": "after training on the selection, a probe of the frozen model",
+    "fine-tuned": "after training on the selection, the fine-tuned model",
+    "score": "after training on the selection, the model",
+}
+_BASE = {
+    LOSS: "before",
+    "probe": "a probe of the base",
+    "fine-tuned": "the fine-tuned base",
+    "score": "the base",
+}
+
+
+def _compared(measure: Measure, found: Difference, other: str) -> str:
+    """A comparison in words, with its interval."""
+    ends = f"95 % interval {measure.said(found.low)} to {measure.said(found.high)}"
+    if not found.shown:
+        return (
+            f"shows no difference from {other} ({measure.said(found.mean)} {measure.unit}, {ends}; "
+            f"{measure.said(found.detectable, sign=False)} would have been seen)"
+        )
+    size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
+    other = f"after {other}" if other.startswith("as much") else other
+    if measure.name == LOSS:
+        return f"is {size} {'lower' if found.shown > 0 else 'higher'} than {other} ({ends})"
+    return f"scores {size} {'more' if found.shown > 0 else 'less'} than {other} ({ends})"
+
+
+def _change(fall: float) -> str:
+    return f"{'falls' if fall >= 0 else 'rises'} by {abs(fall):.2f}"
+
+
+def _more(measure: Measure, schedule: Schedule) -> str:
+    """What more replicates could show; the test examples stay as they are."""
+    found = measure.over_random
+    if schedule.replicates >= MOST:
+        return "More test examples would show smaller differences; more time would not."
+    at_most = found.over_replicates**2 * measure.replicates / MOST
+    least = _POWER * math.sqrt(at_most + found.over_examples**2)
+    return (
+        f"With more time ({MOST} replicates), a difference of about "
+        f"{measure.said(least, sign=False)} {measure.unit} would be seen, in place of "
+        f"{measure.said(found.detectable, sign=False)}."
+    )

@@ -1,0 +1,256 @@
+"""`fit` from end to end: the verdict, what it leaves, how it resumes and goes on."""
+
+import json
+
+import pytest
+from journeys import digests, prose
+
+import corpusfit
+from corpusfit.core.errors import ChangedInputError
+from corpusfit.fitting import fitting, schedule
+from listening import Listening
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+
+
+@pytest.fixture
+def labelled(jsonl):
+    """A task of two topics, with a test split and no dev."""
+    for split, n, seed in (("train", 60, 0), ("test", 40, 1)):
+        rows = [
+            {"text": text, "label": topic}
+            for topic in ("task", "market")
+            for text in prose(topic, n // 2, seed, most=12)
+        ]
+        folder = jsonl(f"labelled/{split}.jsonl", rows).parent
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Three replicates, with trainings of four steps."""
+    monkeypatch.setattr(schedule, "FEWEST_STEPS", 4)
+    monkeypatch.setattr(schedule, "ENOUGH_STEPS", 4)
+    monkeypatch.setattr(schedule, "MOST_STEPS", 4)
+    monkeypatch.setattr(schedule, "MOST", 3)
+    monkeypatch.setitem(fitting._BATCH, "cpu", (4, 32))
+
+
+@pytest.fixture
+def fit(tmp_path, inline, tiny_lm, labelled, pile):
+    """`fit` in this process."""
+
+    def fit(out="out", **words):
+        given = {"task": labelled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
+        given |= {"method": "moore_lewis", "time": "10min"}
+        return corpusfit.fit(out=tmp_path / out, **(given | words))
+
+    return fit
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """No fine-tuning."""
+    monkeypatch.setattr(fitting._Work, "_answers", False)
+
+
+def test_it_ends_with_a_verdict_on_all_measures(fit, tmp_path):
+    """Loss, probe and fine-tuning of as many models, and the folder of the one to keep."""
+    run = fit()
+    measures = {m["name"]: m for m in run.manifest["measures"]}
+    assert list(measures) == ["loss", "probe", "fine-tuned"]
+    done = run.manifest["schedule"]
+    assert measures["probe"]["replicates"] == done["replicates"] >= 3
+    assert measures["fine-tuned"]["replicates"] == done["finetunings"] >= 3
+    assert len(list((run.path / "models").iterdir())) == 2 * done["replicates"]
+    models = {name: str(tmp_path / f"out/models/{name}-0") for name in ("selection", "random")}
+    models["base"] = run.manifest["plan"]["model"]["name"]
+    assert run.keep == models[run.manifest["kept"]]
+    rows = run.rows()
+    assert len(rows) == 6
+    for row in rows:
+        assert row["low"] <= row["mean"] <= row["high"] < row["mean"] + row["detectable"]
+
+
+def test_the_figures_are_those_of_the_steps_own_folders(fit, few):
+    """Every step is a run of its public function that can be opened by itself."""
+    run = fit()
+    loss, probe = run.manifest["measures"]
+    models = [run.path / "models" / f"selection-{n}" for n in range(3)]
+    after = [json.loads((m / "manifest.json").read_text())["losses"]["after"] for m in models]
+    assert loss["selection"] == pytest.approx(sum(a["task"] for a in after) / 3)
+    probed = corpusfit.open(run.path / "probe")
+    scores = [o.scores["test"]["macro_f1"] for o in probed.outcomes()]
+    assert probe["selection"] == pytest.approx(sum(scores) / 3)
+    selected = corpusfit.open(run.path / "selection")
+    drawn = corpusfit.open(run.path / "random" / "0")
+    assert selected.manifest["plan"]["choose"]["tokens"] == run.manifest["schedule"]["tokens"]
+    assert drawn.manifest["plan"]["choose"]["tokens"] == run.manifest["schedule"]["tokens"]
+
+
+def test_no_held_out_text_is_selected_by_or_trained_on(fit, few, tmp_path, labelled, pile):
+    """The corpus contains the whole test split."""
+    (pile / "leak.jsonl").write_bytes((labelled / "test.jsonl").read_bytes())
+    with (labelled / "train.jsonl").open("a") as train:  # a copy with another end
+        train.write((labelled / "test.jsonl").read_text().splitlines()[0].replace(".", "!") + "\n")
+    run = fit()
+    held, target = (
+        {json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()}
+        for file in (labelled / "test.jsonl", run.path / "task/target.jsonl")
+    )
+    assert not {text.rstrip(".!") for text in held} & {text.rstrip(".!") for text in target}
+    manifest = json.loads((run.path / "models/selection-0/manifest.json").read_text())
+    assert manifest["counts"]["guard"]["data"]["holders"] > 0
+    assert any(
+        segment["source"] == "leak.jsonl" for segment in corpusfit.open(run.path / "selection")
+    )
+
+
+def test_it_resumes_by_its_stored_schedule_and_more_time_goes_on(fit, few, monkeypatch):
+    first = fit()
+    again = fit(time="20min")
+    assert again.manifest["measures"] == first.manifest["measures"]
+    before = digests(first.path, "models", "random", "selection")
+
+    monkeypatch.setattr(schedule, "MOST", 4)
+    more = fit(time="60min")
+    after = digests(more.path, "models", "random", "selection")
+    assert more.manifest["schedule"]["replicates"] == 4
+    assert before.items() <= after.items()
+    assert len(after) > len(before)
+
+
+def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
+    run = fit(task=jsonl("plain.jsonl", prose("task", 60)))
+    (loss,) = run.manifest["measures"]
+    assert loss["name"] == "loss"
+    target = (run.path / "task/target.jsonl").read_text().splitlines()
+    held = (run.path / "task/heldout.jsonl").read_text().splitlines()
+    assert (len(target), len(held)) == (48, 12)
+    assert not set(target) & set(held)
+
+
+def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
+    fit, few, monkeypatch, inline
+):
+    """The rate that the preset gives this model is far too high."""
+    from corpusfit.training import presets
+
+    monkeypatch.setattr(presets, "_RATES", {True: 3.0, False: 3.0})
+    heard = Listening()
+    run = fit(machine=type(inline)(progress=heard))
+    assert run.manifest["rate"] < 3.0
+    assert any("rate" in warning for warning in heard.warnings)
+    rates = {
+        json.loads((model / "manifest.json").read_text())["training"]["rate"]
+        for model in (run.path / "models").iterdir()
+    }
+    assert rates == {run.manifest["rate"]}
+
+
+def test_a_rate_with_which_no_loss_falls_is_the_last_word(fit, few, monkeypatch):
+    """Three rates are tried; a fit that is repeated trains nothing anew."""
+    from corpusfit.training import presets
+
+    monkeypatch.setattr(presets, "_RATES", {True: 300.0, False: 300.0})
+    run = fit()
+    assert run.manifest["rate"] == pytest.approx(300 / 9, rel=0.2)
+    before = digests(run.path, "models")
+    assert fit().manifest["measures"] == run.manifest["measures"]
+    assert digests(run.path, "models") == before
+
+
+def test_both_trainings_of_a_replicate_have_equal_steps_and_text(fit, few):
+    run = fit()
+    wanted = run.manifest["schedule"]["tokens"]
+    for name in ("selection", "random/1"):
+        selected = corpusfit.open(run.path / name).manifest["selected"]
+        assert selected["tokens"] == pytest.approx(wanted, rel=0.15)
+    facts = [
+        json.loads((run.path / f"models/{name}-1/manifest.json").read_text())
+        for name in ("selection", "random")
+    ]
+    assert facts[0]["training"] == facts[1]["training"]
+    assert facts[0]["losses"]["before"]["task"] == facts[1]["losses"]["before"]["task"]
+
+
+def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labelled):
+    run = fit(seed=3, metric="accuracy", kind="classification")
+    _, *words = run.manifest["repeat"]
+    done = cli(*words, "--out", run.path, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["measures"] == run.manifest["measures"]
+
+
+@pytest.mark.parametrize("form", ["conll", "txt", "multilabel", "decoder"])
+def test_tasks_and_models_of_every_kind(fit, request, tmp_path, tiny_gpt, jsonl, form):
+    """Words with tags are probed; of several labels a text and of plain text the loss is measured,
+    and of plain text with a decoder the bits."""
+    expected = {"conll": ["loss", "probe"], "decoder": ["loss", "score"]}.get(form, ["loss"])
+    texts = prose("task", 90, most=12)
+    words = {}
+    if form == "conll":
+        (tmp_path / "tags").mkdir()
+        for split, begin in (("train", 0), ("dev", 30), ("test", 60)):
+            lines = (
+                "".join(f"{word} {'B-X' if 'i' in word else 'O'}\n" for word in text.split())
+                for text in texts[begin : begin + 30]
+            )
+            (tmp_path / f"tags/{split}.conll").write_text("\n".join(lines))
+        words["task"] = tmp_path / "tags"
+    elif form == "multilabel":
+        rows = [{"text": t, "label": ["a", "b"][: 1 + i % 2]} for i, t in enumerate(texts)]
+        words["task"] = jsonl("several.jsonl", rows)
+    else:
+        words["task"] = tmp_path / "plain.txt"
+        words["task"].write_text("\n\n".join(texts))
+    if form == "decoder":
+        words["model"] = str(tiny_gpt)
+    else:
+        request.getfixturevalue("few")
+    run = fit(**words)
+    assert [measure["name"] for measure in run.manifest["measures"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ({"time": "1s"}, "time"),
+        ({"time": "soon"}, "time"),
+        ({"model": ""}, "model"),
+        ({"method": "none_such"}, "method"),
+        ({"kind": "translation"}, "task"),
+        ({"corpus": "-"}, "corpus"),
+        ({"objective": "none_such"}, "objective"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_trained(fit, words, named, tmp_path):
+    with pytest.raises(Exception, match=named) as error:
+        fit(**words)
+    assert isinstance(error.value, corpusfit.CorpusfitError)
+    assert not (tmp_path / "out/models").exists()
+
+
+def test_another_task_in_the_same_folder_is_refused(fit, few, jsonl):
+    fit()
+    with pytest.raises(ChangedInputError, match="task"):
+        fit(task=jsonl("plain.jsonl", prose("task", 60)))
+
+
+def test_a_dry_run_writes_nothing(fit, tmp_path, labelled, pile, tiny_lm, inline):
+    facts = corpusfit.fit.dry_run(
+        task=labelled, corpus=pile, model=str(tiny_lm), time="10min", machine=inline
+    )
+    assert facts["replicates"] >= 3
+    assert facts["seconds"] <= 600
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command(fit, few, cli, labelled, pile, tiny_lm, tmp_path):
+    done = cli(
+        "fit", "--task", labelled, "--corpus", pile, "--model", tiny_lm, "--time", "10min",
+        "--out", tmp_path / "out", "--method", "moore_lewis",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "gain over random" in done.out
+    assert (tmp_path / "out/report.html").exists()

@@ -1,0 +1,80 @@
+"""What a time is used for: a pure function of costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpusfit.core.engine.pace import parse_duration
+from corpusfit.core.errors import UsageError
+from corpusfit.fitting.schedule import (
+    ENOUGH_STEPS,
+    FEWEST,
+    FEWEST_STEPS,
+    MOST,
+    Costs,
+    first_schedule,
+    with_rounds,
+)
+
+LAPTOP = Costs(select=60, random=20, step=0.2, around=10, probe=15, finetune=200)
+PLENTY = 1e9
+
+
+def schedule(seconds, costs=LAPTOP, corpus_tokens=PLENTY):
+    return first_schedule(costs, seconds, corpus_tokens, batch=16, length=128)
+
+
+@pytest.mark.parametrize("minutes", [10, 20, 30, 60, 120, 600])
+def test_it_fits_in_the_time_and_each_text_is_seen_about_once(minutes):
+    found = schedule(60 * minutes)
+    assert found.seconds(LAPTOP) <= 60 * minutes
+    assert FEWEST <= found.replicates <= MOST
+    assert found.tokens == found.steps * 16 * 128
+
+
+def test_more_time_first_trains_longer_then_more_often_then_fine_tunes():
+    short, longer, longest = schedule(600), schedule(2000), schedule(4 * 3600)
+    assert short.steps < longer.steps == ENOUGH_STEPS <= longest.steps
+    assert short.replicates <= longer.replicates <= longest.replicates
+    assert short.finetunings == 0 < FEWEST <= longest.finetunings
+
+
+def test_more_time_later_keeps_the_training_and_takes_nothing_back():
+    begun = schedule(600)
+    for seconds in (60, 600, 1200, 7200, 40_000):
+        later = with_rounds(begun, LAPTOP, seconds)
+        assert (later.steps, later.tokens) == (begun.steps, begun.tokens)
+        assert later.replicates >= begun.replicates
+        assert later.finetunings >= begun.finetunings
+    assert with_rounds(begun, LAPTOP, 40_000).replicates == MOST
+
+
+def test_of_a_small_corpus_a_quarter_is_selected_and_seen_three_times_at_most():
+    found = schedule(7200, corpus_tokens=400_000)
+    assert found.tokens == 100_000
+    assert found.steps == 3 * 100_000 // (16 * 128)
+
+
+def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
+    found = schedule(4 * 3600, Costs(60, 20, 0.2, 10, 0, 0))
+    assert (found.finetunings, found.replicates) == (0, MOST)
+
+
+def test_a_time_that_is_too_short_is_refused_with_one_that_is_enough():
+    with pytest.raises(UsageError, match="time") as error:
+        schedule(120)
+    needed = str(error.value).split("at least ")[1].split(" for")[0]
+    assert schedule(1.02 * parse_duration("time", needed)).steps >= FEWEST_STEPS
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30min", 1800), ("1.5 h", 5400), (20, 20.0)]
+)
+def test_durations(text, seconds):
+    assert parse_duration("`time`", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "minutes", "-5min", "0s", 0, float("nan")])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(UsageError, match="time"):
+        parse_duration("`time`", text)

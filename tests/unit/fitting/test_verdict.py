@@ -1,0 +1,90 @@
+"""What the measures of a fit say: which model is kept, by which score, and how often by mistake."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from corpusfit.evaluation.significance import Difference, difference
+from corpusfit.evaluation.tables import POINTS
+from corpusfit.fitting.schedule import Schedule
+from corpusfit.fitting.verdict import LOSS, Measure, conclude
+
+SCHEDULE = Schedule(steps=100, batch=16, length=128, tokens=200_000, replicates=4, finetunings=0)
+NOTHING = Difference(0.001, -0.02, 0.022, 0.03, 0.01, 0.01)
+BETTER = Difference(0.02, 0.01, 0.03, 0.014, 0.005, 0.005)
+WORSE = Difference(-0.02, -0.03, -0.01, 0.014, 0.005, 0.005)
+
+
+def measure(name, over_random, over_base, random_over_base=NOTHING, unit=POINTS, **more):
+    means = (0.50, 0.51, 0.52)
+    return Measure(name, unit, 4, 500, *means, over_random, over_base, random_over_base, **more)
+
+
+FELL = measure(LOSS, BETTER, BETTER, unit="nats per token")
+ROSE = measure(LOSS, WORSE, WORSE, unit="nats per token")
+
+
+@pytest.mark.parametrize(
+    ("loss", "scores", "kept"),
+    [  # of the selection over random text and over the base, and of random text over the base
+        (FELL, (BETTER, BETTER, NOTHING), "selection"),
+        (FELL, (NOTHING, BETTER, BETTER), "selection"),
+        (FELL, (BETTER, WORSE, WORSE), "base"),
+        (FELL, (WORSE, BETTER, BETTER), "random"),
+        (FELL, (WORSE, NOTHING, BETTER), "random"),
+        (FELL, (WORSE, NOTHING, NOTHING), "base"),
+        (FELL, (NOTHING, NOTHING, NOTHING), "selection"),
+        (ROSE, (NOTHING, NOTHING, NOTHING), "base"),
+        (ROSE, (BETTER, BETTER, NOTHING), "selection"),
+        (dataclasses.replace(FELL, over_random=WORSE), (NOTHING, NOTHING, NOTHING), "base"),
+        (dataclasses.replace(FELL, of_base=False), (NOTHING, NOTHING, NOTHING), "base"),
+    ],
+)
+def test_which_model_is_kept(loss, scores, kept):
+    assert conclude("task", [loss, measure("probe", *scores)], SCHEDULE).keep == kept
+
+
+def test_models_that_all_answer_alike_decide_nothing():
+    alike = Difference(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    failed = measure("fine-tuned", alike, alike, alike, failed=12)
+    found = conclude("task", [FELL, failed, measure("probe", BETTER, BETTER)], SCHEDULE)
+    assert found.keep == "selection"
+    assert "12 of 12" in found.sentence
+    assert conclude("task", [FELL, failed], SCHEDULE).sentence.startswith("task (500 held-out seq")
+
+
+def test_by_its_loss_alone_a_model_is_kept_and_the_verdict_says_so():
+    found = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE)
+    assert "loss alone" in found.sentence
+    shown = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE)
+    assert "loss alone" not in shown.sentence
+
+
+def test_the_score_that_could_show_the_smaller_difference_decides():
+    """Also where the other one shows a difference, and whatever its sign."""
+    fine = dataclasses.replace(NOTHING, detectable=0.01)
+    coarse = dataclasses.replace(WORSE, detectable=0.05)
+    measures = [FELL, measure("probe", fine, BETTER), measure("fine-tuned", coarse, coarse)]
+    assert conclude("task", measures, SCHEDULE).keep == "selection"
+    measures = [FELL, measure("probe", coarse, coarse), measure("fine-tuned", fine, BETTER)]
+    assert conclude("task", measures, SCHEDULE).keep == "selection"
+
+
+def test_without_a_score_the_loss_decides():
+    assert conclude("task", [FELL], SCHEDULE).keep == "selection"
+    assert conclude("task", [ROSE], SCHEDULE).keep == "base"
+
+
+def test_of_two_models_that_are_alike_few_are_called_better():
+    """Three or six replicates that share a test set, without a true difference: 2,000 tries."""
+    rng = np.random.default_rng(0)
+    for replicates in (3, 6):
+        wrong = 0
+        for _ in range(2_000):
+            values = rng.normal(rng.normal(0, 0.01), 0.01, replicates)
+            over = difference(values.tolist(), 0.01, 500)
+            measures = [FELL, measure("probe", over, NOTHING)]
+            said = conclude("t", measures, SCHEDULE).sentence
+            wrong += "no difference from as much random text" not in said
+        assert wrong / 2_000 < 0.06
