@@ -65,6 +65,7 @@ TUNE = (
 FINETUNE = "--seeds 1 --epochs 1 --set finetune.device=cpu"
 
 FIRST = f"{SELECT} words --method dsir"  # its folder is that of other lines
+FIT = "fit --task task --corpus pile --model lm --out fitted"
 LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "methods"),
     ((), "doctor"),
@@ -96,6 +97,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("minilm",), f"evaluate --model minilm --task task --out other {FINETUNE}"),
     (("models",), "evaluate --frozen --model lm --task task --seeds 1 --out frozen"),
     (("train",), "run run.toml --out table"),
+    (("train",), FIT),
     (("models",), "forecast --data words --model lm"),
     (("minilm",), "forecast --data words --model minilm --set model.new_head=true"),
     ((), "retrieval --model static --pairs pair:en.txt,de.txt"),
@@ -106,7 +108,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("hub",), "push words me/words"),
     ((), "demo"),
 ]
-ELSEWHERE = ("hub", "ray", "demo")
+ELSEWHERE = ("hub", "ray", "demo", FIT)
 """What has tests of its own with the hub, a cluster, or minutes: not run where it would work."""
 
 RUN = """
