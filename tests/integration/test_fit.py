@@ -182,11 +182,14 @@ def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labelled):
     assert json.loads(done.out)["measures"] == run.manifest["measures"]
 
 
-@pytest.mark.parametrize("form", ["conll", "txt", "multilabel", "decoder"])
-def test_tasks_and_models_of_every_kind(fit, request, tmp_path, tiny_gpt, jsonl, form):
+@pytest.mark.parametrize("form", ["conll", "txt", "multilabel", "decoder", "encoder"])
+def test_tasks_and_models_of_every_kind(
+    fit, request, tmp_path, tiny_gpt, tiny_encoder, jsonl, form
+):
     """Words with tags are probed; of several labels a text and of plain text the loss is measured,
-    and of plain text with a decoder the bits."""
-    expected = {"conll": ["loss", "probe"], "decoder": ["loss", "score"]}.get(form, ["loss"])
+    and of plain text with a decoder the bits; of a sentence encoder no loss of the base counts."""
+    probed = ["loss", "probe"]
+    expected = {"conll": probed, "encoder": probed, "decoder": ["loss", "score"]}
     texts = prose("task", 90, most=12)
     words = {}
     if form == "conll":
@@ -198,6 +201,8 @@ def test_tasks_and_models_of_every_kind(fit, request, tmp_path, tiny_gpt, jsonl,
             )
             (tmp_path / f"tags/{split}.conll").write_text("\n".join(lines))
         words["task"] = tmp_path / "tags"
+    elif form == "encoder":
+        words |= {"model": str(tiny_encoder), "objective": "tsdae"}
     elif form == "multilabel":
         rows = [{"text": t, "label": ["a", "b"][: 1 + i % 2]} for i, t in enumerate(texts)]
         words["task"] = jsonl("several.jsonl", rows)
@@ -209,7 +214,9 @@ def test_tasks_and_models_of_every_kind(fit, request, tmp_path, tiny_gpt, jsonl,
     else:
         request.getfixturevalue("few")
     run = fit(**words)
-    assert [measure["name"] for measure in run.manifest["measures"]] == expected
+    measures = run.manifest["measures"]
+    assert [measure["name"] for measure in measures] == expected.get(form, ["loss"])
+    assert measures[0]["of_base"] is (form != "encoder")
 
 
 @pytest.mark.parametrize(
