@@ -162,7 +162,7 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule) -> Verd
         "base": "the base",
     }[keep]
     by_loss = keep == "selection" and best is not loss and best.over_base.shown <= 0
-    reason = ", by its loss alone: no difference in score is shown" if by_loss else ""
+    reason = ", by its loss alone: no gain in score over the base is shown" if by_loss else ""
     sentences.append(f"Keep {kept}{reason}.")
     return Verdict(keep, " ".join(sentences), _more(best, schedule))
 
