@@ -193,7 +193,10 @@ def _compared(measure: Measure, found: Difference, other: str) -> str:
     other = f"after {other}" if other.startswith("as much") else other
     if measure.name == LOSS:
         return f"is {size} {'lower' if found.shown > 0 else 'higher'} than {other} ({ends})"
-    return f"scores {size} {'more' if found.shown > 0 else 'less'} than {other} ({ends})"
+    if measure.unit == POINTS:
+        return f"scores {size} {'more' if found.shown > 0 else 'less'} than {other} ({ends})"
+    # such as bits per byte, of which fewer are better
+    return f"is {'better' if found.shown > 0 else 'worse'} by {size} than {other} ({ends})"
 
 
 def _change(fall: float) -> str:
