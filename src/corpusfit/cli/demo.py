@@ -77,7 +77,12 @@ def demo(
         f"families of modules, {_rows(corpus / f'{TARGET_FAMILY}.jsonl')} of them {TARGET_FAMILY}."
     )
     progress = WarningCollector(Bar())
-    machine = corpusfit.Machine(workers=workers, cache=cache, progress=progress)
+    machine = corpusfit.Machine(
+        engine="inline" if workers is None else "local",  # starting workers takes longer
+        workers=workers,
+        cache=cache,
+        progress=progress,
+    )
     if find_spec("accelerate") is None:  # nothing is trained, so the selection shows embeddings
         run = corpusfit.select(
             target=task / "train.jsonl",

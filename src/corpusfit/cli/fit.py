@@ -60,7 +60,8 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     rows = [
         [
             f"{measure['name']}, {measure['unit']}",
-            *(shown(measure, measure[name]) for name in ("base", "random", "selection")),
+            # the score of an error, such as bits per byte, is its negated value
+            *(shown(measure, abs(measure[name])) for name in ("base", "random", "selection")),
             compared(measure, "random"),
             compared(measure, "base"),
             shown(measure, measure["over_random"]["detectable"]),

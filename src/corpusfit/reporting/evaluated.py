@@ -71,7 +71,9 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         scale = 100 if measure["unit"] == POINTS else 1
         for other, title_of in (("random", "random text"), ("base", "base")):
             gain = measure[f"over_{other}"]
-            figures = (measure[other], measure["selection"], *(gain[end] for end in _GAIN))
+            # the score of an error, such as bits per byte, is its negated value
+            means = (abs(measure[other]), abs(measure["selection"]))
+            figures = (*means, *(gain[end] for end in _GAIN))
             shown = [rounded(scale * value, 3) for value in figures]
             rows.append((f"{measure['name']}, {measure['unit']}", title_of, *shown))
     measures = Sheet(
