@@ -49,7 +49,7 @@ def demo(
     method: str = "",
     seed: int = 0,
 ) -> None:
-    """Fit on Python's docstrings: select, adapt and measure (1 min).
+    """Fit on the docstrings of Python (1 min).
 
     The corpus is the docstrings of the standard library, one file per family of modules; 100
     docstrings of the network modules are the task's texts, and others are held out. The demo trains

@@ -19,7 +19,7 @@ def show_schedule(facts: dict[str, Any]) -> None:
 
 @command(dry_run=show_schedule, report=True)
 def fit(run: Fitted) -> None:
-    """Find out whether a selection helps your task, in the time you have.
+    """Find out whether a selection helps your task.
 
     Reads the task and sets its held-out texts aside, selects from the corpus, adapts the model on
     the selection and on as much random text, several times each, and compares them and the model
@@ -30,7 +30,7 @@ def fit(run: Fitted) -> None:
       corpusfit fit --task chemprot/ --corpus corpus/ --model bert-base-uncased --time 1h --out out/
 
     A task is what `corpusfit evaluate` takes, or plain texts without labels. Run the same command
-    to resume a stopped fit, or with a longer --time to go on from there.
+    to resume a stopped fit, or with a longer --time to add to it.
 
     Options:
         --task INPUT: Labelled examples, or plain texts: a folder, a file or OWNER/NAME
