@@ -70,7 +70,7 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     ]
     columns = [
         *("measure", "base", "random text", "selection"),
-        *("gain over random", "gain over base", "seen from"),
+        *("gain over random", "gain over base", "would be seen"),
     ]
     title = f"{manifest['task']['name']}: means, and gains with 95 % intervals"
     table(title, columns, rows)
