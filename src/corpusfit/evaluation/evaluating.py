@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import Meter, PlainJob, Progress
-from corpusfit.core.engine.pace import format_duration
+from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extras
@@ -43,7 +43,6 @@ from corpusfit.text.pairs import check_languages
 OURS, BASE = "model", "base"
 SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
 _STEPS = 8  # training steps that a dry run measures
-_SAFE = 0.85  # share of a time that is planned with
 _ANSWERED = 64  # examples that a dry run without training measures
 
 
@@ -456,11 +455,11 @@ def _warnings(
 
 def seeds_within(seconds: float, each: float) -> int:
     """The number of seeds for a time, of which each takes some seconds."""
-    seeds = int(_SAFE * seconds / each)
+    seeds = int(SAFE_SHARE * seconds / each)
     if seeds < 1:
         raise bad_setting(
             "`time`",
-            f"at least {format_duration(each / _SAFE)} for one seed of each model and size",
+            f"at least {format_duration(each / SAFE_SHARE)} for one seed of each model and size",
             format_duration(seconds),
             "`model.frozen=true` evaluates without fine-tuning, in a fraction of the time.",
         )

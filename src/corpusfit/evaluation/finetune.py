@@ -269,7 +269,7 @@ class FineTune(PlainJob[FineTuning, Path]):
         outcome = finetune(task, piece.plan, piece.seed, extra, on_share=report)
         # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
         # choose, a higher one is tried, then a lower one.
-        # It is judged on dev, as test must not decide on a training.
+        # Dev shows whether it has, because test must not decide on a training.
         first = rate = outcome.tune["rate"]
         failed, tried = [], [outcome]
         of_one_class = len(np.unique(task.dev.flat)) == 1

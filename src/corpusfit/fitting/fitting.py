@@ -37,7 +37,7 @@ from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import Task, task_digest
 from corpusfit.evaluation.tasks import load
-from corpusfit.fitting.schedule import Costs, Schedule, first_schedule, with_rounds
+from corpusfit.fitting.schedule import Costs, Schedule, first_schedule, with_replicates
 from corpusfit.fitting.verdict import Measure, conclude
 from corpusfit.selection.api import estimate, select
 from corpusfit.text.context import Machine, absolute, command_words, named_model
@@ -45,6 +45,7 @@ from corpusfit.text.contract import format_of
 from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt, estimate_adaptation
 from corpusfit.training.models import MODEL, fingerprint
+from corpusfit.training.phases import ROSE
 from corpusfit.training.plan import EMBEDDINGS
 
 PLAIN = "language_modelling"
@@ -180,7 +181,7 @@ class _Part(Progress):
             self._move(self._expected)
 
     def warn(self, message: str) -> None:
-        if message.startswith("The held-out loss on"):
+        if message.startswith(ROSE):
             return  # the table has every loss, and the rate is ours to lower
         if message not in self._said:  # every replicate would say the same
             self._said.add(message)
@@ -488,7 +489,7 @@ class _Work:
             random=float(np.mean(drawn)),
             around=around,
         )
-        schedule = with_rounds(schedule, self.costs, seconds)
+        schedule = with_replicates(schedule, self.costs, seconds)
         self.store(schedule, seconds, decided=True)
         return schedule
 

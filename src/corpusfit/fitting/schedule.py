@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corpusfit.core.engine.pace import format_duration
+from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
 from corpusfit.core.errors import bad_setting
 
 FEWEST = 3
@@ -14,8 +14,6 @@ FEWEST_STEPS = 50
 ENOUGH_STEPS = 600
 """Steps up to which further time goes into longer training before more replicates."""
 MOST_STEPS = 2_000
-_SAFE = 0.85
-"""Share of the time that is planned with; starting, reading and reporting take the rest."""
 _OF_SIX = 0.6
 """Share of the time that six replicates may fill with trainings of more than `ENOUGH_STEPS`."""
 _PASSES = 3
@@ -73,7 +71,7 @@ def first_schedule(
     Raises:
         UsageError: the time is too short for three replicates of the shortest training.
     """
-    usable = _SAFE * seconds - costs.select - costs.probe
+    usable = SAFE_SHARE * seconds - costs.select - costs.probe
     available = max(1, int(_MOST_OF_CORPUS * corpus_tokens))
     limit = max(FEWEST_STEPS, min(MOST_STEPS, _PASSES * available // (batch * length)))
 
@@ -91,20 +89,20 @@ def first_schedule(
         least = costs.select + costs.probe + FEWEST * costs.replicate(FEWEST_STEPS)
         raise bad_setting(
             "`time`",
-            f"at least {format_duration(least / _SAFE)} for this task, corpus and model: "
+            f"at least {format_duration(least / SAFE_SHARE)} for this task, corpus and model: "
             f"{FEWEST} trainings of {FEWEST_STEPS} steps on the selection, as many on random text",
             format_duration(seconds),
             "Or name a smaller model, or a part of the corpus.",
         )
     shortest = Schedule(steps, batch, length, min(steps * batch * length, available), FEWEST, 0)
-    return with_rounds(shortest, costs, seconds)
+    return with_replicates(shortest, costs, seconds)
 
 
-def with_rounds(schedule: Schedule, costs: Costs, seconds: float) -> Schedule:
+def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedule:
     """As many replicates and fine-tunings as the time allows, and never fewer than before."""
     # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
     # then more of both.
-    usable = _SAFE * seconds - costs.select - costs.probe
+    usable = SAFE_SHARE * seconds - costs.select - costs.probe
     each, tuned = costs.replicate(schedule.steps), 3 * costs.finetune
     replicates = max(FEWEST, min(2 * FEWEST, MOST, int(usable / each)))
     finetunings = 0

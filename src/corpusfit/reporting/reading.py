@@ -78,7 +78,7 @@ def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
         if kind == "tune":
             yield from _kept(folder / "selection", "the winner's selection", {})
             yield from _kept(folder / "model", "the winner's model", {})
-        if kind == "fit":  # the other replicates and the random texts would tell nothing more
+        if kind == "fit":  # the other replicates and random texts would add nothing
             yield from _kept(folder / "selection", "the selection", {})
             for name in ("selection", "random"):
                 model = folder / "models" / f"{name}-{manifest['plan']['seed']}"

@@ -174,7 +174,7 @@ def _cells(scans: Sequence[ChunkScan], size: int, cell: int, max_row_bytes: int)
             before = chunk.ends[1]
     if not size or max(longest, size - before) > max(1, max_row_bytes):
         return None
-    # without a line feed, lines may end in CR, which only a full reader can tell
+    # without a line feed, lines may end in CR, which only reading all of it shows
     if all(scan.ends[0] < 0 for scan in scans):
         return None
     begins = np.concatenate([np.zeros(1, np.int64), *(s.begins for s in scans)])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
-from corpusfit.core.engine.pace import format_duration, parse_duration
+from corpusfit.core.engine.pace import SAFE_SHARE, format_duration, parse_duration
 from corpusfit.core.errors import bad_setting, require_one_process
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
@@ -172,7 +172,6 @@ def adapt(
     return adapting.adapt(built, texts, folder, track=track, overwrite=overwrite, **others)
 
 
-_SAFE = 0.85  # share of a time that is planned with
 _AROUND_S, _AROUND_STEPS = 10, 20  # what a training takes beside its steps: opening, measuring
 
 
@@ -182,9 +181,9 @@ def _steps_within(seconds: float, plan: AdaptPlan, texts: list[str], others: dic
 
     measured = adapting.estimate_adaptation(plan, texts, **others)
     step = measured["step_s"]
-    steps = int((_SAFE * seconds - _AROUND_S) / step) - _AROUND_STEPS
+    steps = int((SAFE_SHARE * seconds - _AROUND_S) / step) - _AROUND_STEPS
     if steps < 1:
-        needed = format_duration((_AROUND_S + (_AROUND_STEPS + 1) * step) / _SAFE)
+        needed = format_duration((_AROUND_S + (_AROUND_STEPS + 1) * step) / SAFE_SHARE)
         raise bad_setting(
             "`time`",
             f"at least {needed}, of which a step takes {format_duration(step)}",

@@ -37,6 +37,8 @@ from corpusfit.training.trainer import Heldout, HeldoutBleu, TrainerCallback, Tr
 ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
 
+ROSE = "The held-out loss on"
+"""How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
 _MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
@@ -295,7 +297,7 @@ class PhaseRunner:
         first, now = measured[0]["heldout"], last["heldout"]
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) > first.get(name, 0.0):
-            said = f"The held-out loss on {name} rose from {first[name]:.3f} to {now[name]:.3f}"
+            said = f"{ROSE} {name} rose from {first[name]:.3f} to {now[name]:.3f}"
             if kept["step"] < last["step"]:
                 said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
             else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Annotated, Any, Self
 
+from corpusfit.core.engine.pace import SECONDS
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import CutPlan, EmbedPlan, FitPlan, Plan, ReadPlan
@@ -28,7 +29,6 @@ _SECOND = 4
 """One step in so many of a trial is in its second phase."""
 USES = ("off", "resample")
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(steps?|s|min|h)?")
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class SearchPlan(Group, group="search"):
     def seconds(self) -> float | None:
         """The budget in seconds; None for steps."""
         amount, unit = self._budget()
-        return amount * _SECONDS[unit] if unit else None
+        return amount * SECONDS[unit] if unit else None
 
     def method_names(self) -> list[str]:
         """The methods that the user named; empty for those of the ranking."""

@@ -13,7 +13,7 @@ from corpusfit.fitting.schedule import (
     MOST,
     Costs,
     first_schedule,
-    with_rounds,
+    with_replicates,
 )
 
 LAPTOP = Costs(select=60, random=20, step=0.2, around=10, probe=15, finetune=200)
@@ -42,11 +42,11 @@ def test_more_time_first_trains_longer_then_more_often_then_fine_tunes():
 def test_more_time_later_keeps_the_training_and_takes_nothing_back():
     begun = schedule(600)
     for seconds in (60, 600, 1200, 7200, 40_000):
-        later = with_rounds(begun, LAPTOP, seconds)
+        later = with_replicates(begun, LAPTOP, seconds)
         assert (later.steps, later.tokens) == (begun.steps, begun.tokens)
         assert later.replicates >= begun.replicates
         assert later.finetunings >= begun.finetunings
-    assert with_rounds(begun, LAPTOP, 40_000).replicates == MOST
+    assert with_replicates(begun, LAPTOP, 40_000).replicates == MOST
 
 
 def test_of_a_small_corpus_a_quarter_is_selected_and_seen_three_times_at_most():

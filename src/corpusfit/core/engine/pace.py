@@ -21,7 +21,11 @@ def format_duration(seconds: float) -> str:
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h)")
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
+SECONDS = {"s": 1, "min": 60, "h": 3600}
+"""Seconds of each unit of a duration."""
+
+SAFE_SHARE = 0.85
+"""Share of a user's time that is planned with, as measured speeds vary."""
 
 
 def parse_duration(setting: str, value: str | float) -> float:
@@ -35,7 +39,7 @@ def parse_duration(setting: str, value: str | float) -> float:
         UsageError: it is no duration above 0.
     """
     if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
-        value = float(match[1]) * _SECONDS[match[2]]
+        value = float(match[1]) * SECONDS[match[2]]
     if isinstance(value, str) or not value > 0:
         cure = "For example 30min."
         raise bad_setting(setting, "a time such as 90s, 30min or 2h", value, cure)

@@ -1,4 +1,4 @@
-"""SimCSE: the model learns to tell a text from the other texts of its step, by their embeddings.
+"""SimCSE: the model learns to distinguish a text from the others of its step, by their embeddings.
 
 What: every text goes through the model twice, with different dropout. The first embedding of a text
 should be more similar to its second than to that of any other text.
