@@ -57,6 +57,14 @@ def test_help_has_an_example_of_the_command_itself(cli, command):
     assert max(map(len, done.out.replace(example, "").splitlines())) <= 80
 
 
+def test_several_values_of_an_option_are_told_to_repeat_it(cli):
+    """As a shell makes them of `--corpus *.txt`."""
+    done = cli("select", "--target", "a", "--corpus", "b", "c", "--out", "d")
+    assert done.code == 2
+    assert "--corpus A --corpus B" in done.err
+    assert "--corpus A" not in cli("select", "--target", "a", "c", "--out", "d").err
+
+
 def test_without_arguments_it_shows_the_commands(cli):
     done = cli()
     assert all(f"  {command}" in done.out + done.err for command in COMMANDS)

@@ -182,14 +182,17 @@ def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labelled):
     assert json.loads(done.out)["measures"] == run.manifest["measures"]
 
 
-@pytest.mark.parametrize("form", ["conll", "txt", "multilabel", "decoder", "encoder"])
+@pytest.mark.parametrize(
+    "form", ["conll", "brat", "txt", "multilabel", "regression", "decoder", "encoder"]
+)
 def test_tasks_and_models_of_every_kind(
     fit, request, tmp_path, tiny_gpt, tiny_encoder, jsonl, form
 ):
-    """Words with tags are probed; of several labels a text and of plain text the loss is measured,
-    and of plain text with a decoder the bits; of a sentence encoder no loss of the base counts."""
+    """Words with tags are probed; of several labels or a number a text, and of plain text, the
+    loss is measured, and with a decoder the bits; of a sentence encoder no loss of the base counts.
+    """
     probed = ["loss", "probe"]
-    expected = {"conll": probed, "encoder": probed, "decoder": ["loss", "score"]}
+    expected = {"conll": probed, "brat": probed, "encoder": probed, "decoder": ["loss", "score"]}
     texts = prose("task", 90, most=12)
     words = {}
     if form == "conll":
@@ -201,6 +204,17 @@ def test_tasks_and_models_of_every_kind(
             )
             (tmp_path / f"tags/{split}.conll").write_text("\n".join(lines))
         words["task"] = tmp_path / "tags"
+    elif form == "brat":
+        for i, text in enumerate(texts):
+            place = tmp_path / f"brat/{('train', 'dev', 'test')[i % 3]}/{i}.txt"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+            first = text.split()[0]
+            place.with_suffix(".ann").write_text(f"T1\tX 0 {len(first)}\t{first}\n")
+        words["task"] = tmp_path / "brat"
+    elif form == "regression":
+        rows = [{"text": t, "label": len(t) / 100} for t in texts]
+        words |= {"task": jsonl("numbers.jsonl", rows), "kind": "regression"}
     elif form == "encoder":
         words |= {"model": str(tiny_encoder), "objective": "tsdae"}
     elif form == "multilabel":
@@ -235,7 +249,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_trained(fit, words, n
     with pytest.raises(Exception, match=named) as error:
         fit(**words)
     assert isinstance(error.value, corpusfit.CorpusfitError)
-    assert not (tmp_path / "out/models").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_another_task_in_the_same_folder_is_refused(fit, few, jsonl):
@@ -249,8 +263,19 @@ def test_a_dry_run_writes_nothing(fit, tmp_path, labelled, pile, tiny_lm, inline
         task=labelled, corpus=pile, model=str(tiny_lm), time="10min", machine=inline
     )
     assert facts["replicates"] >= 3
-    assert facts["seconds"] <= 600
+    assert facts["seconds"] <= facts["needed_s"] <= 600
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
+    labelled, pile, tiny_lm, inline
+):
+    words = {"task": labelled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
+    facts = corpusfit.fit.dry_run(time="1s", **words)
+    assert facts["needed_s"] > 1
+    assert (facts["replicates"], facts["steps"], facts["finetunings"]) == (3, 4, 0)
+    with pytest.raises(corpusfit.CorpusfitError, match="at least"):
+        corpusfit.fit(time="1s", out="never", **words)
 
 
 def test_the_command(fit, few, cli, labelled, pile, tiny_lm, tmp_path):

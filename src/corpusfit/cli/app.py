@@ -78,7 +78,19 @@ class _Command(TyperCommand):
                 say(
                     f"Warning: {option.opts[0]} is given {len(repeats)} times; the last one counts."
                 )
-        return super().parse_args(ctx, args)
+        several = {p.opts[0] for p in self.params if getattr(p, "multiple", False)}
+        # options that two words follow, as a shell makes them of `--corpus *.txt`
+        following = zip(args, args[2:], strict=False)
+        named = [a for a, second in following if a in several and second[:1] != "-"]
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as e:
+            if "extra argument" in (message := str(getattr(e, "message", ""))) and named:
+                vars(e)["message"] = (
+                    f"{message}. {named[0]} takes one value and is repeated for more: "
+                    f"{named[0]} A {named[0]} B. A folder or a quoted pattern is one value"
+                )
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; its messages show its flags."""

@@ -35,7 +35,7 @@ BASE: dict[str, Any] = {
 }
 CONTINUED = {"steps": 40, "batch": 4, "length": 128, "replicates": 4}
 RATE = 1e-3
-SECONDS = {"select": 4, "random": 1, "step": 0.04, "around": 2, "probe": 0, "finetune": 1}
+SECONDS = {"select": 4, "random": 1, "step": 0.04, "around": 2, "probe": 0.5, "finetune": 0}
 """About what each part takes on a quiet machine, for its progress."""
 
 

@@ -75,5 +75,6 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     title = f"{manifest['task']['name']}: means, and gains with 95 % intervals"
     table(title, columns, rows)
     say_result(manifest["sentence"])
+    say(manifest["selected"])
     say(f"Model: {manifest['keep']}")
     say(manifest["more"])

@@ -24,7 +24,7 @@ from corpusfit.evaluation.contract import TaskType
 from corpusfit.evaluation.finetune import FineTune, FineTuning, answering_hardware, require_models
 from corpusfit.evaluation.network import Side, head_fingerprint, trains_adapter
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
-from corpusfit.evaluation.probing import WHOLE, Probe, Probes
+from corpusfit.evaluation.probing import WHOLE, Probe, Probes, learned_from
 from corpusfit.evaluation.reading import SPLITS, read_task
 from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import (
@@ -515,7 +515,8 @@ def estimate_evaluation(
         predicted = (epochs + 1) * lengths["dev"] + lengths["test"]
         each = [epochs * size + predicted / 3 for size in sizes]
         if plan.model.frozen:  # every text goes through the model once
-            each = [size + answered for size in sizes]
+            learned = len(learned_from(labelled.train, plan.seed))
+            each = [min(size, learned) + answered for size in sizes]
     else:  # each model answers dev and test once
         max_examples = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
         each = [answered]

@@ -105,10 +105,7 @@ def probe(
     encoder.encode(task.train.take([0]).texts())
     encoding_started = time.perf_counter()
     train = task.train if extra is None else task.train.followed_by(extra)
-    # training examples are in no order that matters, so the first of a seeded order are a sample
-    order = np.random.default_rng(plan.seed).permutation(len(train))
-    used = np.cumsum(train.lengths[order]) <= max(_MOST_PIECES, train.lengths[order[0]])
-    train = train.take(np.sort(order[used]).tolist())
+    train = train.take(learned_from(train, plan.seed))
 
     splits = {"train": train, "dev": task.dev, "test": task.test}
     total, done = sum(map(len, splits.values())), 0.0
@@ -213,6 +210,13 @@ def probe(
         if on_share is not None:
             on_share(1 - _FITTING * (1 - number / len(draws)))
     return outcomes
+
+
+def learned_from(train: Examples, seed: int) -> list[int]:
+    """The training examples that a probe learns from: a sample of all, if they are many."""
+    order = np.random.default_rng(seed).permutation(len(train))
+    used = np.cumsum(train.lengths[order]) <= max(_MOST_PIECES, train.lengths[order[0]])
+    return [int(i) for i in np.sort(order[used])]
 
 
 def _word_states(

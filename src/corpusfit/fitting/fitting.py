@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import Task, task_digest
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.schedule import Costs, Schedule, first_schedule, with_replicates
-from corpusfit.fitting.verdict import Measure, conclude
+from corpusfit.fitting.verdict import POWER, Measure, conclude
 from corpusfit.selection.api import estimate, select
 from corpusfit.text.context import Machine, absolute, command_words, named_model
 from corpusfit.text.contract import format_of
@@ -61,6 +62,10 @@ _MEASURED = {
 _AROUND_STEPS = 20
 _AROUND_S = 8.0
 """Seconds, and steps, that a training takes beside its own, until one has been measured."""
+_CHANGED = 0.1
+"""Share of the test texts that two models answer differently, about, before it is known."""
+_NAMED = 3
+"""Sources of a selection that are named."""
 _HELD_OUT = 0.2
 """Share of plain texts that is held out where there is no test split."""
 _LOWER, _TRIES = 1 / 3, 3
@@ -148,6 +153,29 @@ class Fitted(Finished):
         return pd.DataFrame(self.rows())
 
 
+class _Whole:
+    """One bar for a fit, in shares of the time that is planned: plans change on the way."""
+
+    def __init__(self, shown: Progress) -> None:
+        self.shown = shown
+        self._done, self._left = 0.0, 1.0
+
+    def plan(self, seconds: float) -> None:
+        """Set the seconds of what is still to do."""
+        self._left = max(seconds, 1.0)
+
+    def add(self, seconds: float) -> None:
+        """Add to what is still to do."""
+        self._left += seconds
+
+    def move(self, seconds: float, *, skipped: bool = False) -> None:
+        """Count what was done now, or by an earlier command."""
+        share = (1 - self._done) * min(1.0, seconds / self._left)
+        self._done += share
+        self._left = max(self._left - seconds, 1.0)
+        (self.shown.skip if skipped else self.shown.advance)(share)
+
+
 class _Part(Progress):
     """The progress of one part, as seconds of the whole.
 
@@ -156,8 +184,8 @@ class _Part(Progress):
 
     _STAGES = ("adapt", "probe", "fine-tune", "score", "measure")
 
-    def __init__(self, shown: Progress, expected: float, said: set[str]) -> None:
-        self._shown, self._expected, self._said = shown, expected, said
+    def __init__(self, whole: _Whole, expected: float, said: set[str]) -> None:
+        self._whole, self._expected, self._said = whole, expected, said
         self._total, self._moved = 0.0, 0.0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
@@ -171,12 +199,17 @@ class _Part(Progress):
         seconds = min(seconds, self._expected - self._moved)
         if seconds > 0:
             self._moved += seconds
-            self._shown.advance(seconds)
+            self._whole.move(seconds)
+
+    def begin_again(self) -> None:
+        """Count what was done of the part as still to do."""
+        self._whole.add(self._moved)
+        self._moved = 0.0
 
     def complete(self, *, was_there: bool) -> None:
         """Count what is left of the part as done, by now or by an earlier command."""
         if was_there and not self._moved:
-            self._shown.skip(self._expected)
+            self._whole.move(self._expected, skipped=True)
         else:
             self._move(self._expected)
 
@@ -185,7 +218,7 @@ class _Part(Progress):
             return  # the table has every loss, and the rate is ours to lower
         if message not in self._said:  # every replicate would say the same
             self._said.add(message)
-            self._shown.warn(message)
+            self._whole.shown.warn(message)
 
 
 def fit(
@@ -199,34 +232,46 @@ def fit(
 ) -> Fitted:
     """Select, adapt on the selection and on random text, measure, and conclude."""
     # `fixed` is a schedule, its costs and a learning rate, in place of those that a time decides
-    plan = request.plan
-    require_extras("Fitting a model", "train", plan.model.name)
+    require_extras("Fitting a model", "train", request.plan.model.name)
     require_one_process("fit")
     task, plan = _read(request)
+    identity = _identity(request, task)
     folder = FitFolder(out)
     folder.claim()
+    planned: tuple[Schedule, Costs, float | None] | None = fixed
+    begun = folder.schedule.exists() and not folder.differs(identity, overwrite=overwrite)
+    if planned is None and not begun:
+        # before anything is written, as the time may be too short
+        with machine.scratch() as scratch:
+            work = _Work(request, plan, task, FitFolder(scratch), machine)
+            schedule = work.measured(seconds)
+        work.require_time(schedule, seconds)
+        planned = schedule, work.costs, None
     with locked(folder.work, "fit", make=True):
-        folder.begin(_identity(request, task), overwrite=overwrite)
-        target, heldout = _write_texts(task, folder.texts, plan.seed)
-        work = _Work(request, plan, task, folder, target, heldout, machine, overwrite=overwrite)
-        if fixed is not None:
-            schedule, work.costs, work.rate = fixed
-            work.store(schedule, seconds, decided=True)
+        folder.begin(identity, overwrite=overwrite)
+        work = _Work(request, plan, task, folder, machine, overwrite=overwrite)
+        if planned is not None:
+            schedule, work.costs, work.rate = planned
+            work.store(schedule, seconds, decided=fixed is not None)
         schedule, decided = work.scheduled(seconds)
         progress = machine.progress
         progress.note(work.described(schedule))
-        first = work.costs.select + work.costs.replicate(schedule.steps)
-        with progress.showing("select, and train the first two models", first):
+        with progress.showing("fit", 1.0):
+            work.whole.plan(schedule.seconds(work.costs))
             work.select(schedule)
+            selected = _selected_by(folder.selection)
+            progress.note(selected)
             work.replicate(schedule, 0)
-        if not decided:  # the first replicate shows what one really costs
-            schedule = work.revised(schedule, seconds)
-        left = schedule.seconds(work.costs) - work.spent()
-        with progress.showing("train the others, and measure", max(1.0, left)):
+            if not decided:  # the first replicate shows what one really costs
+                before, schedule = schedule, work.revised(schedule, seconds)
+                if schedule != before:
+                    more = f"{schedule.finetunings} of them fine-tuned"
+                    progress.note(f"Planned anew: {schedule.replicates} replicates, {more}.")
+                work.whole.plan(schedule.seconds(work.costs) - work.spent())
             for number in range(1, schedule.replicates):
                 work.replicate(schedule, number)
             measures = work.measures(schedule)
-        verdict = conclude(task.name, measures, schedule)
+        verdict = conclude(task.name, measures, schedule, work.costs)
         kept = {
             "selection": str(folder.model("selection", plan.seed)),
             "random": str(folder.model("random", plan.seed)),
@@ -245,6 +290,7 @@ def fit(
                 "notes": task.notes,
             },
             "corpus": absolute(list(request.corpus)),
+            "selected": selected,
             "schedule": dataclasses.asdict(schedule),
             "rate": work.rate,
             "costs": dataclasses.asdict(work.costs),
@@ -264,16 +310,19 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
     require_extras("Fitting a model", "train", request.plan.model.name)
     task, plan = _read(request)
     with machine.scratch() as scratch:
-        folder = FitFolder(scratch / "fit")
-        target, heldout = _write_texts(task, folder.texts, plan.seed)
-        work = _Work(request, plan, task, folder, target, heldout, machine)
-        schedule, _ = work.scheduled(seconds)
-        return {
-            **dataclasses.asdict(schedule),
-            "words": work.described(schedule),
-            "costs": dataclasses.asdict(work.costs),
-            "seconds": round(schedule.seconds(work.costs)),
-        }
+        work = _Work(request, plan, task, FitFolder(scratch), machine)
+        schedule = work.measured(seconds)
+        words = work.described(schedule)
+    needed = schedule.needed(work.costs)
+    if needed > seconds:
+        words += f"\nThis is the least; it needs a time of {format_duration(needed)}."
+    return {
+        **dataclasses.asdict(schedule),
+        "words": words,
+        "costs": dataclasses.asdict(work.costs),
+        "seconds": round(schedule.seconds(work.costs)),
+        "needed_s": round(needed),
+    }
 
 
 def _read(request: Request) -> tuple[Task, EvaluatePlan]:
@@ -320,6 +369,20 @@ def _write_texts(task: Task, folder: Path, seed: int) -> tuple[Path, Path]:
     for path, texts in zip(paths, (target, held), strict=True):
         write_bytes(path, b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))
     return paths
+
+
+def _selected_by(folder: Path) -> str:
+    """What a selection has, in a sentence."""
+    manifest = read_object(folder / "manifest.json")
+    selected = manifest["selected"]
+    whole = selected["tokens"]
+    sources = {name: counts["tokens"] for name, counts in selected["by_source"].items()}
+    most = sorted(sources, key=lambda name: (-sources[name], name))[:_NAMED]
+    shares = [f"{name} {100 * sources[name] / whole:.0f} %" for name in most]
+    if rest := whole - sum(sources[name] for name in most):
+        shares.append(f"others {100 * rest / whole:.0f} %")
+    named = f", of the tokens {', '.join(shares)}" if len(sources) > 1 else ""
+    return f"{manifest['method']['name']} selected {selected['segments']:,} texts{named}."
 
 
 def _identity(request: Request, task: Task) -> dict[str, Any]:
@@ -373,15 +436,14 @@ class _Work:
         plan: EvaluatePlan,
         task: Task,
         folder: FitFolder,
-        target: Path,
-        heldout: Path,
         machine: Machine,
         *,
         overwrite: bool = False,
     ) -> None:
         self.overwrite = overwrite
         self.request, self.plan, self.task, self.folder = request, plan, task, folder
-        self.target, self.heldout, self.machine = target, heldout, machine
+        self.target, self.heldout = _write_texts(task, folder.texts, plan.seed)
+        self.machine, self.whole = machine, _Whole(machine.progress)
         self.type = load(task.kind)
         self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
         self.rate: float | None = None
@@ -415,17 +477,21 @@ class _Work:
         return self.task.kind != PLAIN or self.objective == "causal"
 
     def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
-        """The schedule, stored or from measured costs, and whether its replicates are decided."""
-        if self.folder.schedule.exists():
-            stored = read_object(self.folder.schedule)
-            self.costs, self.rate = Costs(**stored["costs"]), stored["rate"]
-            schedule = Schedule(**stored["schedule"])
-            if stored["decided"] and seconds > stored["seconds"]:
-                return self.revised(schedule, seconds), True
-            return schedule, stored["decided"]
+        """The stored schedule, with what more time adds, and whether its replicates are decided."""
+        stored = read_object(self.folder.schedule)
+        self.costs, self.rate = Costs(**stored["costs"]), stored["rate"]
+        schedule = Schedule(**stored["schedule"])
+        if stored["decided"] and seconds > stored["seconds"]:
+            return self.revised(schedule, seconds), True
+        return schedule, stored["decided"]
+
+    def measured(self, seconds: float) -> Schedule:
+        """A schedule by measured costs."""
         batch, length = _BATCH[resolve_device("auto", "train")]
-        quiet = dataclasses.replace(self.machine, progress=_Part(Progress(), 0.0, self._said))
         progress = self.machine.progress
+        quiet = dataclasses.replace(
+            self.machine, progress=_Part(_Whole(Progress()), 0.0, self._said)
+        )
         with progress.showing("measure", 3):
             projected = estimate(
                 str(self.target),
@@ -449,8 +515,10 @@ class _Work:
             probe, finetune = 0.0, 0.0
             if self.type.probes:
                 probe = self._evaluation_seconds(quiet, frozen=True)
-            if self._answers:
+            if self._answers and self.type.learns:
                 finetune = self._evaluation_seconds(quiet)
+            elif self._answers:
+                probe = self._evaluation_seconds(quiet)
             progress.advance(1)
         step = training["step_s"]
         self.costs = Costs(
@@ -463,9 +531,19 @@ class _Work:
         )
         tokens = 1e6 * projected["text_mb"] / _CHARACTERS_PER_TOKEN
         length = training["length"]
-        schedule = first_schedule(self.costs, seconds, tokens, batch=batch, length=length)
-        self.store(schedule, seconds, decided=False)
-        return schedule, False
+        return first_schedule(self.costs, seconds, tokens, batch=batch, length=length)
+
+    def require_time(self, schedule: Schedule, seconds: float) -> None:
+        """Raise an error if a schedule, then the shortest one, does not fit in the time."""
+        needed = schedule.needed(self.costs)
+        if needed > seconds:
+            parts = ", ".join(f"{w} ({format_duration(s)})" for w, s in schedule.parts(self.costs))
+            raise bad_setting(
+                "`time`",
+                f"at least {format_duration(needed)} for this task, corpus and model: {parts}",
+                format_duration(seconds),
+                "Or name a smaller model, or a part of the corpus.",
+            )
 
     def _evaluation_seconds(self, machine: Machine, **options: Any) -> float:
         """Seconds of one evaluation, of several that run beside each other."""
@@ -479,13 +557,14 @@ class _Work:
         """The schedule by what the first replicate took."""
         took = [s for name, s in self._seconds.items() if name.startswith("adapt-")]
         drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
-        # the shortest, as one may have been repeated at another rate
+        # the first may have been repeated at another rate, which takes its time from the others
         around = max(1.0, min(took) - schedule.steps * self.costs.step)
+        lost = self._seconds["adapt-selection-0"] - min(took)
         tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
         self.costs = dataclasses.replace(
             self.costs,
             finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=self.costs.finetune),
-            select=self._seconds["select"],
+            select=self._seconds["select"] + lost,
             random=float(np.mean(drawn)),
             around=around,
         )
@@ -506,23 +585,24 @@ class _Work:
 
     def described(self, schedule: Schedule) -> str:
         """What is read and done, in a few lines."""
-        task, costs = self.task, self.costs
+        task = self.task
         lines = [
             f"Task {task.name} ({task.kind.replace('_', ' ')}): {len(task.train):,} training, "
-            f"{len(task.dev):,} dev and {len(task.test):,} test examples. Held-out texts are kept "
-            "out of all training.",
-            f"Selection: {schedule.tokens:,} word pieces by the method {self.request.method} "
-            f"({format_duration(costs.select)}).",
-            f"{schedule.replicates} replicates: each trains the model on the selection and on as "
-            f"much random text, {schedule.steps:,} steps of {schedule.batch} x {schedule.length} "
-            f"tokens ({format_duration(costs.replicate(schedule.steps))} each).",
+            f"{len(task.dev):,} dev and {len(task.test):,} test examples. No dev or test text is "
+            "trained on.",
         ]
-        if schedule.finetunings and self.type.learns:
+        if task.kind == "classification":
+            least = POWER * math.sqrt(_CHANGED / len(task.test))
             lines.append(
-                f"Fine-tuning of the models of {schedule.finetunings} replicates and of the base "
-                f"({format_duration(3 * schedule.finetunings * costs.finetune)})."
+                f"So many test texts can show a difference of {100 * least:.1f} points, if two "
+                "models differ on one answer in ten."
             )
-        lines.append(f"About {format_duration(schedule.seconds(costs))} in all.")
+        if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
+            lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
+        parts = schedule.parts(self.costs)
+        width = max(len(words) for words, _ in parts)
+        lines += [f"  {words:{width}}  {format_duration(s):>8}" for words, s in parts]
+        lines.append(f"  {'all':{width}}  {format_duration(schedule.seconds(self.costs)):>8}")
         return "\n".join(lines)
 
     def spent(self) -> float:
@@ -532,7 +612,7 @@ class _Work:
     @contextlib.contextmanager
     def _part(self, name: str, expected: float) -> Iterator[Machine]:
         """One part: its machine shows progress within the whole, and its seconds are stored."""
-        part = _Part(self.machine.progress, expected, self._said)
+        part = _Part(self.whole, expected, self._said)
         began = time.perf_counter()
         yield dataclasses.replace(self.machine, progress=part)
         part.complete(was_there=name in self._seconds)
@@ -609,6 +689,8 @@ class _Work:
                 f"The loss on the task's text rose: training again with a learning rate of "
                 f"{self.rate:g}."
             )
+            if isinstance(machine.progress, _Part):
+                machine.progress.begin_again()
             remove(out)
             stored = read_object(self.folder.schedule)
             self.store(schedule, stored["seconds"], decided=stored["decided"])
@@ -616,17 +698,17 @@ class _Work:
     def measures(self, schedule: Schedule) -> list[Measure]:
         """Every measure, from the cheapest to the one that counts most."""
         measures = [self._losses(schedule)]
-        if self.type.probes:
-            seconds = self.costs.probe * (1 + 2 * schedule.replicates)
-            with self._part(f"probe-{schedule.replicates}", seconds) as machine:
-                run = partial(self._evaluated, self.folder.probe, machine, frozen=True)
-                measures.append(self._scored("probe", run, schedule.replicates))
-        tuned = schedule.finetunings if self.type.learns else schedule.replicates
-        if self._answers and tuned:
-            name = "fine-tuned" if self.type.learns else "score"
+        as_it_is = self._answers and not self.type.learns
+        if self.type.probes or as_it_is:
+            name, replicates = "score" if as_it_is else "probe", schedule.replicates
+            with self._part(f"{name}-{replicates}", schedule.measuring(self.costs)) as machine:
+                folder = self.folder.score if as_it_is else self.folder.probe
+                run = partial(self._evaluated, folder, machine, frozen=not as_it_is)
+                measures.append(self._scored(name, run, replicates))
+        if tuned := schedule.finetunings:
             with self._part(f"tuned-{tuned}", 3 * tuned * self.costs.finetune) as machine:
                 run = partial(self._evaluated, self.folder.score, machine)
-                measures.append(self._scored(name, run, tuned))
+                measures.append(self._scored("fine-tuned", run, tuned))
         return measures
 
     def _losses(self, schedule: Schedule) -> Measure:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.engine.pace import SAFE_SHARE
 
 FEWEST = 3
 """Fewest replicates: with two, an interval over trainings is too wide to be of use."""
@@ -30,7 +29,7 @@ class Costs:
     random: float  # drawing as much random text
     step: float  # a training step
     around: float  # a training without its steps: opening, tokenising, measuring, writing
-    probe: float  # the probes of one model; 0 where the task has none
+    probe: float  # the probe of one model, or its answers as it is; 0 where the task has neither
     finetune: float  # one fine-tuning; 0 where the task has none
 
     def replicate(self, steps: int) -> float:
@@ -53,24 +52,43 @@ class Schedule:
     replicates: int
     finetunings: int  # replicates whose models are fine-tuned, too
 
+    def parts(self, costs: Costs) -> list[tuple[str, float]]:
+        """What is done, in the order in which it begins, with the seconds of each."""
+        trained = 2 * self.replicates
+        training = costs.around + self.steps * costs.step
+        parts = [
+            (f"select {self.tokens:,} word pieces", costs.select),
+            (f"draw as much random text, {self.replicates} times", self.replicates * costs.random),
+            (
+                f"train {trained} models, half of them on random text, {self.steps:,} steps of "
+                f"{self.batch} x {self.length} tokens",
+                trained * training,
+            ),
+        ]
+        if costs.probe:
+            parts.append(("measure these and the base", self.measuring(costs)))
+        if self.finetunings:
+            tuned = 3 * self.finetunings
+            parts.append((f"fine-tune {tuned} models", tuned * costs.finetune))
+        return parts
+
+    def measuring(self, costs: Costs) -> float:
+        """Seconds of the probes, or of the answers as they are, of all models and of the base."""
+        return (2 * self.replicates + 1) * costs.probe
+
     def seconds(self, costs: Costs) -> float:
         """What all of it takes."""
-        return (
-            costs.select
-            + costs.probe
-            + self.replicates * costs.replicate(self.steps)
-            + 3 * self.finetunings * costs.finetune
-        )
+        return sum(seconds for _, seconds in self.parts(costs))
+
+    def needed(self, costs: Costs) -> float:
+        """The time to ask for, so that all of it is planned."""
+        return self.seconds(costs) / SAFE_SHARE
 
 
 def first_schedule(
     costs: Costs, seconds: float, corpus_tokens: float, *, batch: int, length: int
 ) -> Schedule:
-    """The schedule by costs measured beforehand.
-
-    Raises:
-        UsageError: the time is too short for three replicates of the shortest training.
-    """
+    """The schedule by costs measured beforehand; the shortest one if the time is too short."""
     usable = SAFE_SHARE * seconds - costs.select - costs.probe
     available = max(1, int(_MOST_OF_CORPUS * corpus_tokens))
     limit = max(FEWEST_STEPS, min(MOST_STEPS, _PASSES * available // (batch * length)))
@@ -84,16 +102,7 @@ def first_schedule(
     steps = max(
         min(steps_for(FEWEST, 1.0), ENOUGH_STEPS), min(steps_for(2 * FEWEST, _OF_SIX), MOST_STEPS)
     )
-    steps = min(steps, limit)
-    if steps < FEWEST_STEPS:
-        least = costs.select + costs.probe + FEWEST * costs.replicate(FEWEST_STEPS)
-        raise bad_setting(
-            "`time`",
-            f"at least {format_duration(least / SAFE_SHARE)} for this task, corpus and model: "
-            f"{FEWEST} trainings of {FEWEST_STEPS} steps on the selection, as many on random text",
-            format_duration(seconds),
-            "Or name a smaller model, or a part of the corpus.",
-        )
+    steps = max(FEWEST_STEPS, min(steps, limit))
     shortest = Schedule(steps, batch, length, min(steps * batch * length, available), FEWEST, 0)
     return with_replicates(shortest, costs, seconds)
 

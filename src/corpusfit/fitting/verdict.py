@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from corpusfit.core.engine.pace import format_duration
 from corpusfit.evaluation.contract import TaskType
 from corpusfit.evaluation.significance import Difference, difference, scored_difference
 from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task
-from corpusfit.fitting.schedule import MOST, Schedule
+from corpusfit.fitting.schedule import FEWEST, MOST, Costs, Schedule
 
 LOSS = "loss"
-_POWER = 2.8  # standard errors of a difference that is shown in 8 of 10 cases
+POWER = 2.8  # standard errors of a difference that is shown in 8 of 10 cases
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Verdict:
     more: str  # what more time would buy
 
 
-def conclude(task: str, measures: Sequence[Measure], schedule: Schedule) -> Verdict:
+def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: Costs) -> Verdict:
     """The verdict of all measures of a task."""
     loss, scores = measures[0], list(measures[1:])
     # One score decides, and which one does not depend on its result: the one that could show the
@@ -141,17 +142,23 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule) -> Verd
         fell = loss.of_base and loss.over_base.shown > 0 and loss.over_random.shown >= 0
         keep = "selection" if fell else "base"
 
+    sentences = [f"{task}: {_answer(best, best.over_random, 'random text')}."]
+    if best.of_base:
+        answer = _answer(best, best.over_base, "the base")
+        sentences.append(f"{answer[0].upper()}{answer[1:]}.")
     texts = "sequences" if best is loss else "test texts"
-    sentences = [
-        f"{task} ({best.examples:,} held-out {texts}, {best.replicates} trainings of each): "
-        f"{_SUBJECTS[best.name]} {_compared(best, best.over_random, 'as much random text')}"
-        + (f", and {_compared(best, best.over_base, _BASE[best.name])}." if best.of_base else ".")
-    ]
+    sentences.append(
+        f"Measured by {_WHAT[best.name]} on {best.examples:,} held-out {texts}, with "
+        f"{best.replicates} trainings of each."
+    )
     if best is not loss and loss.of_base:
-        falls = [_change(loss.base - after) for after in (loss.selection, loss.random)]
+        selection, random = (
+            f"{'falls' if fall >= 0 else 'rises'} by {abs(fall):.2f}"
+            for fall in (loss.base - loss.selection, loss.base - loss.random)
+        )
         sentences.append(
-            f"The loss on the task's text {falls[0]} nats per token on the selection and "
-            f"{falls[1]} on random text."
+            f"The loss on the task's text {selection} nats per token on the selection and "
+            f"{random} on random text."
         )
     failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
     if failed:
@@ -164,54 +171,50 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule) -> Verd
     by_loss = keep == "selection" and best is not loss and best.over_base.shown <= 0
     reason = ", by its loss alone: no gain in score over the base is shown" if by_loss else ""
     sentences.append(f"Keep {kept}{reason}.")
-    return Verdict(keep, " ".join(sentences), _more(best, schedule))
+    return Verdict(keep, " ".join(sentences), _more(best, schedule, costs))
 
 
-_SUBJECTS = {
-    LOSS: "after training on the selection, the loss on the task's text",
-    "probe": "after training on the selection, a probe of the frozen model",
-    "fine-tuned": "after training on the selection, the fine-tuned model",
-    "score": "after training on the selection, the model",
-}
-_BASE = {
-    LOSS: "before",
-    "probe": "a probe of the base",
-    "fine-tuned": "the fine-tuned base",
-    "score": "the base",
+_WHAT = {
+    LOSS: "the loss",
+    "probe": "a probe of the frozen models",
+    "fine-tuned": "fine-tuning the models",
+    "score": "the models as they are",
 }
 
 
-def _compared(measure: Measure, found: Difference, other: str) -> str:
-    """A comparison in words, with its interval."""
+def _answer(measure: Measure, found: Difference, other: str) -> str:
+    """Whether the selection is better than something, with the interval."""
     ends = f"95 % interval {measure.said(found.low)} to {measure.said(found.high)}"
     if not found.shown:
         return (
-            f"shows no difference from {other} ({measure.said(found.mean)} {measure.unit}, {ends}; "
+            f"no difference between the selection and {other} is shown "
+            f"({measure.said(found.mean)} {measure.unit}, {ends}; "
             f"{measure.said(found.detectable, sign=False)} would have been seen)"
         )
+    verb = "beats" if found.shown > 0 else "is worse than"
     size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
-    other = f"after {other}" if other.startswith("as much") else other
-    if measure.name == LOSS:
-        return f"is {size} {'lower' if found.shown > 0 else 'higher'} than {other} ({ends})"
-    if measure.unit == POINTS:
-        return f"scores {size} {'more' if found.shown > 0 else 'less'} than {other} ({ends})"
-    # such as bits per byte, of which fewer are better
-    return f"is {'better' if found.shown > 0 else 'worse'} by {size} than {other} ({ends})"
+    return f"the selection {verb} {other} by {size} ({ends})"
 
 
-def _change(fall: float) -> str:
-    return f"{'falls' if fall >= 0 else 'rises'} by {abs(fall):.2f}"
-
-
-def _more(measure: Measure, schedule: Schedule) -> str:
-    """What more replicates could show; the test examples stay as they are."""
+def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
+    """What a longer time would add; the test examples stay as they are."""
     found = measure.over_random
+    sentences = []
+    if costs.finetune and not schedule.finetunings:
+        needed = dataclasses.replace(schedule, finetunings=FEWEST).needed(costs)
+        sentences.append(
+            f"No model was fine-tuned; from a time of {format_duration(needed)} on some are."
+        )
     if schedule.replicates >= MOST:
-        return "More test examples would show smaller differences; more time would not."
-    at_most = found.over_replicates**2 * measure.replicates / MOST
-    least = _POWER * math.sqrt(at_most + found.over_examples**2)
-    return (
-        f"With more time ({MOST} replicates), a difference of about "
-        f"{measure.said(least, sign=False)} {measure.unit} would be seen, in place of "
-        f"{measure.said(found.detectable, sign=False)}."
-    )
+        sentences.append("More test examples would show smaller differences; more time would not.")
+    else:
+        # as planned: with fine-tuning, all replicates have it
+        tuned = MOST if costs.finetune else 0
+        longer = dataclasses.replace(schedule, replicates=MOST, finetunings=tuned)
+        at_most = found.over_replicates**2 * measure.replicates / MOST
+        least = POWER * math.sqrt(at_most + found.over_examples**2)
+        sentences.append(
+            f"{MOST} replicates, in {format_duration(longer.needed(costs))}, would show a "
+            f"difference of about {measure.said(least, sign=False)} {measure.unit}."
+        )
+    return " ".join(sentences)

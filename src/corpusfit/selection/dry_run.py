@@ -22,8 +22,8 @@ from corpusfit.text.reading import Reasons, join_units, read_units
 
 _UNITS = 128  # units that each worker encodes
 _ENOUGH = 4 << 20  # stored bytes to measure
-_FIXED_S = 15.0  # seconds to start workers and fit, about the same for any corpus
-_COMPARED_S = 15.0  # seconds in which `auto` compares methods, on samples of fixed size
+_FIXED_S = 6.0  # seconds to start workers and fit, about the same for any corpus
+_COMPARED_S = 10.0  # seconds in which `auto` compares methods, on samples of fixed size
 _ROW_BYTES = 40  # bytes of a segment's row in `scores/`, compressed
 _WORKER_MB = {False: 250, True: 1250}  # MB of a worker, without and with an encoder (`minilm`)
 

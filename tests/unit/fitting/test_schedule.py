@@ -60,11 +60,15 @@ def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
     assert (found.finetunings, found.replicates) == (0, MOST)
 
 
-def test_a_time_that_is_too_short_is_refused_with_one_that_is_enough():
-    with pytest.raises(UsageError, match="time") as error:
-        schedule(120)
-    needed = str(error.value).split("at least ")[1].split(" for")[0]
-    assert schedule(1.02 * parse_duration("time", needed)).steps >= FEWEST_STEPS
+def test_a_time_that_is_too_short_gives_the_shortest_schedule_and_the_time_it_needs():
+    shortest = schedule(120)
+    assert (shortest.steps, shortest.replicates) == (FEWEST_STEPS, FEWEST)
+    assert shortest.needed(LAPTOP) > 120
+    enough = schedule(1.001 * shortest.needed(LAPTOP))
+    assert enough == shortest
+    assert enough.seconds(LAPTOP) == pytest.approx(
+        60 + 3 * 20 + 6 * (10 + FEWEST_STEPS * 0.2) + 7 * 15
+    )
 
 
 @pytest.mark.parametrize(

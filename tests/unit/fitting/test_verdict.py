@@ -5,12 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from corpusfit.core.engine.pace import format_duration
 from corpusfit.evaluation.significance import Difference, difference
 from corpusfit.evaluation.tables import POINTS
-from corpusfit.fitting.schedule import Schedule
+from corpusfit.fitting.schedule import MOST, Costs, Schedule
 from corpusfit.fitting.verdict import LOSS, Measure, conclude
 
 SCHEDULE = Schedule(steps=100, batch=16, length=128, tokens=200_000, replicates=4, finetunings=0)
+COSTS = Costs(select=60, random=20, step=0.2, around=10, probe=15, finetune=0)
 NOTHING = Difference(0.001, -0.02, 0.022, 0.03, 0.01, 0.01)
 BETTER = Difference(0.02, 0.01, 0.03, 0.014, 0.005, 0.005)
 WORSE = Difference(-0.02, -0.03, -0.01, 0.014, 0.005, 0.005)
@@ -42,22 +44,22 @@ ROSE = measure(LOSS, WORSE, WORSE, unit="nats per token")
     ],
 )
 def test_which_model_is_kept(loss, scores, kept):
-    assert conclude("task", [loss, measure("probe", *scores)], SCHEDULE).keep == kept
+    assert conclude("task", [loss, measure("probe", *scores)], SCHEDULE, COSTS).keep == kept
 
 
 def test_models_that_all_answer_alike_decide_nothing():
     alike = Difference(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     failed = measure("fine-tuned", alike, alike, alike, failed=12)
-    found = conclude("task", [FELL, failed, measure("probe", BETTER, BETTER)], SCHEDULE)
+    found = conclude("task", [FELL, failed, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
     assert found.keep == "selection"
     assert "12 of 12" in found.sentence
-    assert conclude("task", [FELL, failed], SCHEDULE).sentence.startswith("task (500 held-out seq")
+    assert conclude("task", [FELL, failed], SCHEDULE, COSTS).sentence.count("500 held-out seq") == 1
 
 
 def test_by_its_loss_alone_a_model_is_kept_and_the_verdict_says_so():
-    found = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE)
+    found = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE, COSTS)
     assert "loss alone" in found.sentence
-    shown = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE)
+    shown = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
     assert "loss alone" not in shown.sentence
 
 
@@ -66,14 +68,25 @@ def test_the_score_that_could_show_the_smaller_difference_decides():
     fine = dataclasses.replace(NOTHING, detectable=0.01)
     coarse = dataclasses.replace(WORSE, detectable=0.05)
     measures = [FELL, measure("probe", fine, BETTER), measure("fine-tuned", coarse, coarse)]
-    assert conclude("task", measures, SCHEDULE).keep == "selection"
+    assert conclude("task", measures, SCHEDULE, COSTS).keep == "selection"
     measures = [FELL, measure("probe", coarse, coarse), measure("fine-tuned", fine, BETTER)]
-    assert conclude("task", measures, SCHEDULE).keep == "selection"
+    assert conclude("task", measures, SCHEDULE, COSTS).keep == "selection"
+
+
+def test_more_says_what_was_not_done_and_the_time_for_it():
+    costs = dataclasses.replace(COSTS, finetune=100)
+    without = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE, costs).more
+    assert format_duration(dataclasses.replace(SCHEDULE, finetunings=3).needed(costs)) in without
+    most = dataclasses.replace(SCHEDULE, replicates=MOST, finetunings=MOST)
+    assert format_duration(most.needed(costs)) in without
+    tuned = dataclasses.replace(SCHEDULE, finetunings=3)
+    assert "No model" not in conclude("task", [FELL], tuned, costs).more
+    assert "No model" not in conclude("task", [FELL], SCHEDULE, COSTS).more
 
 
 def test_without_a_score_the_loss_decides():
-    assert conclude("task", [FELL], SCHEDULE).keep == "selection"
-    assert conclude("task", [ROSE], SCHEDULE).keep == "base"
+    assert conclude("task", [FELL], SCHEDULE, COSTS).keep == "selection"
+    assert conclude("task", [ROSE], SCHEDULE, COSTS).keep == "base"
 
 
 def test_of_two_models_that_are_alike_few_are_called_better():
@@ -85,6 +98,6 @@ def test_of_two_models_that_are_alike_few_are_called_better():
             values = rng.normal(rng.normal(0, 0.01), 0.01, replicates)
             over = difference(values.tolist(), 0.01, 500)
             measures = [FELL, measure("probe", over, NOTHING)]
-            said = conclude("t", measures, SCHEDULE).sentence
-            wrong += "no difference from as much random text" not in said
+            said = conclude("t", measures, SCHEDULE, COSTS).sentence
+            wrong += not said.startswith("t: no difference between the selection and random text")
         assert wrong / 2_000 < 0.06

@@ -223,7 +223,7 @@ def find_contaminated(
         figures[role] = {"texts": leaks.texts, "holders": holders, "held": different}
         keys = np.union1d(keys, leaks.keys)
         if holders:
-            context.progress.warn(
+            context.progress.note(
                 f"{different:,} of {figures['texts']:,} different texts of `guard` are in `{role}`:"
                 f" {holders:,} of {leaks.texts:,} texts contain one and are left out."
             )
