@@ -10,11 +10,13 @@ FEWEST = 3
 """Fewest replicates: with two, an interval over trainings is too wide to be of use."""
 MOST = 12
 FEWEST_STEPS = 50
-ENOUGH_STEPS = 600
-"""Steps up to which further time goes into longer training before more replicates."""
+ENOUGH_STEPS = 200
+"""Steps up to which three replicates train longer, before there are six."""
+LONG_STEPS = 600
+"""Steps up to which six replicates train longer, before they are fine-tuned."""
 MOST_STEPS = 2_000
 _OF_SIX = 0.6
-"""Share of the time that six replicates may fill with trainings of more than `ENOUGH_STEPS`."""
+"""Share of the time that six replicates may fill with trainings of more than `LONG_STEPS`."""
 _PASSES = 3
 """Most passes over the selection."""
 _MOST_OF_CORPUS = 0.25
@@ -98,9 +100,12 @@ def first_schedule(
         each = share * usable / replicates - costs.replicate(0)
         return int(each / (2 * costs.step))
 
-    # three replicates of a training as long as possible, before there are more of them
+    # Most of a verdict's uncertainty is between trainings, and by Student's t an interval of three
+    # is 2.4 times as wide as one of six, so six come before longer ones.
     steps = max(
-        min(steps_for(FEWEST, 1.0), ENOUGH_STEPS), min(steps_for(2 * FEWEST, _OF_SIX), MOST_STEPS)
+        min(steps_for(FEWEST, 1.0), ENOUGH_STEPS),
+        min(steps_for(2 * FEWEST, 1.0), LONG_STEPS),
+        min(steps_for(2 * FEWEST, _OF_SIX), MOST_STEPS),
     )
     steps = max(FEWEST_STEPS, min(steps, limit))
     shortest = Schedule(steps, batch, length, min(steps * batch * length, available), FEWEST, 0)

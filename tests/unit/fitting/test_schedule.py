@@ -10,6 +10,7 @@ from corpusfit.fitting.schedule import (
     ENOUGH_STEPS,
     FEWEST,
     FEWEST_STEPS,
+    LONG_STEPS,
     MOST,
     Costs,
     first_schedule,
@@ -32,11 +33,12 @@ def test_it_fits_in_the_time_and_each_text_is_seen_about_once(minutes):
     assert found.tokens == found.steps * 16 * 128
 
 
-def test_more_time_first_trains_longer_then_more_often_then_fine_tunes():
-    short, longer, longest = schedule(600), schedule(2000), schedule(4 * 3600)
-    assert short.steps < longer.steps == ENOUGH_STEPS <= longest.steps
-    assert short.replicates <= longer.replicates <= longest.replicates
-    assert short.finetunings == 0 < FEWEST <= longest.finetunings
+def test_more_time_goes_into_steps_replicates_and_fine_tuning_in_turn():
+    short, six, long, most = map(schedule, (600, 1300, 3300, 4 * 3600))
+    assert short.steps <= ENOUGH_STEPS < six.steps < long.steps == LONG_STEPS <= most.steps
+    assert (short.replicates, six.replicates) == (FEWEST, 2 * FEWEST)
+    assert six.replicates <= long.replicates <= most.replicates
+    assert short.finetunings == six.finetunings == 0 < FEWEST <= most.finetunings
 
 
 def test_more_time_later_keeps_the_training_and_takes_nothing_back():
