@@ -155,7 +155,7 @@ def search(lines: Lines, *, per_word: bool) -> np.ndarray:
 
     As published the text with the lowest change of the cross-entropy comes next, and counts start
     near 0 (0.01, as in the scripts). `per_word` divides the change by the words of the text and
-    starts with a hundredth of the corpus's counts, as `cynical` does.
+    adds the corpus's counts, as of a part of the words taken so far, as `cynical` does.
     """
     wanted = Counter(word for text in lines.wanted for word in text.split())
     number = {word: i for i, word in enumerate(wanted)}
@@ -165,14 +165,14 @@ def search(lines: Lines, *, per_word: bool) -> np.ndarray:
     word = np.array([number[w] for c in found for w in c], np.int64)
     count = np.array([n for c in found for n in c.values()], np.float64)
     words = lines.words
-    taken, total = np.full(len(p), 0.01), 0.01
-    if per_word:
-        taken = 0.01 * np.bincount(word, count, minlength=len(p))
-        total = 0.01 * words.sum()
+    taken, total = np.full(len(p), 0.0 if per_word else 0.01), 0.0 if per_word else 0.01
+    of_corpus = np.bincount(word, count, minlength=len(p)) / words.sum()
     left, order = np.ones(len(words), np.bool_), np.empty(len(words), np.int64)
     for step in range(len(words)):
-        gain = np.bincount(text, p[word] * np.log1p(count / taken[word]), minlength=len(words))
-        change = np.log1p(words / total) - gain
+        added = Cynical.start * max(1.0, total) if per_word else 0.0
+        before = taken + added * of_corpus
+        gain = np.bincount(text, p[word] * np.log1p(count / before[word]), minlength=len(words))
+        change = np.log1p(words / (total + added)) - gain
         order[step] = best = np.argmin(np.where(left, change / (words if per_word else 1), np.inf))
         left[best], own = False, text == best
         taken[word[own]] += count[own]

@@ -55,7 +55,9 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     def compared(measure: dict[str, Any], other: str) -> str:
         found = measure[f"over_{other}"]
         ends = " to ".join(shown(measure, found[end], "+") for end in ("low", "high"))
-        return f"{shown(measure, found['mean'], '+')} ({ends})"
+        return (
+            f"{shown(measure, found['mean'], '+')} ({ends}; {shown(measure, found['detectable'])})"
+        )
 
     rows = [
         [
@@ -64,15 +66,14 @@ def show_fitted(manifest: dict[str, Any]) -> None:
             *(shown(measure, abs(measure[name])) for name in ("base", "random", "selection")),
             compared(measure, "random"),
             compared(measure, "base"),
-            shown(measure, measure["over_random"]["detectable"]),
         ]
         for measure in manifest["measures"]
     ]
     columns = [
         *("measure", "base", "random text", "selection"),
-        *("gain over random", "gain over base", "would be seen"),
+        *("gain over random", "gain over base"),
     ]
-    title = f"{manifest['task']['name']}: means, and gains with 95 % intervals"
+    title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
     table(title, columns, rows)
     say_result(manifest["sentence"])
     say(manifest["selected"])

@@ -516,7 +516,8 @@ def estimate_evaluation(
         each = [epochs * size + predicted / 3 for size in sizes]
         if plan.model.frozen:  # every text goes through the model once
             learned = len(learned_from(labelled.train, plan.seed))
-            each = [min(size, learned) + answered for size in sizes]
+            most = learned if learned < len(labelled.train) else max(sizes)
+            each = [min(size, most) + answered for size in sizes]
     else:  # each model answers dev and test once
         max_examples = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
         each = [answered]

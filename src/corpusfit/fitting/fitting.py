@@ -239,7 +239,7 @@ def fit(
     folder = FitFolder(out)
     folder.claim()
     planned: tuple[Schedule, Costs, float | None] | None = fixed
-    begun = folder.schedule.exists() and not folder.differs(identity, overwrite=overwrite)
+    begun = not folder.differs(identity, overwrite=overwrite) and folder.schedule.exists()
     if planned is None and not begun:
         # before anything is written, as the time may be too short
         with machine.scratch() as scratch:
@@ -250,7 +250,8 @@ def fit(
     with locked(folder.work, "fit", make=True):
         folder.begin(identity, overwrite=overwrite)
         work = _Work(request, plan, task, folder, machine, overwrite=overwrite)
-        if planned is not None:
+        # another command may have begun the fit while this one measured
+        if planned is not None and (fixed is not None or not folder.schedule.exists()):
             schedule, work.costs, work.rate = planned
             work.store(schedule, seconds, decided=fixed is not None)
         schedule, decided = work.scheduled(seconds)
@@ -265,8 +266,9 @@ def fit(
             if not decided:  # the first replicate shows what one really costs
                 before, schedule = schedule, work.revised(schedule, seconds)
                 if schedule != before:
-                    more = f"{schedule.finetunings} of them fine-tuned"
-                    progress.note(f"Planned anew: {schedule.replicates} replicates, {more}.")
+                    tuned = schedule.finetunings
+                    more = f", {tuned} of them with fine-tuning" if tuned else ""
+                    progress.note(f"By what these took: {schedule.replicates} replicates{more}.")
                 work.whole.plan(schedule.seconds(work.costs) - work.spent())
             for number in range(1, schedule.replicates):
                 work.replicate(schedule, number)
@@ -314,14 +316,14 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         schedule = work.measured(seconds)
         words = work.described(schedule)
     needed = schedule.needed(work.costs)
-    if needed > seconds:
+    if not schedule.fits(work.costs, seconds):
         words += f"\nThis is the least; it needs a time of {format_duration(needed)}."
     return {
         **dataclasses.asdict(schedule),
         "words": words,
         "costs": dataclasses.asdict(work.costs),
         "seconds": round(schedule.seconds(work.costs)),
-        "needed_s": round(needed),
+        "needed_s": needed,
     }
 
 
@@ -376,13 +378,22 @@ def _selected_by(folder: Path) -> str:
     manifest = read_object(folder / "manifest.json")
     selected = manifest["selected"]
     whole = selected["tokens"]
-    sources = {name: counts["tokens"] for name, counts in selected["by_source"].items()}
+    if not whole:
+        raise InputError(
+            "The selection is empty: each text of `corpus` is longer than all that is trained on. "
+            "Give more `time`, or a larger corpus."
+        )
+    counts = {name: counts["tokens"] for name, counts in selected["by_source"].items()}
+    sources = {name: tokens for name, tokens in counts.items() if tokens}
     most = sorted(sources, key=lambda name: (-sources[name], name))[:_NAMED]
     shares = [f"{name} {100 * sources[name] / whole:.0f} %" for name in most]
     if rest := whole - sum(sources[name] for name in most):
         shares.append(f"others {100 * rest / whole:.0f} %")
-    named = f", of the tokens {', '.join(shares)}" if len(sources) > 1 else ""
-    return f"{manifest['method']['name']} selected {selected['segments']:,} texts{named}."
+    named = f"; of its tokens are {', '.join(shares)}" if len(sources) > 1 else ""
+    return (
+        f"The method {manifest['method']['name']} selected {selected['segments']:,} of "
+        f"{manifest['counts']['segments']:,} texts{named}."
+    )
 
 
 def _identity(request: Request, task: Task) -> dict[str, Any]:
@@ -535,8 +546,8 @@ class _Work:
 
     def require_time(self, schedule: Schedule, seconds: float) -> None:
         """Raise an error if a schedule, then the shortest one, does not fit in the time."""
-        needed = schedule.needed(self.costs)
-        if needed > seconds:
+        if not schedule.fits(self.costs, seconds):
+            needed = schedule.needed(self.costs)
             parts = ", ".join(f"{w} ({format_duration(s)})" for w, s in schedule.parts(self.costs))
             raise bad_setting(
                 "`time`",
@@ -559,7 +570,7 @@ class _Work:
         drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
         around = max(1.0, min(took) - schedule.steps * self.costs.step)
-        lost = self._seconds["adapt-selection-0"] - min(took)
+        lost = self._seconds["adapt-selection-0"] - min(took) if self.rate else 0.0
         tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
         self.costs = dataclasses.replace(
             self.costs,
@@ -589,13 +600,13 @@ class _Work:
         lines = [
             f"Task {task.name} ({task.kind.replace('_', ' ')}): {len(task.train):,} training, "
             f"{len(task.dev):,} dev and {len(task.test):,} test examples. No dev or test text is "
-            "trained on.",
+            "used to select or to adapt.",
         ]
         if task.kind == "classification":
             least = POWER * math.sqrt(_CHANGED / len(task.test))
             lines.append(
-                f"So many test texts can show a difference of {100 * least:.1f} points, if two "
-                "models differ on one answer in ten."
+                f"With {len(task.test):,} test texts a gain in accuracy below about "
+                f"{100 * least:.1f} points mostly remains unseen (if one answer in ten changes)."
             )
         if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
             lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
@@ -705,7 +716,7 @@ class _Work:
                 folder = self.folder.score if as_it_is else self.folder.probe
                 run = partial(self._evaluated, folder, machine, frozen=not as_it_is)
                 measures.append(self._scored(name, run, replicates))
-        if tuned := schedule.finetunings:
+        if (tuned := schedule.finetunings) and self.type.learns:
             with self._part(f"tuned-{tuned}", 3 * tuned * self.costs.finetune) as machine:
                 run = partial(self._evaluated, self.folder.score, machine)
                 measures.append(self._scored("fine-tuned", run, tuned))

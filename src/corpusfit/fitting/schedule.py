@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from corpusfit.core.engine.pace import SAFE_SHARE
@@ -19,6 +20,8 @@ _OF_SIX = 0.6
 """Share of the time that six replicates may fill with trainings of more than `LONG_STEPS`."""
 _PASSES = 3
 """Most passes over the selection."""
+_RESERVE = 1.05
+"""Factor of a time that is asked for."""
 _MOST_OF_CORPUS = 0.25
 """Most of the corpus that is selected: most of it all is no selection."""
 
@@ -82,9 +85,16 @@ class Schedule:
         """What all of it takes."""
         return sum(seconds for _, seconds in self.parts(costs))
 
-    def needed(self, costs: Costs) -> float:
-        """The time to ask for, so that all of it is planned."""
-        return self.seconds(costs) / SAFE_SHARE
+    def fits(self, costs: Costs, seconds: float) -> bool:
+        """Whether all of it is done in a time."""
+        return self.seconds(costs) <= SAFE_SHARE * seconds
+
+    def needed(self, costs: Costs) -> int:
+        """The time to ask for, in seconds: with a reserve, as costs are measured anew each time."""
+        seconds = _RESERVE * self.seconds(costs) / SAFE_SHARE
+        # not below what is shown of it, in tenths of a minute or of an hour
+        unit = 360 if seconds >= 3600 else 6
+        return unit * math.ceil(seconds / unit)
 
 
 def first_schedule(
@@ -118,13 +128,13 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
     # then more of both.
     usable = SAFE_SHARE * seconds - costs.select - costs.probe
     each, tuned = costs.replicate(schedule.steps), 3 * costs.finetune
-    replicates = max(FEWEST, min(2 * FEWEST, MOST, int(usable / each)))
+    replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / each)))
     finetunings = 0
     if costs.finetune:
         finetunings = min(replicates, max(0, int((usable - replicates * each) / tuned)))
     if finetunings < FEWEST:
         finetunings = 0
-        replicates = max(FEWEST, min(MOST, int(usable / each)))
+        replicates = max(schedule.replicates, min(MOST, int(usable / each)))
     elif finetunings == replicates:
         replicates = finetunings = max(replicates, min(MOST, int(usable / (each + tuned))))
     return Schedule(
@@ -132,6 +142,6 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
         schedule.batch,
         schedule.length,
         schedule.tokens,
-        max(replicates, schedule.replicates),
+        replicates,
         max(finetunings, schedule.finetunings),
     )

@@ -14,7 +14,7 @@ from corpusfit.evaluation.contract import TaskType
 from corpusfit.evaluation.significance import Difference, difference, scored_difference
 from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task
-from corpusfit.fitting.schedule import FEWEST, MOST, Costs, Schedule
+from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule
 
 LOSS = "loss"
 POWER = 2.8  # standard errors of a difference that is shown in 8 of 10 cases
@@ -40,6 +40,7 @@ class Measure:
     random_over_base: Difference
     failed: int = 0  # evaluations that give one answer to every test text
     of_base: bool = True  # whether the base can be compared
+    metric: str = ""  # of a score in points
 
     @classmethod
     def of_losses(
@@ -100,6 +101,7 @@ class Measure:
             compared(ours, tallies["base"]),
             compared(tallies["random"], tallies["base"]),
             sum(o.one_answer for each in outcomes.values() for o in each),
+            metric=metric.replace("_", " ") if task_type.unit == POINTS else "",
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,14 +144,16 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
         fell = loss.of_base and loss.over_base.shown > 0 and loss.over_random.shown >= 0
         keep = "selection" if fell else "base"
 
-    sentences = [f"{task}: {_answer(best, best.over_random, 'random text')}."]
+    undecided = "" if best.over_random.shown else "undecided, as "
+    sentences = [f"{task}: {undecided}{_answer(best, best.over_random, 'random text')}."]
     if best.of_base:
         answer = _answer(best, best.over_base, "the base")
         sentences.append(f"{answer[0].upper()}{answer[1:]}.")
     texts = "sequences" if best is loss else "test texts"
+    what = f"{best.metric} of {_WHAT[best.name]}" if best.metric else _WHAT[best.name]
     sentences.append(
-        f"Measured by {_WHAT[best.name]} on {best.examples:,} held-out {texts}, with "
-        f"{best.replicates} trainings of each."
+        f"Measured by {what} on {best.examples:,} held-out {texts}, with {best.replicates} "
+        "trainings of each."
     )
     if best is not loss and loss.of_base:
         selection, random = (
@@ -177,7 +181,7 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
 _WHAT = {
     LOSS: "the loss",
     "probe": "a probe of the frozen models",
-    "fine-tuned": "fine-tuning the models",
+    "fine-tuned": "the fine-tuned models",
     "score": "the models as they are",
 }
 
@@ -201,20 +205,27 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
     found = measure.over_random
     sentences = []
     if costs.finetune and not schedule.finetunings:
-        needed = dataclasses.replace(schedule, finetunings=FEWEST).needed(costs)
+        # six replicates come before it
+        six = max(schedule.replicates, 2 * FEWEST)
+        needed = dataclasses.replace(schedule, replicates=six, finetunings=FEWEST).needed(costs)
         sentences.append(
-            f"No model was fine-tuned; from a time of {format_duration(needed)} on some are."
+            f"No model was fine-tuned; with a time of {format_duration(needed)} some are."
         )
-    if schedule.replicates >= MOST:
+    elif schedule.replicates >= MOST:
         sentences.append("More test examples would show smaller differences; more time would not.")
-    else:
+    if schedule.replicates < MOST:
         # as planned: with fine-tuning, all replicates have it
         tuned = MOST if costs.finetune else 0
         longer = dataclasses.replace(schedule, replicates=MOST, finetunings=tuned)
         at_most = found.over_replicates**2 * measure.replicates / MOST
         least = POWER * math.sqrt(at_most + found.over_examples**2)
         sentences.append(
-            f"{MOST} replicates, in {format_duration(longer.needed(costs))}, would show a "
-            f"difference of about {measure.said(least, sign=False)} {measure.unit}."
+            f"The same command with a time of {format_duration(longer.needed(costs))} makes "
+            f"{MOST} trainings of each, and would show a difference of about "
+            f"{measure.said(least, sign=False)} {measure.unit}."
+        )
+    if schedule.steps < LONG_STEPS:
+        sentences.append(
+            f"Its trainings stay at {schedule.steps:,} steps; for longer ones take another `out`."
         )
     return " ".join(sentences)

@@ -85,7 +85,7 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         ],
         rows,
     )
-    sentences = [manifest["sentence"], manifest["selected"], manifest["more"]]
+    sentences = [manifest["sentence"], manifest.get("selected", ""), manifest["more"]]
     return Part("fit", name, title, sentences, {}, {"measures": measures}, manifest)
 
 

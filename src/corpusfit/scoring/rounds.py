@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +62,7 @@ class Features:
         return Counted(*counted)
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """Counts of the text taken so far."""
 
     counts: NDArray[np.float64]  # [f], occurrences of each feature
@@ -83,8 +82,8 @@ class Taken:
 
         return gains
 
-    def with_more(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """Add occurrences, int64 [f], and words."""
+    def with_more(self, sums: NDArray[Any], words: float) -> Taken:
+        """Add occurrences, [f], and words."""
         return Taken(self.counts + sums, self.words + words)
 
 
@@ -141,8 +140,8 @@ class RoundMethod(CorpusMethod):
         """The features of the target to count, with weights."""
 
     @abstractmethod
-    def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """Initial counts before the first round."""
+    def begin(self, corpus: Taken, budget: int) -> Taken:
+        """What is added to the counts of what is taken, in the round up to a budget in words."""
 
     @abstractmethod
     def budgets(self, words: int) -> list[int]:
@@ -170,20 +169,22 @@ class RoundMethod(CorpusMethod):
         m = len(counted.words)
         left, number = np.ones(m, np.bool_), np.zeros(m, np.int16)
         final = np.zeros(m, np.float32)
-        state = self.begin(*_sums(features, counted, left))
+        nothing = Taken(np.zeros(len(features.weights)), 0)
+        corpus = nothing.with_more(*_sums(features, counted, left))
+        taken = nothing
         rounds: list[Round] = []
-        done = 0
-        for budget in self.budgets(int(counted.words.sum())):
-            gains = state.gains(features)(counted)
+        for budget in self.budgets(int(corpus.words)):
+            gains = taken.with_more(*self.begin(corpus, budget)).gains(features)(counted)
             order = np.flatnonzero(left)[np.argsort(-gains[left], kind="stable")]
-            fit = np.searchsorted(np.cumsum(counted.words[order]), budget - done, side="right")
+            fit = np.searchsorted(
+                np.cumsum(counted.words[order]), budget - taken.words, side="right"
+            )
             chosen = np.zeros(m, np.bool_)
             chosen[order[:fit]] = True
             number[chosen], final[chosen] = len(rounds) + 1, gains[chosen]
             rounds.append(Round(budget).widened(gains[left], gains[chosen]))
             left &= ~chosen
-            sums, words = _sums(features, counted, chosen)
-            state, done = state.with_more(sums, words), done + words
+            taken = taken.with_more(*_sums(features, counted, chosen))
         return order_scores(final, number, rounds)
 
 
@@ -215,8 +216,10 @@ class RoundScorer(Scorer[Texts]):
     table: NDArray[np.uint64]  # with weights and pairs the features, as in `Features`
     weights: NDArray[np.float64]
     pairs: bool
-    counts: NDArray[np.float64]  # [r, f], occurrences of each feature taken before each round
-    words: NDArray[np.float64]  # [r], words taken before each round
+    # [r, f] and [r], occurrences of each feature and words by which each round scores: those
+    # taken before it, and what `begin` adds
+    counts: NDArray[np.float64]
+    words: NDArray[np.float64]
     budgets: NDArray[np.int64]  # [r], as in `Round`
     tops: NDArray[np.float64]  # [r]
     thresholds: NDArray[np.float64]  # [r]
@@ -249,9 +252,16 @@ class RoundScorer(Scorer[Texts]):
         """What is counted."""
         return Features(self.table, self.weights, self.pairs)
 
+    @cached_property
+    def _known(self) -> NDArray[np.float64]:
+        """`counts`, but above 0 for what the corpus lacks, which only a text outside of it has."""
+        known = np.where(self.counts > 0, self.counts, np.inf)
+        least = known.min(axis=1, initial=np.inf, keepdims=True) / 10
+        return np.asarray(np.where(np.isfinite(known), known, np.minimum(least, 1.0)))
+
     def taken(self, number: int) -> Taken:
-        """The state before a round, numbered from 0."""
-        return Taken(self.counts[number], float(self.words[number]))
+        """The counts by which a round scores, numbered from 0."""
+        return Taken(self._known[number], float(self.words[number]))
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], the share of the corpus taken before them, as -log2."""
@@ -292,7 +302,7 @@ class RoundScorer(Scorer[Texts]):
             slot, known = find(self.table, np.uint64(identity))
             if known:
                 feature = int(self.table[slot, 1])
-                before = max(float(taken.counts[feature]), _LEAST)
+                before = float(taken.counts[feature])
                 rise = float(self.weights[feature]) * np.log1p(count / before) * scale
                 effects[name] = effects.get(name, 0.0) + rise
         return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
@@ -300,7 +310,7 @@ class RoundScorer(Scorer[Texts]):
     def _round_of(self, text: str) -> int:
         """The round that would take a text, from 0; reads only the counts of its features."""
         counted = self.features.count(text_array([text]))
-        before = np.maximum(self.counts[:, counted.features], _LEAST)
+        before = self._known[:, counted.features]
         n, scale = int(counted.words[0]), float(self.weights.sum())
         rises = np.log1p(counted.counts / before) @ self.weights[counted.features]
         gains = ((rises - scale * np.log1p(n / self.words)) / n).astype(np.float32)
@@ -314,14 +324,8 @@ class RoundScorer(Scorer[Texts]):
         number = np.zeros(len(batch), np.int16)
         gains = np.zeros(len(batch), np.float32)
         for i, threshold in enumerate(self.thresholds):
-            taken = self.taken(i)
-            taken = Taken(np.maximum(taken.counts, _LEAST), taken.words)
-            new_gains = taken.gains(features)(counted)
+            new_gains = self.taken(i).gains(features)(counted)
             last = i == len(self.thresholds) - 1
             now = (number == 0) & ((new_gains >= threshold) | last)
             number[now], gains[now] = i + 1, new_gains[now]
         return gains, number
-
-
-_LEAST = 1e-3
-"""Count of a feature that the corpus lacks, which only a text outside of it can have."""

@@ -92,30 +92,32 @@ def score_in_rounds(
 
     if not files.state(1).exists():
         sums, words = sums_of(all_groups)
-        BeforeRound(method.begin(sums, words), words).write(files.state(1))
-    budgets = method.budgets(BeforeRound.read(files.state(1)).corpus)
+        nothing = Taken(np.zeros(len(sums)), 0)
+        BeforeRound(nothing.with_more(sums, words)).write(files.state(0))
+        BeforeRound(nothing).write(files.state(1))
+    corpus = BeforeRound.read(files.state(0)).taken
+    budgets = method.budgets(int(corpus.words))
     with run.stage("take", len(budgets)):
         for number, budget in enumerate(budgets, start=1):
             if not files.state(number + 1).exists():  # otherwise an interrupted run has done it
                 # score what is left, and take the best until the budget
                 before = BeforeRound.read(files.state(number))
-                list(run.engine.map(ScoreLeft(files, number), groups_after(before)))
-                selector = Selector(find_threshold(untaken, budget - before.done))
+                list(run.engine.map(ScoreLeft(files, method, number), groups_after(before)))
+                left = budget - int(before.taken.words)
+                selector = Selector(find_threshold(untaken, left))
                 thresholds, bounds = [], Round(budget)
                 for gains, costs in untaken():
                     thresholds.append(selector.rest)
                     bounds = bounds.widened(gains, gains[selector.select(gains, costs)])
                 rounds = (*before.rounds, bounds)
                 after = dataclasses.replace(before, rounds=rounds, thresholds=tuple(thresholds))
-                sums, words = sums_of(groups_after(after))
-                taken, done = before.taken.with_more(sums, words), before.done + words
-                after = dataclasses.replace(after, taken=taken, done=done)
-                after.write(files.state(number + 1))
+                taken = before.taken.with_more(*sums_of(groups_after(after)))
+                dataclasses.replace(after, taken=taken).write(files.state(number + 1))
             run.machine.progress.advance(1)
 
-    states = [BeforeRound.read(files.state(number + 1)) for number in range(len(budgets) + 1)]
-    final = states[-1]
-    scorer = RoundScorer.of(features, [state.taken for state in states[:-1]], [*final.rounds])
+    states = [scored_by(files, method, number) for number in range(1, len(budgets) + 1)]
+    final = BeforeRound.read(files.state(len(budgets) + 1))
+    scorer = RoundScorer.of(features, states, [*final.rounds])
     store(folder.scorer, name, scorer)
     write = WriteOrder(files, final.rounds, folder.scores, folder.scored)
     with run.stage("score", run.shard_count):
@@ -153,7 +155,7 @@ class RoundsFolder:
         return self.path / "groups" / f"group-{number:05d}.safetensors"
 
     def state(self, number: int) -> Path:
-        """The state of the corpus before a round."""
+        """The state of the corpus before a round, from 1; before 0 all of it."""
         return self.path / f"round-{number:05d}.safetensors"
 
 
@@ -161,9 +163,7 @@ class RoundsFolder:
 class BeforeRound:
     """The state of the corpus before a round."""
 
-    taken: Taken  # counts and words taken so far, the start included
-    corpus: int
-    done: int = 0  # words taken of the corpus
+    taken: Taken  # counts and words taken so far; before round 0, all of the corpus
     rounds: tuple[Round, ...] = ()
     thresholds: tuple[Threshold, ...] = ()  # of the last round, for each group
 
@@ -171,8 +171,6 @@ class BeforeRound:
         """Write it to a file."""
         header = {
             "words": self.taken.words,
-            "corpus": self.corpus,
-            "done": self.done,
             "rounds": [[r.budget, r.top, r.threshold] for r in self.rounds],
             "last": [[t.key, t.budget] for t in self.thresholds],
         }
@@ -185,7 +183,15 @@ class BeforeRound:
         rounds = tuple(Round(*r) for r in header["rounds"])
         thresholds = tuple(Threshold(*t) for t in header["last"])
         taken = Taken(arrays["counts"], header["words"])
-        return cls(taken, header["corpus"], header["done"], rounds, thresholds)
+        return cls(taken, rounds, thresholds)
+
+
+def scored_by(files: RoundsFolder, method: RoundMethod, number: int) -> Taken:
+    """The counts by which a round scores what is left."""
+    corpus = BeforeRound.read(files.state(0)).taken
+    budget = method.budgets(int(corpus.words))[number - 1]
+    taken = BeforeRound.read(files.state(number)).taken
+    return taken.with_more(*method.begin(corpus, budget))
 
 
 @dataclass(frozen=True)
@@ -205,6 +211,7 @@ class Left:
     number: NDArray[np.int16]
     gains: NDArray[np.float32]  # [m], gain in that round, or in the last round that scored it
     words: NDArray[np.int64]  # [m], words of each segment
+    ends: NDArray[np.int64]  # [s], where the segments of each of the group's shards end
 
     @classmethod
     def read(cls, path: Path) -> tuple[Left, int]:
@@ -260,11 +267,12 @@ class ScoreLeft(Job[Group, int]):
     """Score the segments of a group that are left; returns the group's number."""
 
     folder: RoundsFolder
+    method: RoundMethod
     round: int
 
     def start(self) -> Callable[[Group], int]:
         features: Features = restore(self.folder.features, lambda _: Features)
-        gains_of = BeforeRound.read(self.folder.state(self.round)).taken.gains(features)
+        gains_of = scored_by(self.folder, self.method, self.round).gains(features)
 
         def work(group: Group) -> int:
             path = self.folder.group(group.number)
@@ -280,7 +288,7 @@ class ScoreLeft(Job[Group, int]):
             if before is not None and group.threshold is not None:
                 number = before.after(group.threshold, self.round - 1)
                 gains = np.where(number == 0, gains, before.gains)
-            after = Left(number, gains, words)
+            after = Left(number, gains, words, np.cumsum([len(part.words) for part in counted]))
             write_arrays(path, vars(after), {"round": self.round})
             return group.number
 
@@ -296,16 +304,18 @@ class SumTaken(PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.int64], int]]
 
     def _work(self, group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """The features taken, how often, and the words taken."""
-        sums, words, first = np.zeros(self.features, np.int64), 0, 0
-        taken = None
+        sums, words = np.zeros(self.features, np.int64), 0
+        shards: dict[int, NDArray[np.bool_] | None] = dict.fromkeys(group.shards)
         if group.threshold is not None:
-            taken = Left.read(self.folder.group(group.number))[0].chosen(group.threshold)
-        for part in self.folder.read_counts(group.shards):
-            m = len(part.words)
-            chosen = np.ones(m, np.bool_) if taken is None else taken[first : first + m]
-            part.add(chosen, sums)
-            words += int(part.words[chosen].sum())
-            first += m
+            left = Left.read(self.folder.group(group.number))[0]
+            split = np.split(left.chosen(group.threshold), left.ends[:-1])
+            # an early round takes a few segments of a few shards
+            shards = {s: some for s, some in zip(group.shards, split, strict=True) if some.any()}
+        for shard, chosen in shards.items():
+            (part,) = self.folder.read_counts([shard])
+            taken = np.ones(len(part.words), np.bool_) if chosen is None else chosen
+            part.add(taken, sums)
+            words += int(part.words[taken].sum())
         features = np.flatnonzero(sums)
         return features, sums[features], words
 

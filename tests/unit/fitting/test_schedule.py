@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corpusfit.core.engine.pace import parse_duration
+from corpusfit.core.engine.pace import format_duration, parse_duration
 from corpusfit.core.errors import UsageError
 from corpusfit.fitting.schedule import (
     ENOUGH_STEPS,
@@ -65,10 +65,12 @@ def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
 def test_a_time_that_is_too_short_gives_the_shortest_schedule_and_the_time_it_needs():
     shortest = schedule(120)
     assert (shortest.steps, shortest.replicates) == (FEWEST_STEPS, FEWEST)
-    assert shortest.needed(LAPTOP) > 120
-    enough = schedule(1.001 * shortest.needed(LAPTOP))
-    assert enough == shortest
-    assert enough.seconds(LAPTOP) == pytest.approx(
+    assert not shortest.fits(LAPTOP, 120)
+    shown = parse_duration("time", format_duration(shortest.needed(LAPTOP)).replace(" ", ""))
+    enough = schedule(shown)
+    assert enough.fits(LAPTOP, shown)
+    assert (enough.steps, enough.replicates) >= (FEWEST_STEPS, FEWEST)
+    assert shortest.seconds(LAPTOP) == pytest.approx(
         60 + 3 * 20 + 6 * (10 + FEWEST_STEPS * 0.2) + 7 * 15
     )
 

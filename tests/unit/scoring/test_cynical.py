@@ -12,7 +12,7 @@ from corpusfit.core.types import text_array
 from corpusfit.kernels.cynical import WORDLESS
 from corpusfit.kernels.tokens import reference
 from corpusfit.scoring import registry
-from corpusfit.scoring.rounds import Round, RoundScorer, order_scores
+from corpusfit.scoring.rounds import Round, RoundScorer, Taken, order_scores
 
 OF_TASK = "kinase binds the receptor and inhibits growth of cells in mice with a ligand"
 OF_OTHERS = "shares fell as investors sold the bonds of a bank in quarterly results"
@@ -61,11 +61,14 @@ def in_plain_python(target, corpus, weight, start, budgets):
     total, n = Counter(), sum(map(len, texts))
     for tokens in texts:
         total.update(features_of(tokens, weight))
-    taken, words, done = {v: c * start for v, c in total.items()}, n * start, 0
+    taken, done = Counter(), 0
     left, order = list(range(len(texts))), []
     for number, budget in enumerate(budgets, start=1):
+        share = start * max(1, budget) / n
+        before = {v: taken[v] + c * share for v, c in total.items()}
+        words = done + n * share
         found = {
-            i: gain(texts[i], weights, taken, words, weight) if texts[i] else -math.inf
+            i: gain(texts[i], weights, before, words, weight) if texts[i] else -math.inf
             for i in left
         }
         held, more = Counter(), 0
@@ -76,9 +79,8 @@ def in_plain_python(target, corpus, weight, start, budgets):
             left.remove(i)
             held.update(features_of(texts[i], weight))
             more += len(texts[i])
-        for v, c in held.items():
-            taken[v] += c
-        words, done = words + more, done + more
+        taken.update(held)
+        done += more
     return order
 
 
@@ -90,7 +92,7 @@ def test_gains_follow_the_definition(weight):
     n = int(counted.words.sum())
     sums = np.zeros(len(features.weights), np.int64)
     counted.add(np.ones(len(CORPUS), np.bool_), sums)
-    found = method.begin(sums, n).gains(features)(counted)
+    found = method.begin(Taken(sums, n), n).gains(features)(counted)
     weights, total = weights_of(TARGET, weight), Counter()
     for text in CORPUS:
         total.update(features_of(reference(text), weight))
@@ -173,7 +175,8 @@ def test_effects_add_up_to_the_gain_in_the_text_s_round():
     counted = features.count(text_array(CORPUS))
     sums = np.zeros(len(features.weights), np.int64)
     counted.add(np.ones(len(CORPUS), np.bool_), sums)
-    taken = method.begin(sums, int(counted.words.sum()))
+    n = int(counted.words.sum())
+    taken = method.begin(Taken(sums, n), n)
     scorer = RoundScorer.of(features, [taken], [Round(1_000, 1.0, -1.0)])
     gains = taken.gains(features)(counted)
     for text, gain_of_text in zip(CORPUS[:40], gains, strict=False):

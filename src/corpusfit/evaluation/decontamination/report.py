@@ -223,7 +223,9 @@ def find_contaminated(
         figures[role] = {"texts": leaks.texts, "holders": holders, "held": different}
         keys = np.union1d(keys, leaks.keys)
         if holders:
-            context.progress.note(
+            # a few are what the guard is for
+            many = holders > _MANY * leaks.texts
+            (context.progress.warn if many else context.progress.note)(
                 f"{different:,} of {figures['texts']:,} different texts of `guard` are in `{role}`:"
                 f" {holders:,} of {leaks.texts:,} texts contain one and are left out."
             )
@@ -236,6 +238,8 @@ def find_contaminated(
     return keys, figures
 
 
+_MANY = 0.05
+"""Share of texts that a guard leaves out, from which that is a warning."""
 _EXAMPLES = 6
 
 

@@ -6,16 +6,17 @@ cross-entropy of the target under a unigram model of everything selected before,
     (sum over words v of p(v) log((C(v) + c(v)) / C(v))  -  log((W + n) / W)) / n
 
 where p(v) is the word's share of the target, C(v) its count in the text selected so far, W the
-number of words selected so far, c(v) its count in the text and n the number of the text's words;
-the same sum over bigrams is added with a weight of 0.1. The best texts are selected up to the
+number of words selected so far (to both the corpus's own counts are added, scaled to 0.3 words for
+each word of the round's budget), c(v) its count in the text and n the number of the text's words;
+the same sum over bigrams is added with a weight of 0.3. The best texts are selected up to the
 round's budget, and all others are scored again. The score is the order of selection.
 Why: a method that scores each text alone selects ever more of what is most typical of the target.
 This one selects what is still missing, so that the selected words match the target's proportions.
 Trade-off: it compares words, not meaning. A score depends on the whole corpus; the stored scorer
 ranks a new text where it would have been selected. Axelrod selects one text at a time; here the
-texts of a round are scored together: 20 passes over the counts instead of one per selected text.
+texts of a round are scored together: 40 passes over the counts instead of one per selected text.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279). The
-bigrams, the rounds and the start from the corpus's own counts are this project's; see docs/auto.md.
+bigrams, the rounds and what the corpus's own counts add are this project's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Texts, buffers
@@ -36,7 +36,7 @@ from corpusfit.kernels.tokens import BEGIN, END
 from corpusfit.scoring.contract import Family
 from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
 
-_FIRST_SHARE = 0.001  # of the corpus, selected in the first round
+_FIRST_SHARE = 0.00001  # of the corpus, selected in the first round
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,19 @@ class Cynical(RoundMethod):
     """Order in which texts most lower the target's cross-entropy (cynical selection).
 
     Attributes:
-        pairs: Weight of bigrams, relative to 1 for single words (default: 0.1).
-        rounds: Number of rounds; their budgets grow geometrically (default: 20).
-        start: Initial counts, as a fraction of the corpus's own counts (default: 0.01).
+        pairs: Weight of bigrams, relative to 1 for single words (default: 0.3).
+        rounds: Number of rounds; their budgets grow geometrically (default: 40).
+        start: The corpus's own counts, scaled to so many words for each word of a round's budget,
+            are added to those of the selected text (default: 0.3).
     """
 
     reads: ClassVar[Reads] = "text"
     scorer: ClassVar[type] = RoundScorer
     family: ClassVar[Family] = "lexical"
 
-    pairs: float = 0.1
-    rounds: int = 20
-    start: float = 0.01
+    pairs: float = 0.3
+    rounds: int = 40
+    start: float = 0.3
 
     def __post_init__(self) -> None:
         if not self.pairs >= 0.0:
@@ -84,11 +85,14 @@ class Cynical(RoundMethod):
         table = number_features(np.concatenate(features))
         return Features(table, np.concatenate(weights), self.pairs > 0)
 
-    def begin(self, sums: NDArray[np.int64], words: int) -> Taken:
-        """The corpus's counts times `start`."""
-        return Taken(sums.astype(np.float64) * self.start, max(1, words) * self.start)
+    def begin(self, corpus: Taken, budget: int) -> Taken:
+        """The corpus's counts, as of `start` times the budget's words."""
+        # without them, the first texts would be those with most of the target's frequent words; a
+        # fixed number of words is too many for a small amount and too few for a large one
+        share = self.start * max(1, budget) / max(1.0, corpus.words)
+        return Taken(corpus.counts * share, max(1.0, corpus.words) * share)
 
     def budgets(self, words: int) -> list[int]:
-        """Budgets from a thousandth of the corpus to all of it, growing geometrically."""
+        """Budgets from a part in 100,000 of the corpus to all of it, growing geometrically."""
         shares = np.geomspace(_FIRST_SHARE, 1.0, self.rounds) if self.rounds > 1 else np.ones(1)
         return [round(words * share) for share in shares.tolist()]
