@@ -267,6 +267,14 @@ def test_a_dry_run_writes_nothing(fit, tmp_path, labelled, pile, tiny_lm, inline
     assert not (tmp_path / "out").exists()
 
 
+def test_test_texts_that_are_trained_on_are_told_before_anything(labelled, pile, tiny_lm, inline):
+    words = {"task": labelled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
+    assert "test texts are training" not in corpusfit.fit.dry_run(**words)["words"]
+    with (labelled / "test.jsonl").open("a") as test:
+        test.writelines((labelled / "train.jsonl").read_text().splitlines(keepends=True)[:3])
+    assert "3 of the test texts are training" in corpusfit.fit.dry_run(**words)["words"]
+
+
 def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
     labelled, pile, tiny_lm, inline
 ):

@@ -608,6 +608,12 @@ class _Work:
                 f"With {len(task.test):,} test texts a gain in accuracy below about "
                 f"{100 * least:.1f} points mostly remains unseen (if one answer in ten changes)."
             )
+        known = set(text_keys(task.train.texts()).tolist())
+        if copies := sum(key in known for key in text_keys(task.test.texts()).tolist()):
+            lines.append(
+                f"{copies:,} of the test texts are training texts, too, so scores are too high: "
+                "`corpusfit split --near` makes a task without such copies."
+            )
         if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
             lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
         parts = schedule.parts(self.costs)

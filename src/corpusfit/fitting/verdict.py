@@ -14,7 +14,7 @@ from corpusfit.evaluation.contract import TaskType
 from corpusfit.evaluation.significance import Difference, difference, scored_difference
 from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task
-from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule
+from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule, with_replicates
 
 LOSS = "loss"
 POWER = 2.8  # standard errors of a difference that is shown in 8 of 10 cases
@@ -214,9 +214,10 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
     elif schedule.replicates >= MOST:
         sentences.append("More test examples would show smaller differences; more time would not.")
     if schedule.replicates < MOST:
-        # as planned: with fine-tuning, all replicates have it
-        tuned = MOST if costs.finetune else 0
-        longer = dataclasses.replace(schedule, replicates=MOST, finetunings=tuned)
+        # without fine-tuning if that many are then planned, else with that of all of them
+        longer = dataclasses.replace(schedule, replicates=MOST)
+        if with_replicates(schedule, costs, longer.needed(costs)).replicates < MOST:
+            longer = dataclasses.replace(longer, finetunings=MOST)
         at_most = found.over_replicates**2 * measure.replicates / MOST
         least = POWER * math.sqrt(at_most + found.over_examples**2)
         sentences.append(

@@ -74,7 +74,7 @@ def test_the_score_that_could_show_the_smaller_difference_decides():
 
 
 def test_more_says_what_was_not_done_and_the_time_for_it():
-    costs = dataclasses.replace(COSTS, finetune=100)
+    costs = dataclasses.replace(COSTS, finetune=50)
     without = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE, costs).more
     six = dataclasses.replace(SCHEDULE, replicates=6, finetunings=3)
     assert format_duration(six.needed(costs)) in without
@@ -82,6 +82,12 @@ def test_more_says_what_was_not_done_and_the_time_for_it():
     assert then.finetunings >= 3
     most = dataclasses.replace(SCHEDULE, replicates=MOST, finetunings=MOST)
     assert format_duration(most.needed(costs)) in without
+    # where fine-tuning takes far longer, so many replicates come before it
+    costly = dataclasses.replace(COSTS, finetune=5_000)
+    probed = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE, costly).more
+    time = dataclasses.replace(SCHEDULE, replicates=MOST).needed(costly)
+    assert format_duration(time) in probed
+    assert with_replicates(SCHEDULE, costly, time).replicates == MOST
     tuned = dataclasses.replace(SCHEDULE, finetunings=3)
     assert "No model" not in conclude("task", [FELL], tuned, costs).more
     assert "No model" not in conclude("task", [FELL], SCHEDULE, COSTS).more
