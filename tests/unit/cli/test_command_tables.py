@@ -161,6 +161,7 @@ SHOWN = {
                 for name, unit in (("loss", "nats per token"), ("fine-tuned", "points"))
             ],
             "sentence": "No difference.",
+            "selected": "The method cynical selected 4,559 of 139,000 texts.",
             "more": "More time would show more.",
             "keep": PATH,
         }
