@@ -132,7 +132,7 @@ def demo(
     write_report(folder, quiet=json)
     if not json:
         _show_found(selection.manifest)
-        show_fitted(fitted.manifest)
+        show_fitted({**fitted.manifest, "more": ""})  # a demo is given no time
 
 
 def _found(manifest: Mapping[str, Any]) -> dict[str, float]:

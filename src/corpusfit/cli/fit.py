@@ -78,4 +78,5 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     say_result(manifest["sentence"])
     say(manifest["selected"])
     say(f"Model: {manifest['keep']}")
-    say(manifest["more"])
+    if manifest["more"]:
+        say(manifest["more"])

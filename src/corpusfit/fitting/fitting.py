@@ -389,7 +389,7 @@ def _selected_by(folder: Path) -> str:
     shares = [f"{name} {100 * sources[name] / whole:.0f} %" for name in most]
     if rest := whole - sum(sources[name] for name in most):
         shares.append(f"others {100 * rest / whole:.0f} %")
-    named = f"; of its tokens are {', '.join(shares)}" if len(sources) > 1 else ""
+    named = f"; tokens by source: {', '.join(shares)}" if len(sources) > 1 else ""
     return (
         f"The method {manifest['method']['name']} selected {selected['segments']:,} of "
         f"{manifest['counts']['segments']:,} texts{named}."
