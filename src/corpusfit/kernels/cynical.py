@@ -24,6 +24,9 @@ from corpusfit.kernels.tokens import follow
 USUAL = 4
 """Largest count of a word in a text whose gain is precomputed."""
 
+ONE_FEATURE = 0.1
+"""Of the sum over a text's features, the most that one of them counts."""
+
 WORDLESS = np.float32(np.finfo(np.float32).min)
 """The gain of a text without words."""
 
@@ -146,6 +149,20 @@ def usual_gains(weights: NDArray[np.float64], taken: NDArray[np.float64]) -> NDA
     return np.asarray(weights[:, None] * np.log1p(ratio))
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _rise(
+    feature: Any,
+    count_in_text: Any,
+    weights: NDArray[np.float64],
+    taken: NDArray[np.float64],
+    usual: NDArray[np.float64],
+) -> Any:
+    """weight * log((C + c) / C) for a feature and its count c in a text."""
+    if count_in_text <= USUAL:
+        return usual[feature, count_in_text - 1]
+    return weights[feature] * np.log1p(count_in_text / taken[feature])
+
+
 @njit(cache=True, nogil=True)
 def gains(
     features: NDArray[np.uint32],
@@ -159,6 +176,9 @@ def gains(
     scale: float,
 ) -> NDArray[np.float32]:
     """How much each text lowers the target's cross-entropy, per word of the text.
+
+    No feature counts for more than `ONE_FEATURE` of the sum over all: otherwise the best texts are
+    short ones that repeat one rare word.
 
     Args:
         features: uint32 [e], the distinct features of each text, from `count`.
@@ -182,13 +202,16 @@ def gains(
             per_word[t] = WORDLESS
             continue
         gain = 0.0
+        largest = 0.0
         for e in range(first, last[t]):
-            feature = features[e]
-            c = counts[e]
-            if c <= USUAL:
-                gain += usual[feature, c - 1]
-            else:
-                gain += weights[feature] * np.log1p(c / taken[feature])
+            rise = _rise(features[e], counts[e], weights, taken, usual)
+            gain += rise
+            largest = max(largest, rise)
+        most = ONE_FEATURE * gain
+        if largest > most:
+            gain = 0.0
+            for e in range(first, last[t]):
+                gain += min(most, _rise(features[e], counts[e], weights, taken, usual))
         first = last[t]
         per_word[t] = (gain - scale * np.log1p(words[t] / total)) / words[t]
     return per_word

@@ -295,16 +295,17 @@ class RoundScorer(Scorer[Texts]):
             parts.update(zip(both, names, strict=True))
         scale = taken.words / (float(self.weights.sum()) * n)
         cost = np.log1p(n / taken.words) * taken.words / n
-        effects = dict.fromkeys(written, 0.0)
-        for word in written:
-            effects[word] -= cost / n
+        rises = {}
         for (identity, name), count in parts.items():
             slot, known = find(self.table, np.uint64(identity))
             if known:
                 feature = int(self.table[slot, 1])
                 before = float(taken.counts[feature])
-                rise = float(self.weights[feature]) * np.log1p(count / before) * scale
-                effects[name] = effects.get(name, 0.0) + rise
+                rises[name] = float(self.weights[feature]) * np.log1p(count / before) * scale
+        most = cynical.ONE_FEATURE * sum(rises.values())
+        effects = {name: -cost / n * count for name, count in Counter(written).items()}
+        for name, rise in rises.items():
+            effects[name] = effects.get(name, 0.0) + min(most, rise)
         return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
 
     def _round_of(self, text: str) -> int:
@@ -312,8 +313,10 @@ class RoundScorer(Scorer[Texts]):
         counted = self.features.count(text_array([text]))
         before = self._known[:, counted.features]
         n, scale = int(counted.words[0]), float(self.weights.sum())
-        rises = np.log1p(counted.counts / before) @ self.weights[counted.features]
-        gains = ((rises - scale * np.log1p(n / self.words)) / n).astype(np.float32)
+        rises = np.log1p(counted.counts / before) * self.weights[counted.features]
+        most = cynical.ONE_FEATURE * rises.sum(1, keepdims=True)
+        rise = np.minimum(rises, most).sum(1)
+        gains = ((rise - scale * np.log1p(n / self.words)) / n).astype(np.float32)
         passed = np.flatnonzero(gains >= self.thresholds)
         return int(passed[0]) if len(passed) else len(self.words) - 1
 

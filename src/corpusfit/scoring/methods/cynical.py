@@ -8,15 +8,17 @@ cross-entropy of the target under a unigram model of everything selected before,
 where p(v) is the word's share of the target, C(v) its count in the text selected so far, W the
 number of words selected so far (to both the corpus's own counts are added, scaled to 0.3 words for
 each word of the round's budget), c(v) its count in the text and n the number of the text's words;
-the same sum over bigrams is added with a weight of 0.3. The best texts are selected up to the
-round's budget, and all others are scored again. The score is the order of selection.
+the same sum over bigrams is added with a weight of 0.3, and none of a text's words and bigrams
+counts for more than a tenth of the text's sum. The best texts are selected up to the round's
+budget, and all others are scored again. The score is the order of selection.
 Why: a method that scores each text alone selects ever more of what is most typical of the target.
 This one selects what is still missing, so that the selected words match the target's proportions.
 Trade-off: it compares words, not meaning. A score depends on the whole corpus; the stored scorer
 ranks a new text where it would have been selected. Axelrod selects one text at a time; here the
 texts of a round are scored together: 40 passes over the counts instead of one per selected text.
+Without the limit of a tenth, a selection begins with short texts that repeat one rare word.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279). The
-bigrams, the rounds and what the corpus's own counts add are this project's.
+bigrams, the rounds, what the corpus's own counts add and the limit are this project's.
 """
 
 from __future__ import annotations
