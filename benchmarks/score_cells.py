@@ -564,21 +564,20 @@ class Study:
         """Select equally many words; bits of unseen target text under an n-gram model of them."""
         work = self.inputs(piece)
         target, facts = work.target(piece.task, piece.seed), work.facts(piece.seed)
-        method, *settings = piece.column.split("@")
-        place = work.folder / "scores" / f"{piece.task}-{piece.column}-{piece.seed}"
-        scored = corpusfit.score(
-            target=target.train,
-            corpus=work.corpus(piece.seed),
-            out=place,
-            method=method,
-            settings=settings,
-            embedder="static",
-            seed=piece.seed,
-            overwrite=True,
-            machine=Machine(workers=1, cache=work.folder / "cache"),
-        )
-        texts, sources = taken(scored, work.documents(piece.seed), self.words(piece))
-        shutil.rmtree(place)
+        column, _, general = piece.column.partition("+")
+        budget = self.words(piece)
+        texts, sources = self._best(piece, column, round(budget * (1 - float(general or 0))))
+        if general:  # general text as `random` has it, up to the same words
+            known, left = set(texts), budget - sum(len(text.split()) for text in texts)
+            others = [
+                pair
+                for pair in zip(*self._best(piece, RANDOM, budget), strict=True)
+                if pair[0] not in known
+            ]
+            within = np.cumsum([len(text.split()) for text, _ in others]) <= left
+            added = [pair for pair, fits in zip(others, within, strict=True) if fits]
+            texts += [text for text, _ in added]
+            sources = np.append(sources, [source for _, source in added])
         name = self._keep(texts, piece)
         words = np.array([len(text.split()) for text in texts])
         inside = np.char.startswith(sources, TASKS[piece.task].domain)
@@ -589,6 +588,26 @@ class Study:
             "words": int(words.sum()),
             "segments": len(texts),
         }
+
+    def _best(self, piece: Piece, column: str, words: int) -> tuple[list[str], np.ndarray]:
+        """The best texts by a method or a cascade, and their sources."""
+        work = self.inputs(piece)
+        method, *settings = column.split("@")
+        place = work.folder / "scores" / f"{piece.task}-{column}-{piece.seed}"
+        scored = corpusfit.score(
+            target=work.target(piece.task, piece.seed).train,
+            corpus=work.corpus(piece.seed),
+            out=place,
+            **({"cascade": method} if ">" in method else {"method": method}),
+            settings=settings,
+            embedder="static",
+            seed=piece.seed,
+            overwrite=True,
+            machine=Machine(workers=1, cache=work.folder / "cache"),
+        )
+        found = taken(scored, work.documents(piece.seed), words)
+        shutil.rmtree(place)
+        return found
 
     def _keep(self, texts: list[str], piece: Piece) -> str:
         """Store selected texts, or pairs, under their digest, and return it."""

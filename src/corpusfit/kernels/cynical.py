@@ -157,7 +157,7 @@ def _rise(
     taken: NDArray[np.float64],
     usual: NDArray[np.float64],
 ) -> Any:
-    """weight * log((C + c) / C) for a feature and its count c in a text."""
+    """Return weight * log((C + c) / C) for a feature and its count c in a text."""
     if count_in_text <= USUAL:
         return usual[feature, count_in_text - 1]
     return weights[feature] * np.log1p(count_in_text / taken[feature])
