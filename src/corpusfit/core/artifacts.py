@@ -237,6 +237,23 @@ def read_arrays(
             return arrays, json.loads((f.metadata() or {})["json"])
 
 
+def read_slices(path: Path, slices: dict[str, tuple[int, int]]) -> dict[str, NDArray[Any]]:
+    """Read elements `begin` to `end` of some arrays, [n] each, of a file of `write_arrays`."""
+    import numpy as np
+
+    kinds = {"U64": np.uint64, "U32": np.uint32, "I64": np.int64, "F32": np.float32}
+    with _naming_damage(path), path.open("rb") as f:
+        start = 8 + (length := int.from_bytes(f.read(8), "little"))
+        header, found = json.loads(f.read(length)), {}
+        for name, (begin, end) in slices.items():
+            kind = np.dtype(kinds[header[name]["dtype"]])
+            f.seek(start + header[name]["data_offsets"][0] + begin * kind.itemsize)
+            found[name] = np.frombuffer(f.read((end - begin) * kind.itemsize), kind)
+            if len(found[name]) != end - begin:
+                raise ValueError(f"{name} ends early")
+        return found
+
+
 @contextlib.contextmanager
 def _naming_damage(path: Path) -> Iterator[None]:
     """Raise `ModelError` for content that we did not write, `StorageError` for a failing disk."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise, repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import names_in, read_arrays, write_arrays
+from corpusfit.core.artifacts import names_in, read_arrays, read_slices, remove, write_arrays
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import ReadPlan
@@ -22,40 +22,27 @@ from corpusfit.kernels.chance import place_keys
 from corpusfit.kernels.grams import count_each, grams_of
 from corpusfit.kernels.overlap import band_keys
 from corpusfit.scoring import table
-from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.text import documents
 from corpusfit.text.context import Run
 from corpusfit.text.same_text import exact_key, folded, form_keys
 
 _AT_ONCE = 1 << 21
-"""Keys that are sorted at a time, about; each takes 40 bytes meanwhile."""
+"""Keys that are sorted at a time, about; each takes 60 bytes meanwhile."""
 _KINDS = {"exact": "exact copies", "near": "near-duplicates"}
 
 
-def find_copies(
-    parts: Callable[[], Iterable[NDArray[np.uint64]]],
-    scores: NDArray[np.float32],
-    *,
-    at_once: int = _AT_ONCE,
-) -> NDArray[np.bool_]:
-    """Which of n documents are copies of a better one with the same key; bool [n]."""
-    # A higher score is better, then an earlier position. Sorting all keys at once would take too
-    # much memory; as they are hashes, ranges of equal width hold about equally many.
-    n = len(scores)
-    is_copy = np.zeros(n, np.bool_)
-    width = (1 << 64) * at_once // max(n, at_once)
-    for low in range(0, 1 << 64, width) if n else ():
-        high = np.uint64(min(low + width, 1 << 64) - 1)
-        keys, places, first = [], [], 0
-        for part in parts():
-            inside = np.flatnonzero((part >= np.uint64(low)) & (part <= high))
-            keys.append(part[inside])
-            places.append(first + inside)
-            first += len(part)
-        key, document = np.concatenate(keys), np.concatenate(places)
-        order = np.lexsort((-scores[document], key))
-        same = key[order][1:] == key[order][:-1]
-        is_copy[document[order[1:][same]]] = True
+def copies_among(keys: NDArray[np.uint64], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which of n entries have the key of a better one, or of an equal one before; bool [n]."""
+    order = np.argsort(keys)  # not stable: the few equal keys are ordered below
+    equal = keys[order][1:] == keys[order][:-1]
+    several = np.zeros(len(keys), np.bool_)
+    several[1:] |= equal
+    several[:-1] |= equal
+    shared = np.sort(order[several])
+    shared = shared[np.lexsort((-scores[shared], keys[shared]))]
+    is_copy = np.zeros(len(keys), np.bool_)
+    is_copy[shared[1:][keys[shared][1:] == keys[shared][:-1]]] = True
     return is_copy
 
 
@@ -153,72 +140,244 @@ class KeyNear(PlainJob[Shard, int]):
 
 
 @dataclass(frozen=True)
+class Search:
+    """Where the scores and the keys of documents are, and where to work."""
+
+    scores: Path
+    keys: Path
+    names: tuple[str, ...]  # the arrays of keys
+    work: Path
+    sources: tuple[str, ...]  # names for an error
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts in order with the numbers of their documents, about as many as are sorted at a time."""
+
+    number: int
+    parts: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SortKeys(PlainJob[Group, None]):
+    """Mark a group's documents that share a key with a better one, and sort the other keys.
+
+    `sorted-N` has the marks, and the key, score and document of every other entry by key; `bounds`
+    divides these into ranges of keys. A key that many documents share is left once in each group.
+    """
+
+    search: Search
+    ranges: int
+
+    def _work(self, group: Group) -> None:
+        names = self.search.names
+        best, keys = [np.empty(0, np.float32)], []
+        for part, size in zip(group.parts, group.sizes, strict=True):
+            score, segment = table.read_columns(
+                table.part_path(self.search.scores, part), "score", "segment"
+            )
+            first = np.flatnonzero(segment == 0)
+            if len(first):  # each document's highest score
+                best.append(np.maximum.reduceat(np.asarray(score, np.float32), first))
+            arrays, _ = read_arrays(keys_path(self.search.keys, part), names)
+            if not len(arrays[names[0]]) == len(first) == size:
+                raise changed_input(", ".join(self.search.sources), "`overwrite`")
+            keys.append(arrays)
+        scores = np.concatenate(best)
+        # the number of the array is part of a key, so that only keys of one array are equal
+        key = np.concatenate(
+            [arrays[name] ^ salt for name, salt in _salts(names) for arrays in keys]
+        )
+        document = np.tile(np.arange(len(scores), dtype=np.uint32), len(names))
+        score = scores[document]
+        is_copy = copies_among(key, score)
+        copied = np.zeros(len(scores), np.bool_)
+        copied[document[is_copy]] = True
+        left = np.flatnonzero(~is_copy)
+        left = left[np.argsort(key[left])]
+        bounds = np.searchsorted(key[left], _starts(self.ranges))
+        entries = {"key": key[left], "score": score[left], "document": document[left]}
+        arrays = {**entries, "bounds": np.append(bounds, len(left)), "copied": copied}
+        write_arrays(self.search.work / f"sorted-{group.number}.safetensors", arrays, {})
+
+
+@dataclass(frozen=True)
+class FindInRange(PlainJob[int, None]):
+    """Find the copies among the keys of one range, of all groups.
+
+    `found-N` has the documents, uint32, and where those of each group end.
+    """
+
+    search: Search
+    groups: int
+
+    def _work(self, number: int) -> None:
+        parts, sizes = [], []
+        for group in range(self.groups):
+            path = self.search.work / f"sorted-{group}.safetensors"
+            ((begin, end),) = read_slices(path, {"bounds": (number, number + 2)}).values()
+            names = dict.fromkeys(("key", "score", "document"), (int(begin), int(end)))
+            parts.append(read_slices(path, names))
+            sizes.append(int(end - begin))
+        key, score, document = (
+            np.concatenate([part[name] for part in parts]) for name in ("key", "score", "document")
+        )
+        is_copy = copies_among(key, score)
+        ends = np.append(0, np.cumsum(is_copy))[np.cumsum([0, *sizes])]
+        arrays = {"document": document[is_copy], "ends": ends}
+        write_arrays(self.search.work / f"found-{number}.safetensors", arrays, {})
+
+
+@dataclass(frozen=True)
+class MarkCopies(PlainJob[Group, tuple[list[int], int]]):
+    """Write which documents of each part of a group are copies, also those of `before`.
+
+    Returns the parts with copies, and the number of copies that are not of `before`.
+    """
+
+    search: Search
+    ranges: int
+    marks: Path
+    before: Copies
+
+    def _work(self, group: Group) -> tuple[list[int], int]:
+        path = self.search.work / f"sorted-{group.number}.safetensors"
+        copied = read_arrays(path, ["copied"])[0]["copied"].copy()
+        for number in range(self.ranges):
+            path = self.search.work / f"found-{number}.safetensors"
+            wanted = {"ends": (group.number, group.number + 2)}
+            ((begin, end),) = read_slices(path, wanted).values()
+            wanted = {"document": (int(begin), int(end))}
+            copied[read_slices(path, wanted)["document"]] = True
+        new, parts = 0, []
+        for part, of_part in zip(
+            group.parts, np.split(copied, np.cumsum(group.sizes)[:-1]), strict=True
+        ):
+            known = self.before.documents(part, len(of_part))
+            new += int((of_part & ~known).sum())
+            if (of_part | known).any():
+                write_arrays(keys_path(self.marks, part), {"copy": of_part | known}, {})
+                parts.append(part)
+        return parts, new
+
+
+@dataclass(frozen=True)
 class Copies:
     """The copies among the documents of a scored corpus."""
 
     # number of copies by kind, `exact` or `near`; empty if copies are kept
     counts: Mapping[str, int] = field(default_factory=dict)
-    # bool [n], which of the documents of a part are copies, by part; parts without copies are left
-    # out
-    parts: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
+    parts: frozenset[int] = frozenset()  # those with copies
+    marks: Path = Path()  # their files: bool [n], which of the documents of a part are copies
 
-    def of(self, index: int, path: Path) -> NDArray[np.bool_]:
+    def documents(self, part: int, n: int) -> NDArray[np.bool_]:
+        """Which of the n documents of a part are copies, bool [n]."""
+        if part not in self.parts:
+            return np.zeros(n, np.bool_)
+        found: NDArray[np.bool_] = read_arrays(keys_path(self.marks, part))[0]["copy"]
+        return found
+
+    def of(self, part: int, path: Path) -> NDArray[np.bool_]:
         """Which of the m segments of a part belong to a copy, bool [m]."""
         (segment,) = table.read_columns(path, "segment")
-        if index not in self.parts:
+        if part not in self.parts:
             return np.zeros(len(segment), np.bool_)
-        return np.asarray(self.parts[index][np.cumsum(segment == 0) - 1])
+        document = np.cumsum(segment == 0) - 1
+        return np.asarray(self.documents(part, int(document[-1]) + 1)[document])
 
 
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:
-    """Find the copies that the plan leaves out.
-
-    Memory: 6 bytes per document, plus that of `find_copies`.
-    """
+    """Find the copies that the plan leaves out."""
     if run.plan.choose.dedup == "none":
         return Copies()
-    read = run.plan.read
-    best = []
-    sizes = {}
-    for index, path in table.parts(folder.scores):
-        score, segment = table.read_columns(path, "score", "segment")
-        first = np.flatnonzero(segment == 0)
-        sizes[index] = len(first)
-        if len(first):  # each document's highest score
-            best.append(np.maximum.reduceat(np.asarray(score, np.float32), first))
-    scores = np.concatenate([np.empty(0, np.float32), *best])
-
-    def shared(
-        stage: str, job: Job[Shard, int], keys: Path, names: tuple[str, ...]
-    ) -> NDArray[np.bool_]:
-        """Which documents share one of the named keys with a better document."""
+    read, sizes = run.plan.read, {index: tally.documents for index, tally in tallies(folder)}
+    searches: list[tuple[str, Job[Shard, int], Path, tuple[str, ...]]] = [
+        (
+            "exact",
+            KeyDocuments(read, folder.keys, corpus.is_parallel(run.sources)),
+            folder.keys,
+            (EXACT,),
+        )
+    ]
+    if run.plan.choose.dedup == "near":
+        searches.append(("near", KeyNear(read, folder.near), folder.near, NEAR))
+    copies = Copies()
+    for kind, job, keys, names in searches:
         # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
         # hashed only once; a method that scores text has stored them already.
         done = names_in(keys)
         missing = {index for index in sizes if keys_path(keys, index).name not in done}
-        with run.stage(stage, run.size if missing else 0):
+        with run.stage(f"find {_KINDS[kind]}", run.size if missing else 0):
             if missing:
                 for _ in run.map(job, (shard for shard in run.shards() if shard.index in missing)):
                     pass
+            search = Search(folder.scores, keys, names, folder.copies / "work", run.names[:3])
+            copies = find_copies(run.map, search, sizes, kind, folder.copies / kind, copies)
+    return copies
 
-            def parts(name: str) -> Iterator[NDArray[np.uint64]]:
-                for index, size in sizes.items():
-                    part = read_arrays(keys_path(keys, index), [name])[0][name]
-                    if len(part) != size:
-                        raise changed_input(", ".join(run.names[:3]), "`overwrite`")
-                    yield part
 
-            copies = np.zeros(len(scores), np.bool_)
-            for name in names:
-                copies |= find_copies(partial(parts, name), scores)
-        return copies
+def find_copies(
+    run_map: Callable[[Job[Any, Any], Iterable[Any]], Iterator[Any]],
+    search: Search,
+    sizes: Mapping[int, int],
+    kind: str,
+    marks: Path,
+    before: Copies,
+    *,
+    at_once: int = _AT_ONCE,
+) -> Copies:
+    """The copies of `before`, and the documents that share a key with a better document.
 
-    job = KeyDocuments(read, folder.keys, corpus.is_parallel(run.sources))
-    copies = shared("find copies", job, folder.keys, (EXACT,))
-    counts = {"exact": int(copies.sum())}
-    if run.plan.choose.dedup == "near":
-        near = shared("find near-duplicates", KeyNear(read, folder.near), folder.near, NEAR)
-        counts["near"] = int((near & ~copies).sum())
-        copies |= near
-    split = np.split(copies, np.cumsum(list(sizes.values()))[:-1])
-    return Copies(counts, {i: part for i, part in zip(sizes, split, strict=True) if part.any()})
+    The work is linear in the number of documents: workers sort the keys of groups of parts and
+    divide them into ranges, each range is searched in all groups, and the marks go back to the
+    groups. A worker has `at_once` keys in memory, about, and this process the numbers of parts.
+
+    Args:
+        run_map: runs a job on pieces.
+        search: where scores and keys are.
+        sizes: documents of each part, in reading order.
+        kind: what to count new copies as.
+        marks: folder to write; whatever it holds is removed.
+        before: copies known already.
+        at_once: keys that are sorted at a time.
+    """
+    remove(search.work, marks)
+    groups = _groups(sizes, at_once // len(search.names))
+    ranges = -(-sum(sizes.values()) * len(search.names) // at_once) or 1
+    for _ in run_map(SortKeys(search, ranges), groups):
+        pass
+    for _ in run_map(FindInRange(search, len(groups)), range(ranges)):
+        pass
+    found: set[int] = set()
+    new = 0
+    for parts, more in run_map(MarkCopies(search, ranges, marks, before), groups):
+        found.update(parts)
+        new += more
+    remove(search.work)
+    return Copies({**before.counts, kind: new}, frozenset(found), marks)
+
+
+def _groups(sizes: Mapping[int, int], most: int) -> list[Group]:
+    """Consecutive parts with at most so many documents, or one part alone."""
+    groups: list[list[int]] = [[]]
+    documents = 0
+    for part, size in sizes.items():
+        if groups[-1] and documents + size > most:
+            groups.append([])
+            documents = 0
+        groups[-1].append(part)
+        documents += size
+    return [
+        Group(number, tuple(parts), tuple(sizes[part] for part in parts))
+        for number, parts in enumerate(groups)
+    ]
+
+
+def _salts(names: Sequence[str]) -> Iterator[tuple[str, np.uint64]]:
+    return zip(names, place_keys(0, 0, len(names)), strict=True)
+
+
+def _starts(ranges: int) -> NDArray[np.uint64]:
+    """The lowest key of each of r ranges of equal width; keys are hashes."""
+    return np.array([(number << 64) // ranges for number in range(ranges)], np.uint64)

@@ -39,6 +39,7 @@ class SelectionFolder(OutFolder):
         # keys of another version are left alone
         self.keys = self.work / f"keys-{FORM}"
         self.near = self.work / f"near-{FORM}"
+        self.copies = self.work / "copies"
 
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
@@ -56,7 +57,7 @@ class SelectionFolder(OutFolder):
         super()._clear()
         remove(self.work / "scored.json", self.work / "chosen.json", self.warnings)
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
-        remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near)
+        remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near, self.copies)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
 

@@ -1,27 +1,97 @@
 """Copies by their keys, against a plain search."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.selection.copies import find_copies
-
-EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
-documents = st.tuples(
-    st.one_of(st.sampled_from(EDGES), st.integers(0, 2**64 - 1)),
-    st.sampled_from([-1.5, 0.0, 0.25]),
+from corpusfit.core.artifacts import write_arrays
+from corpusfit.core.errors import ChangedInputError
+from corpusfit.core.types import Segments
+from corpusfit.scoring import table
+from corpusfit.selection.copies import (
+    Copies,
+    Search,
+    copies_among,
+    find_copies,
+    keys_path,
 )
 
+EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1]
+keys = st.one_of(st.sampled_from(EDGES), st.integers(0, 2**64 - 1))
+documents = st.tuples(keys, st.sampled_from([3, 1]), st.sampled_from([-1.5, 0.0, 0.25]))
 
-@given(st.lists(st.lists(documents, max_size=9), max_size=6), st.integers(1, 70))
-def test_the_best_of_equal_documents_stays_and_of_those_the_first(parts, at_once):
-    keys = [np.array([key for key, _ in part], np.uint64) for part in parts]
-    everything = [document for part in parts for document in part]
+
+def in_process(job, pieces):
+    yield from map(job.start(), pieces)
+
+
+def best_by_key(keys, scores):
     best = {}
-    for place, (key, score) in enumerate(everything):
-        if key not in best or score > everything[best[key]][1]:
+    for place, (key, score) in enumerate(zip(keys, scores, strict=True)):
+        if key not in best or score > scores[best[key]]:
             best[key] = place
-    scores = np.array([score for _, score in everything], np.float32)
-    found = find_copies(lambda: keys, scores, at_once=at_once)
-    expected = [best[key] != place for place, (key, _) in enumerate(everything)]
-    assert found.tolist() == expected
+    return best
+
+
+def search_in(folder, parts, names=("a", "b")):
+    """Write the scores (a document's second segment is worse) and keys of parts."""
+    for number, part in enumerate(parts):
+        n = len(part)
+        score = np.array([[score, score - 1] for *_, score in part], np.float32).ravel()
+        row, segment = np.repeat(np.arange(n), 2), np.tile(np.arange(2, dtype=np.int32), n)
+        zeros = np.zeros(2 * n, np.int64)
+        segments = Segments(row, segment, zeros, zeros, zeros.astype(np.int32), zeros, zeros)
+        table.write(folder / "scores", number, ["x"], segments, score)
+        arrays = {name: np.array([d[i] for d in part], np.uint64) for i, name in enumerate(names)}
+        write_arrays(keys_path(folder / "keys", number), arrays, {})
+    return Search(folder / "scores", folder / "keys", names, folder / "work", ("x",))
+
+
+@given(st.lists(documents, max_size=40))
+def test_the_best_of_equal_entries_stays_and_of_those_the_first(entries):
+    keys = np.array([key for key, *_ in entries], np.uint64)
+    scores = np.array([score for *_, score in entries], np.float32)
+    best = best_by_key(keys.tolist(), scores.tolist())
+    expected = [best[key] != place for place, key in enumerate(keys.tolist())]
+    assert copies_among(keys, scores).tolist() == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(documents, max_size=9), min_size=1, max_size=6), st.integers(2, 70))
+def test_copies_of_a_corpus_are_those_of_a_plain_search(parts, at_once):
+    everything = [document for part in parts for document in part]
+    scores = [score for *_, score in everything]
+    expected = np.zeros(len(everything), np.bool_)
+    for name in (0, 1):
+        own = [document[name] for document in everything]
+        best = best_by_key(own, scores)
+        expected |= np.array([best[key] != place for place, key in enumerate(own)], np.bool_)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        search = search_in(folder, parts)
+        sizes = {number: len(part) for number, part in enumerate(parts)}
+        found = find_copies(
+            in_process, search, sizes, "near", folder / "marks", Copies(), at_once=at_once
+        )
+        marked = [found.documents(part, n) for part, n in sizes.items()]
+        assert np.concatenate(marked).tolist() == expected.tolist()
+        assert found.counts == {"near": expected.sum()}
+        assert found.parts == {i for i, own in enumerate(marked) if own.any()}
+        assert not (folder / "work").exists()
+
+        # a second search adds to the first, and counts only what is new
+        first = Copies({"exact": 0}, found.parts, found.marks)
+        again = find_copies(in_process, search, sizes, "near", folder / "more", first, at_once=5)
+        assert again.counts == {"exact": 0, "near": 0}
+        assert again.parts == found.parts
+
+
+def test_keys_of_another_number_of_documents_are_a_changed_corpus(tmp_path):
+    search = search_in(tmp_path, [[(1, 3, 0.0), (2, 3, 0.0)]])
+    write_arrays(keys_path(search.keys, 0), {n: np.zeros(1, np.uint64) for n in ("a", "b")}, {})
+    with pytest.raises(ChangedInputError, match="x"):
+        find_copies(in_process, search, {0: 2}, "exact", tmp_path / "marks", Copies())
