@@ -278,8 +278,8 @@ def same(case: Case, folder: Path, steps: int) -> None:
     from torch.utils.data import SequentialSampler, default_collate
     from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
 
+    from corpusfit.embed.prediction import Predictor
     from corpusfit.training.packing import find_packing
-    from corpusfit.training.prediction import Predictor
     from corpusfit.training.special_tokens import special_tokens_of
 
     model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.embed.folders import Pooling
+from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.data import cut_chunks, whole_pairs
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
-from corpusfit.training.prediction import Predictor
 from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of_translator
 from corpusfit.training.tokenising import PairTokens, Part, Tokens, write_part
 from corpusfit.training.trainer import (

@@ -46,11 +46,11 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
     """Under sdpa: the same chunks, packed in one row and padded in a row each, in float32 and bf16;
     `most` is the length of the difference in lengths of the gradient."""
     from adapting import BERT_MARKS, VOCABULARY, model_of
+    from corpusfit.embed.prediction import Predictor
     from corpusfit.training.batches import MicroBatch
     from corpusfit.training.objectives import MaskedLM, Network
     from corpusfit.training.packing import find_packing
     from corpusfit.training.plan import ObjectivePlan
-    from corpusfit.training.prediction import Predictor
 
     model = model_of(name, attention="sdpa").cuda()
     predictor = Predictor(model)

@@ -220,6 +220,17 @@ def first_position(model: Any) -> int:
     return 0 if padding is None else int(padding) + 1
 
 
+def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of missing weights, of the head and of the rest; tied weights count as loaded."""
+    names: dict[int, list[str]] = {}
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(weight), []).append(name)
+    lacking = sorted(same[0] for same in names.values() if set(same) <= set(missing))
+    inside = "" if model.base_model is model else f"{model.base_model_prefix}."
+    body = [n for n in lacking if n.startswith(inside) and ".pooler." not in f".{n}"]
+    return [n for n in lacking if n not in body], body
+
+
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Load quietly; `ModelError` for any of the many kinds of exceptions of a broken folder."""

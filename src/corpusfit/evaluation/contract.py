@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.augment import split_words
 from corpusfit.evaluation.formats import Labelled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
 from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Examples, Task
-from corpusfit.training.prediction import Predictor
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

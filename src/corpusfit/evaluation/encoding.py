@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.embed.transformer import position_limit
 from corpusfit.evaluation.task import Examples
 from corpusfit.evaluation.tasks import load
-from corpusfit.training.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

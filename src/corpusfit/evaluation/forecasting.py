@@ -18,6 +18,7 @@ from corpusfit.core.manifest import digest, locked, source_identity
 from corpusfit.core.types import Source, Texts, buffers, take_texts, text_array
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import resolve
+from corpusfit.embed.prediction import Predictor
 from corpusfit.kernels import characters, grams, hashed
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring.methods.dsir import Dsir
@@ -30,7 +31,6 @@ from corpusfit.training.inputs import TrainingInputs, find_training_inputs
 from corpusfit.training.models import open_model
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.plan import LANGUAGE_MODELS, TASK, AdaptPlan
-from corpusfit.training.prediction import Predictor
 from corpusfit.training.presets import length_of
 from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.tokenising import Tokenising, read_selected

@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import ModelError, TrainingError
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
+from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
 from corpusfit.embed.transformer import (
     LOCAL,
     load_tokenizer,
     loading,
+    missing_weights,
     position_limit,
     token_batches,
 )
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE, with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
-from corpusfit.training.models import missing_weights, reads_ahead
 from corpusfit.training.objectives import Network
-from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.schedule import naming_memory_errors
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 

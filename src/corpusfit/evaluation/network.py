@@ -19,7 +19,15 @@ from corpusfit.core.errors import (
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
-from corpusfit.embed.transformer import LOCAL, load_tokenizer, loading, position_limit, quiet
+from corpusfit.embed.prediction import evaluation_mode, relative_difference
+from corpusfit.embed.transformer import (
+    LOCAL,
+    load_tokenizer,
+    loading,
+    missing_weights,
+    position_limit,
+    quiet,
+)
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.evaluation.tasks import load
 from corpusfit.training.adapters import (
@@ -29,11 +37,10 @@ from corpusfit.training.adapters import (
     model_under,
     open_adapted,
 )
-from corpusfit.training.models import MODEL, fingerprint, missing_weights
+from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.objectives import Network
 from corpusfit.training.packing import LEAK, find_packing
 from corpusfit.training.plan import AdapterPlan
-from corpusfit.training.prediction import evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import (
     SpecialTokens,
     backend_tokenizer,

@@ -26,7 +26,14 @@ from corpusfit.embed.folders import (
     transformer_folder,
 )
 from corpusfit.embed.hardware import seeded
-from corpusfit.embed.transformer import LOCAL, load_tokenizer, position_limit, quiet
+from corpusfit.embed.prediction import reads_ahead
+from corpusfit.embed.transformer import (
+    LOCAL,
+    load_tokenizer,
+    missing_weights,
+    position_limit,
+    quiet,
+)
 from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
@@ -244,32 +251,10 @@ def _unfit(name: str, objective: str, why: str) -> ModelError:
     )
 
 
-def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names of missing weights, of the head and of the rest; tied weights count as loaded."""
-    names: dict[int, list[str]] = {}
-    for name, weight in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(weight), []).append(name)
-    lacking = sorted(same[0] for same in names.values() if set(same) <= set(missing))
-    inside = "" if model.base_model is model else f"{model.base_model_prefix}."
-    body = [n for n in lacking if n.startswith(inside) and ".pooler." not in f".{n}"]
-    return [n for n in lacking if n not in body], body
-
-
 def _names(names: list[str]) -> str:
     """The first name, and the number of others."""
     more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
     return f"{names[0]}{more}"
-
-
-def reads_ahead(model: Any) -> bool:
-    """Whether a token's logits depend on later tokens."""
-    import torch
-
-    ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
-    ids %= model.get_input_embeddings().weight.shape[0]
-    with torch.no_grad():
-        logits = model(input_ids=ids).logits[:, :3]
-    return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)
 
 
 def save_model(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpusfit.embed.prediction import TOLERANCE, Predictor, evaluation_mode, relative_difference
 from corpusfit.embed.transformer import first_position
-from corpusfit.training.prediction import TOLERANCE, Predictor, evaluation_mode, relative_difference
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

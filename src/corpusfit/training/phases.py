@@ -20,6 +20,7 @@ from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_sm
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.prediction import Predictor
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.data import TrainingText
@@ -29,7 +30,6 @@ from corpusfit.training.models import LoadedModel, open_model, save_model
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan, ModelPlan
-from corpusfit.training.prediction import Predictor
 from corpusfit.training.presets import PASSES, Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.trainer import Heldout, HeldoutBleu, TrainerCallback, Training, train

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from corpusfit.embed.folders import Pooling
-from corpusfit.training.prediction import evaluation_mode
+from corpusfit.embed.prediction import evaluation_mode
 
 
 class SentenceEncoder(torch.nn.Module):

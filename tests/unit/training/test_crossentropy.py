@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpusfit.training.prediction import cross_entropies  # noqa: E402
+from corpusfit.embed.prediction import cross_entropies  # noqa: E402
 
 ROWS, CLASSES = 23, 30_522  # three pieces, the last one shorter
 

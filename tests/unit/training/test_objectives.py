@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from adapting import LENGTH, MARKS, chains, model_of, stored, training_of
+from corpusfit.embed.prediction import Predictor
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.batches import (
     ChunkTokens,
@@ -19,7 +20,6 @@ from corpusfit.training.batches import (
 from corpusfit.training.data import cut_chunks
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.plan import ObjectivePlan
-from corpusfit.training.prediction import Predictor
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop
 
 torch = pytest.importorskip("torch")

@@ -6,8 +6,8 @@ import transformers as tf
 from shapes import CAUSAL, MASKED, NO_SDPA, V, model_of, special_tokens_for
 from torch.nn.functional import cross_entropy
 
+from corpusfit.embed.prediction import Predictor
 from corpusfit.training.packing import block_mask, find_packing
-from corpusfit.training.prediction import Predictor
 
 LENGTH = 96
 SIZES = [(50, 30, 12), (71, 24)]  # the chunks of two rows; padding fills up the second

@@ -6,7 +6,7 @@ import transformers as tf
 from shapes import CAUSAL, MASKED, NO_SDPA, WIDE, V, model_of
 from torch.nn.functional import cross_entropy
 
-from corpusfit.training.prediction import Predictor, attend_at
+from corpusfit.embed.prediction import Predictor, attend_at
 
 ROWS, LENGTH = 3, 24
 

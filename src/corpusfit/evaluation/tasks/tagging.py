@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, UsageError
+from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.augment import LETTER
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.encoding import NOWHERE
 from corpusfit.evaluation.metrics import tallies
 from corpusfit.evaluation.plan import FinetunePlan
 from corpusfit.evaluation.task import Examples
-from corpusfit.training.prediction import Predictor
 from corpusfit.training.special_tokens import SpecialTokens
 
 _SAME = {"L": "E", "U": "S"}  # BILOU's L (last) and U (unit) are E (end) and S (single) in BIOES

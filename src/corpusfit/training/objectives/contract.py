@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.prediction import Predictor, cross_entropies
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
 from corpusfit.training.packing import Packing
-from corpusfit.training.prediction import Predictor, cross_entropies
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

@@ -263,6 +263,17 @@ def evaluation_mode(model: Any) -> Iterator[None]:
             part.training = mode
 
 
+def reads_ahead(model: Any) -> bool:
+    """Whether a token's logits depend on later tokens."""
+    import torch
+
+    ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]])
+    ids %= model.get_input_embeddings().weight.shape[0]
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[:, :3]
+    return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)
+
+
 def cross_entropies(
     logits: torch.Tensor, labels: torch.Tensor, smoothing: float = 0.0
 ) -> torch.Tensor:
