@@ -67,7 +67,7 @@ def main(tasks: Path, pile: Path) -> None:
     texts, domains = documents(pile)
     targets = {task: target(tasks / task / "train.jsonl.zst") for task in DOMAINS}
     truth = {task: np.char.startswith(domains, prefix) for task, prefix in DOMAINS.items()}
-    known = [n for n in method_names() if n not in ("oracle", "pyod")]
+    known = [n for n in method_names() if n not in ("oracle", "pyod", "conditional_loss")]
     names = [n for n in known if registry.load(n).reads != "embedding"]
     variants = [(n, s) for n in names for s in [{}, *OTHERS.get(n, [])]]
     rows = [measure(n, s, targets, text_array(texts), truth) for n, s in variants]

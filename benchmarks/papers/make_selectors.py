@@ -30,6 +30,8 @@ PYOD = "pyod:HBOS"
 AUTO = "auto"
 HEAVY = ("domain_finetune",)
 """Methods measured only on request, and with one seed."""
+NEEDS_A_MODEL = ("conditional_loss",)
+"""Methods that are not measured."""
 
 Piece = tuple[str, int, str]
 """A target, a seed, and the kind of measurement: an encoder's name, `words` or `finetune`."""
@@ -66,7 +68,9 @@ def _methods(kind: str, seed: int) -> list[str]:
     """Methods by input; `random` with the words."""
     if kind == "finetune":
         return list(HEAVY)
-    known = {n: registry.load(n) for n in method_names() if n not in ("pyod", *HEAVY)}
+    known = {
+        n: registry.load(n) for n in method_names() if n not in ("pyod", *HEAVY, *NEEDS_A_MODEL)
+    }
     known = {n: m for n, m in known.items() if not issubclass(m, LabelMethod)}
     encode = {n for n, m in known.items() if {m.reads, getattr(m, "learns", None)} - {"text", None}}
     ours = [n for n in known if (n in encode) == (kind != "words")]

@@ -60,14 +60,21 @@ def join(*parts):
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
-SETTINGS = {"domain_finetune": {"epochs": 1, "rate": 1e-3, "batch": 16}}
-"""Where the defaults would take minutes."""
+SETTINGS = {
+    "domain_finetune": {"epochs": 1, "rate": 1e-3, "batch": 16},
+    "conditional_loss": {"steps": 20, "rate": 1e-3},
+}
+"""Where the defaults would take minutes, or suit no tiny model."""
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_embedder(tiny_encoder):
-    """What a method with an embedder of its own gets here."""
+def small_models(tiny_encoder, tiny_lm):
+    """What a method with a model of its own gets here."""
     SETTINGS["domain_finetune"]["embedder"] = str(tiny_encoder)
+    SETTINGS["conditional_loss"]["model"] = str(tiny_lm)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 400)
+        yield
 
 
 def form_of(method, vectors):

@@ -41,7 +41,7 @@ class Corpus:
 
 @pytest.mark.parametrize("language", SENTENCES)
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_are_finite(name, language, encode, tiny_encoder):
+def test_scores_are_finite(name, language, encode, tiny_encoder, tiny_lm, monkeypatch):
     """A target in the language, and a corpus of which half is not."""
     texts = [SENTENCES[language].format(i, i % 11 + 1) for i in range(60)]
     english = [f"The doctor looks at picture {i} and waits for the patient." for i in range(30)]
@@ -49,8 +49,12 @@ def test_scores_are_finite(name, language, encode, tiny_encoder):
     def units(texts, form):
         return read_as(Paired(text_array(texts), encode(texts)), form)
 
-    settings = {"epochs": 1, "embedder": str(tiny_encoder)} if name == "domain_finetune" else {}
-    method = registry.build(name, settings)
+    settings = {
+        "domain_finetune": {"epochs": 1, "embedder": str(tiny_encoder)},
+        "conditional_loss": {"steps": 2, "model": str(tiny_lm)},
+    }
+    monkeypatch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 50)
+    method = registry.build(name, settings.get(name, {}))
     target, pile = texts[:25], texts[25:] + english
     corpus = Corpus(units(pile, method.reads))
     fits_on = [units(some, method.fits_on) for some in (target, pile)]

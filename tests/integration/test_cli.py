@@ -421,7 +421,7 @@ def test_the_methods_that_rank_compares_by_default():
     tried = ranking.candidates()
     assert {"knn", "tfidf", "cluster_ratio", "domain_classifier", "blend", "random"} <= {*tried}
     assert {"textrank", "textgram", "ngram_coverage_unseen"} <= {*tried}
-    assert not {"pyod", "domain_finetune", "oracle"} & {*tried}
+    assert not {"pyod", "domain_finetune", "conditional_loss", "oracle"} & {*tried}
 
 
 def test_rank_compares_methods_that_score_the_corpus_as_a_whole(cli, inputs, tiny_static):

@@ -107,8 +107,8 @@ def rank(ranked: Sequence[Ranked], seeds: int) -> None:
     method `random` is always ranked. Writes nothing.
 
     Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
-    --method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that score
-    the corpus as a whole (such as textrank) have only bits and times.
+    --method pyod:ECOD), and domain_finetune and conditional_loss, which train a network for
+    minutes. Methods that score the corpus as a whole (such as textrank) have only bits and times.
 
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/
