@@ -173,12 +173,6 @@ SETTINGS = {
         (*PAIRS_TRAINING, "train.warmup_steps=20"),
         words=2 / 9,
     ),
-    "scratch": Setting(
-        LABELLED,
-        "",
-        {"objective": "mlm", "init": "mini", "steps": 2_400, "rate": 1e-3, **BATCH},
-        ("loss", "probe", "tune500", "tune"),
-    ),
 }
 
 FINETUNE = {"epochs": 10, "rate": 1e-4, "batch": 8, "length": LENGTH, "warmup": 0.1}
@@ -854,8 +848,7 @@ def masked_loss(folder: Path, texts: Sequence[str]) -> Record:
     """Mean loss of masked tokens in nats, with its standard error over texts.
 
     15 % of the tokens of each text are masked, in a few draws that depend on the text's place
-    alone: models with one tokenizer see the same masks. `bits_per_byte` compares others, too: the
-    loss by the bytes of the tokens.
+    alone, so all models see the same masks.
     """
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -891,13 +884,7 @@ def masked_loss(folder: Path, texts: Sequence[str]) -> Record:
             np.add.at(count, owner, 1)
     mean = total.sum() / count.sum()
     error = np.sqrt(((total - mean * count) ** 2).sum()) / count.sum()
-    size = sum(len(text.encode()) for text in texts)
-    tokens = sum(len(ids) - 2 for ids in every)
-    return {
-        "nats": round(float(mean), 5),
-        "error": round(float(error), 5),
-        "bits_per_byte": round(float(mean * tokens / size / math.log(2)), 6),
-    }
+    return {"nats": round(float(mean), 5), "error": round(float(error), 5)}
 
 
 def packed(numbers: np.ndarray) -> str:

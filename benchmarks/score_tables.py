@@ -59,8 +59,8 @@ class Measure:
 
 
 def _loss(kind: str) -> Callable[[Record, str], float]:
-    def value(result: Record, unit: str) -> float:
-        return -float(result[kind][unit])
+    def value(result: Record, _: str) -> float:
+        return -float(result[kind]["nats"])
 
     return value
 
@@ -80,7 +80,7 @@ MEASURES = {
         "tune", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
     ),
 }
-"""From cheap to costly. Losses of models from scratch are in bits per byte: their tokens differ."""
+"""From cheap to costly."""
 SCORES = ("probe", "bytes", "bleu", "tune500", "tune")
 
 
@@ -135,8 +135,7 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
         if rung != measure.rung:
             continue
         result, metric = record["result"], TASKS[key[1]].metric
-        unit = "nats" if SETTINGS[key[0]].base else "bits_per_byte"
-        number = measure.value(result, unit if rung == "loss" else metric)
+        number = measure.value(result, metric)
         draws = np.zeros(1)
         if measure.examples:
             draws = unpacked(result["resampled"], np.int16) * UNIT * (1 if name == "bytes" else 100)
@@ -288,7 +287,6 @@ TITLES = {
     "sentence": "A sentence encoder, frozen",
     "decoder": "A decoder from scratch",
     "translation": "A translation model, continued",
-    "scratch": "An encoder from scratch",
 }
 INTRODUCTION = """\
 A column is a method; each selects 900,000 words of a third of the corpus (5 %), segments by falling
