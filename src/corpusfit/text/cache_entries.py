@@ -22,6 +22,7 @@ _FOLDERS = {
     "tokens": "token ids",
     "rankings": "rankings of methods",
     "data": "data in memory",
+    "surveys": "surveys of files",
 }
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _REMOVED = ".removed-"

@@ -165,7 +165,13 @@ class RunContext:
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
         """Find and fingerprint inputs."""
         scan = partial(scan_with, self.engine)
-        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan, note=self._note)
+        return corpus.find(
+            inputs, read, spool=self.work, role=role, scan=scan, note=self._note, kept=self._surveys
+        )
+
+    @property
+    def _surveys(self) -> Path:
+        return self.cache / "surveys"
 
     def _note(self, message: str) -> None:
         self.passed_over.append(message)
@@ -201,7 +207,9 @@ class RunContext:
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
-        current, changed = corpus.current_sources(sources, read, partial(scan_with, self.engine))
+        current, changed = corpus.current_sources(
+            sources, read, partial(scan_with, self.engine), self._surveys
+        )
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "

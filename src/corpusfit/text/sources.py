@@ -40,7 +40,8 @@ from corpusfit.text.contract import (
 from corpusfit.text.cutting import BOM
 from corpusfit.text.files import MAGIC, Stream, filesystem, is_url, unpacked_name, unreadable
 from corpusfit.text.formats.hub import with_prefix
-from corpusfit.text.shards import ScanChunks, fingerprint, scan_here, survey
+from corpusfit.text.shards import ScanChunks, fingerprint, scan_here
+from corpusfit.text.surveyed import surveyed
 
 # most names of a folder that are compared with one that does not exist
 _COMPARED = 1000
@@ -67,11 +68,13 @@ def find(
     role: str,
     scan: ScanChunks = scan_here,
     note: Callable[[str], None] = lambda _: None,
+    kept: Path | None = None,
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
-    neither changes when the files move. Fingerprints need one read of every local file.
+    neither changes when the files move. Fingerprints need one read of every local file, unless
+    `surveyed` keeps them in the folder `kept`.
     """
     setting = role if " " in role else f"`{role}`"
     skipped: list[str] = []
@@ -104,7 +107,7 @@ def find(
                 for file in _expand(name, setting, skipped):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, scan), *others.values()]
+        sources = [*_survey(stored, plan, scan, kept), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
@@ -141,7 +144,10 @@ def files_of(source: Source) -> list[str]:
 
 
 def current_sources(
-    sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
+    sources: Sequence[Source],
+    plan: ReadPlan,
+    scan: ScanChunks = scan_here,
+    kept: Path | None = None,
 ) -> tuple[list[Source], list[str]]:
     """An earlier run's sources in their current state, and the names of changed ones."""
     current = []
@@ -149,25 +155,27 @@ def current_sources(
         form = named(source.url)
         digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
         current.append(replace(source, fingerprint=digest) if form else source)
-    now = _survey(current, plan, scan)
+    now = _survey(current, plan, scan, kept)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
 
 
-def _survey(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
+def _survey(
+    sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks, kept: Path | None
+) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = iter(survey(to_scan, plan, scan))
-    surveyed = []
+    scans = iter(surveyed(to_scan, plan, scan, kept))
+    described = []
     for source, form, urls in zip(sources, formats, files, strict=True):
         if not urls:
-            surveyed.append(source)
+            described.append(source)
             continue
         digests, sizes, cells = zip(*(next(scans) for _ in urls), strict=True)
-        surveyed.append(
+        described.append(
             Source(  # three times as fast as `replace`
                 source.name,
                 source.url,
@@ -179,7 +187,7 @@ def _survey(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list
                 source.translation,
             )
         )
-    return surveyed
+    return described
 
 
 def content(source: Source) -> str:

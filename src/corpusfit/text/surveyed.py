@@ -1,0 +1,101 @@
+"""Surveys of large inputs are kept in the cache, so that the next command need not read them twice.
+
+Files are the same if path, size, times of modification and of change, and number on the disk are,
+or the digest that their store reports. A file system may give two changes within a short time one
+time, so a survey of files that changed just now is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusfit.core.artifacts import read_arrays, write_arrays
+from corpusfit.core.errors import CorpusfitError
+from corpusfit.core.manifest import digest
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Cells
+from corpusfit.text.files import is_url, stated_digest
+from corpusfit.text.shards import CHUNK_BYTES, ScanChunks, scan_here, survey
+
+_VERSION = 1  # of what `survey` returns for the same content
+_LEAST = 1 << 26
+"""Bytes of files below which a survey is faster than its notes are worth."""
+_SETTLED = 3.0
+"""Seconds after which a change has another time."""
+
+
+def surveyed(
+    files: Sequence[tuple[str, bool]],
+    plan: ReadPlan,
+    scan: ScanChunks = scan_here,
+    kept: Path | None = None,
+) -> list[tuple[str, int, Cells | None]]:
+    """What `survey` returns; taken from the folder `kept`, or kept there, if nothing changed."""
+    states = None if kept is None else _states(files)
+    if kept is None or states is None:
+        return survey(files, plan, scan)
+    decides = [_VERSION, CHUNK_BYTES, plan.shard_mb, plan.max_row_mb, states]
+    path = kept / f"{digest(decides)}.safetensors"
+    with contextlib.suppress(CorpusfitError, OSError):  # damaged, or on a failing disk
+        if path.exists():
+            return _read(path)
+    found = survey(files, plan, scan)
+    if _states(files) == states:
+        with contextlib.suppress(CorpusfitError, OSError):
+            _write(path, found)
+    return found
+
+
+def _states(files: Sequence[tuple[str, bool]]) -> list[Any] | None:
+    """What tells that the files are the same; None if nothing can, or they are small."""
+    states, total, changed = [], 0, 0.0
+    for url, lines in files:
+        state: list[Any]
+        if is_url(url):
+            stated = stated_digest(url)
+            if stated is None:
+                return None
+            state, size = [stated[0]], stated[1]
+        else:
+            try:
+                found = os.stat(url)  # noqa: PTH116 (faster for many files)
+            except OSError:
+                return None
+            size = found.st_size
+            state = [size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+            changed = max(changed, found.st_mtime, found.st_ctime)
+        states.append([url, lines, *state])
+        total += size
+    settled = changed < time.time() - _SETTLED
+    return states if total >= _LEAST and settled else None
+
+
+def _write(path: Path, found: Sequence[tuple[str, int, Cells | None]]) -> None:
+    cells = [cells for *_, cells in found]
+    arrays = {
+        "begins": np.concatenate([np.empty(0, np.int64), *(c.begins for c in cells if c)]),
+        "rows": np.concatenate([np.empty(0, np.int64), *(c.rows for c in cells if c)]),
+        "counts": np.array([len(c.rows) if c else -1 for c in cells], np.int64),
+    }
+    files = [[fingerprint, size] for fingerprint, size, _ in found]
+    write_arrays(path, arrays, {"files": files})
+
+
+def _read(path: Path) -> list[tuple[str, int, Cells | None]]:
+    arrays, header = read_arrays(path)
+    found, begin, row = list[tuple[str, int, Cells | None]](), 0, 0
+    for (fingerprint, size), count in zip(header["files"], arrays["counts"].tolist(), strict=True):
+        cells = None
+        if count >= 0:  # the begins have one more, the end of the file
+            begins = arrays["begins"][begin : begin + count + 1]
+            cells = Cells(begins, arrays["rows"][row : row + count])
+            begin, row = begin + count + 1, row + count
+        found.append((fingerprint, size, cells))
+    return found
