@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from choosing import choices
 from corpusfit.core.plan import ChoosePlan
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.choosing import (
     ScoredPart,
     Selector,
-    choose,
     find_thresholds,
     moments,
     relevance,
@@ -57,10 +57,8 @@ def scored(n=1000, parts=7, seed=0):
 
 
 def chosen(parts, plan, seed=0):
-    choices = list(choose(lambda: parts, plan.check() or plan, seed=seed))
-    return np.concatenate([c.selected for c in choices]), np.concatenate(
-        [c.weight for c in choices]
-    )
+    found = list(choices(parts, plan.check() or plan, seed=seed))
+    return np.concatenate([c.selected for c in found]), np.concatenate([c.weight for c in found])
 
 
 @pytest.mark.parametrize(

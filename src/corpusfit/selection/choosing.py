@@ -1,10 +1,16 @@
-"""Choose: turn the scores of all segments into selected segments and weights."""
+"""Choose: turn the scores of all segments into selected segments and weights.
+
+The scores of a corpus are read by workers, part by part, several times: each time a step sums up
+what is needed of a run of parts, and the sums of all runs decide the next step. So memory does not
+grow with the corpus, and the process that decides reads no score.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +18,8 @@ from numpy.typing import NDArray
 from corpusfit.core.plan import ChoosePlan
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.balance import allocate, ratios
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,23 @@ class ScoredPart:
     shares: NDArray[np.float32] | None = None
 
 
+Parts = Callable[[], Iterable[ScoredPart]]
+
+
+class Step(ABC, Generic[Found]):
+    """What to compute of a run of parts; plain values, so that any worker can do it."""
+
+    @abstractmethod
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> Found:
+        """Compute it of the parts of a run, by the run's number."""
+
+
+class OverRuns(Protocol):
+    """Does a step with every run of parts; returns the results in the order of the runs."""
+
+    def __call__(self, step: Step[Found], /) -> list[Found]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The decision for one part: weight float32 [n], selected bool [n]."""
@@ -38,11 +63,8 @@ class Choice:
     selected: NDArray[np.bool_]
 
 
-Parts = Callable[[], Iterable[ScoredPart]]
-
-
 @dataclass(frozen=True, slots=True)
-class _Keyed:
+class Keyed:
     """A part with weights, the keys whose highest values are selected, costs and groups, [n]."""
 
     part: ScoredPart
@@ -52,71 +74,139 @@ class _Keyed:
     group: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Keying:
+    """How the segments of a part get weights and keys.
+
+    Attributes:
+        plan: the amount and the policy.
+        seed: of a draw.
+        by_group: whether each group has an amount of its own.
+        over: mean and deviation of all scores, for lambda.
+        highest: the highest of all scores, if they are logarithms of weights.
+        factors: float64 [k], of the groups' shares in a weight.
+    """
+
+    plan: ChoosePlan
+    seed: int
+    by_group: bool
+    over: Moments
+    highest: float | None = None
+    factors: NDArray[np.float64] | None = None
+
+    def keyed(self, part: ScoredPart) -> Keyed:
+        """The weights and keys of a part."""
+        group = _groups(part) if self.by_group else np.zeros(len(part.scores), np.int64)
+        weight, keys = np.ones_like(part.scores), part.scores
+        if self.plan.policy != "top":
+            if self.highest is not None:
+                weight, logs = importance(part.scores, self.highest), np.asarray(part.scores)
+            else:
+                weight = relevance(part.scores, self.over, c=self.plan.c, alpha=self.plan.alpha)
+                logs = np.log(np.maximum(weight.astype(np.float64), np.finfo(np.float32).tiny))
+            if self.factors is not None:
+                factors = _shares(part) @ self.factors
+                weight = (weight * factors).astype(np.float32)
+                logs = logs + np.log(np.maximum(factors, np.finfo(np.float32).tiny))
+            if self.plan.policy == "resample":
+                keys = draw_keys(logs, seed=self.seed, part=part.index)
+        return Keyed(part, weight, keys, _costs(part, self.plan), group)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is selected: of each run of parts, the thresholds of all groups where it begins.
+
+    A token budget stops at the first segment of a group that does not fit; the tokens that all
+    groups leave go to the best remaining segments of any group, by the thresholds in `rest`.
+    """
+
+    keying: Keying
+    thresholds: list[list[Threshold]]
+    rest: list[list[Threshold]] = field(default_factory=list)
+
+    def of_run(self, run: int) -> Decision:
+        """What a worker needs for one run, as its run 0."""
+        return Decision(self.keying, [self.thresholds[run]], self.rest[run : run + 1])
+
+    def choices(self, run: int, parts: Iterable[ScoredPart]) -> Iterator[Choice]:
+        """The decisions for the parts of a run, in order."""
+        for keyed, selected in self.selected(run, parts):
+            top = self.keying.plan.policy == "top"
+            weight = selected.astype(np.float32) if top else keyed.weight
+            yield Choice(keyed.part.index, weight, selected)
+
+    def selected(
+        self, run: int, parts: Iterable[ScoredPart]
+    ) -> Iterator[tuple[Keyed, NDArray[np.bool_]]]:
+        """Which segments are selected of each part of a run."""
+        selectors = [Selector(threshold) for threshold in self.thresholds[run]]
+        rest_selector = Selector(self.rest[run][0]) if self.rest else None
+        for part in parts:
+            keyed = self.keying.keyed(part)
+            selected = np.zeros(len(keyed.keys), np.bool_)
+            for number, selector in enumerate(selectors):
+                members = keyed.group == number
+                selected[members] = selector.select(keyed.keys[members], keyed.costs[members])
+            if rest_selector is not None:
+                rest = ~selected
+                selected[rest] = rest_selector.select(keyed.keys[rest], keyed.costs[rest])
+            yield keyed, selected
+
+
 def choose(
-    parts: Parts,
+    over: OverRuns,
     plan: ChoosePlan,
     *,
     seed: int,
     log_weights: bool = False,
     quota: NDArray[np.float64] | None = None,
-) -> Iterator[Choice]:
-    """Decide for every part, in order."""
-    # Memory must not grow with the corpus, so parts are read several times instead of kept.
+) -> Decision:
+    """Decide what to select of all parts."""
     top = plan.policy == "top"
     by_group = top and quota is not None
-    to_weights = _weight_function(parts, plan, log_weights=log_weights)
-    group_weights = None if quota is None or top else _group_weights(parts, quota)
+    groups = len(quota) if quota is not None else 0
 
-    def keyed() -> Iterator[_Keyed]:
-        for part in parts():
-            weight, keys = np.ones_like(part.scores), part.scores
-            if not top:
-                weight, logs = to_weights(part.scores)
-                if group_weights is not None:
-                    factors = group_weights(part)
-                    weight = (weight * factors).astype(np.float32)
-                    logs = logs + np.log(np.maximum(factors, np.finfo(np.float32).tiny))
-                if plan.policy == "resample":
-                    keys = draw_keys(logs, seed=seed, part=part.index)
-            group = _groups(part) if by_group else np.zeros(len(keys), np.int64)
-            yield _Keyed(part, weight, keys, _costs(part, plan), group)
-
-    thresholds = _thresholds(
-        lambda: ((each.keys, each.costs, each.group) for each in keyed()),
+    # amounts, and what the weights of a segment depend on
+    sums = over(_Survey(plan, groups if by_group else 0, 0 if top else groups))
+    highest = max((s.highest for s in sums), default=0.0)
+    factors = None
+    if quota is not None and not top:
+        shares = np.sum([s.shares for s in sums], axis=0)
+        factors = ratios(quota, shares, sum(s.segments for s in sums))
+        factors = factors / (max(over(_LargestFactor(factors)), default=0.0) or 1.0)
+    keying = Keying(
         plan,
-        parts,
-        quota if by_group else None,
+        seed,
+        by_group,
+        Moments(0.0, 1.0) if top else _merged(m for s in sums for m in s.moments),
+        highest if log_weights and plan.policy == "resample" else None,
+        factors,
     )
 
-    def above_thresholds() -> Iterator[tuple[_Keyed, NDArray[np.bool_]]]:
-        selectors = [Selector(threshold) for threshold in thresholds]
-        for each in keyed():
-            selected = np.zeros(len(each.keys), np.bool_)
-            for number, selector in enumerate(selectors):
-                members = each.group == number
-                selected[members] = selector.select(each.keys[members], each.costs[members])
-            yield each, selected
-
-    # A token budget stops at the first segment of a group that does not fit; the tokens that all
-    # groups leave go to the best remaining segments of any group.
-    rest_selector = None
-    if by_group and plan.tokens is not None:
-        spent = sum(int(each.part.tokens[selected].sum()) for each, selected in above_thresholds())
-        rest_selector = Selector(
-            find_threshold(
-                lambda: (
-                    (each.keys[~selected], each.costs[~selected])
-                    for each, selected in above_thresholds()
-                ),
-                plan.tokens - spent,
-            )
-        )
-    for each, selected in above_thresholds():
-        if rest_selector is not None:
-            rest = ~selected
-            selected[rest] = rest_selector.select(each.keys[rest], each.costs[rest])
-        weight = selected.astype(np.float32) if top else each.weight
-        yield Choice(each.part.index, weight, selected)
+    # the thresholds, by the keys of all segments
+    if plan.threshold is not None:
+        return Decision(keying, [[Threshold(plan.threshold, 1 << 62)] for _ in sums])
+    amount, goes_over = plan.segments if plan.tokens is None else plan.tokens, False
+    if amount is None:
+        amount = max(1, round(plan.share * sum(s.costs for s in sums)))
+        goes_over = not plan.counts_segments
+    budgets = [amount]
+    if by_group and quota is not None:
+        sizes = np.sum([s.sizes for s in sums], axis=0)
+        budgets = allocate(quota, sizes.tolist(), amount)
+    thresholds = _search(
+        lambda high: over(_Histogram(keying, len(budgets), high)), budgets, over=goes_over
+    )
+    decision = Decision(keying, thresholds)
+    if not by_group or plan.tokens is None:
+        return decision
+    left = plan.tokens - sum(over(_Spent(decision)))
+    return Decision(
+        keying,
+        thresholds,
+        _search(lambda high: over(_Histogram(keying, 1, high, decision)), [left]),
+    )
 
 
 def _groups(part: ScoredPart) -> NDArray[np.int64]:
@@ -124,63 +214,90 @@ def _groups(part: ScoredPart) -> NDArray[np.int64]:
     return part.groups
 
 
-def _group_weights(
-    parts: Parts, quota: NDArray[np.float64]
-) -> Callable[[ScoredPart], NDArray[np.float64]]:
-    """A function from a part to its segments' group weights, float64 [n], the highest being 1."""
-
-    def shares(part: ScoredPart) -> NDArray[np.float64]:
-        assert part.shares is not None  # noqa: S101 (weights come with shares)
-        return part.shares.astype(np.float64)
-
-    sums, n = np.zeros(len(quota)), 0
-    for part in parts():
-        sums += shares(part).sum(axis=0)
-        n += len(part.scores)
-    factors = ratios(quota, sums, n)
-    highest = max((float((shares(p) @ factors).max()) for p in parts() if len(p.scores)), default=0)
-    return lambda part: shares(part) @ factors / (highest or 1.0)
-
-
-def _weight_function(
-    parts: Parts, plan: ChoosePlan, *, log_weights: bool
-) -> Callable[[NDArray[np.float32]], tuple[NDArray[np.float32], NDArray[Any]]]:
-    """A function from scores to weights and their logarithms."""
-    if log_weights and plan.policy == "resample":
-        highest = max((float(p.scores.max()) for p in parts() if len(p.scores)), default=0.0)
-        return lambda scores: (importance(scores, highest), scores)
-    corpus_moments = (
-        Moments(0.0, 1.0) if plan.policy == "top" else moments(p.scores for p in parts())
-    )
-    tiny = np.finfo(np.float32).tiny
-
-    def by_lambda(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        weight = relevance(scores, corpus_moments, c=plan.c, alpha=plan.alpha)
-        return weight, np.log(np.maximum(weight.astype(np.float64), tiny))
-
-    return by_lambda
+def _shares(part: ScoredPart) -> NDArray[np.float64]:
+    assert part.shares is not None  # noqa: S101 (weights come with shares)
+    return part.shares.astype(np.float64)
 
 
 def _costs(part: ScoredPart, plan: ChoosePlan) -> NDArray[np.int64]:
     return np.ones(len(part.scores), np.int64) if plan.counts_segments else part.tokens
 
 
-def _thresholds(
-    grouped: Grouped, plan: ChoosePlan, parts: Parts, quota: NDArray[np.float64] | None
-) -> list[Threshold]:
-    """The threshold of each group, or of all segments together."""
-    if plan.threshold is not None:
-        return [Threshold(plan.threshold, 1 << 62)]
-    amount, over = plan.segments if plan.tokens is None else plan.tokens, False
-    if amount is None:
-        amount = max(1, round(plan.share * sum(int(_costs(p, plan).sum()) for p in parts())))
-        over = not plan.counts_segments
-    if quota is None:
-        return find_thresholds(grouped, [amount], over=over)
-    sizes = np.zeros(len(quota), np.int64)
-    for part in parts():
-        np.add.at(sizes, _groups(part), _costs(part, plan))
-    return find_thresholds(grouped, allocate(quota, sizes.tolist(), amount), over=over)
+@dataclass
+class _Sums:
+    """Sums over a run of parts."""
+
+    segments: int
+    costs: int
+    highest: float
+    moments: list[tuple[int, float, float]]  # of each part: see `_moments`
+    sizes: NDArray[np.int64]  # [k], costs of each group
+    shares: NDArray[np.float64]  # [k], sums of the segments' shares
+
+
+@dataclass(frozen=True)
+class _Survey(Step[_Sums]):
+    plan: ChoosePlan
+    groups: int  # with an amount of their own; 0 for one amount
+    shared: int  # whose shares are in the weights; 0 for none
+
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> _Sums:
+        sums = _Sums(0, 0, -np.inf, [], np.zeros(self.groups, np.int64), np.zeros(self.shared))
+        for part in parts:
+            costs = _costs(part, self.plan)
+            sums.segments += len(part.scores)
+            sums.costs += int(costs.sum())
+            sums.highest = max(sums.highest, float(part.scores.max(initial=-np.inf)))
+            if self.plan.policy != "top":
+                sums.moments.append(_moments(part.scores))
+            if self.groups:
+                np.add.at(sums.sizes, _groups(part), costs)
+            if self.shared:
+                sums.shares += _shares(part).sum(axis=0)
+        return sums
+
+
+@dataclass(frozen=True)
+class _LargestFactor(Step[float]):
+    factors: NDArray[np.float64]
+
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> float:
+        return max(
+            (float((_shares(p) @ self.factors).max(initial=0.0)) for p in parts), default=0.0
+        )
+
+
+@dataclass(frozen=True)
+class _Spent(Step[int]):
+    """The word pieces of what is selected."""
+
+    decision: Decision
+
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> int:
+        chosen = self.decision.selected(run, parts)
+        return sum(int(keyed.part.tokens[selected].sum()) for keyed, selected in chosen)
+
+
+@dataclass(frozen=True)
+class _Histogram(Step["Counts"]):
+    """The costs of all segments by key, or of those that a decision leaves."""
+
+    keying: Keying
+    groups: int
+    high: NDArray[np.int64] | None
+    without: Decision | None = None
+
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> Counts:
+        def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
+            if self.without is None:
+                for keyed in map(self.keying.keyed, parts):
+                    yield keyed.keys, keyed.costs, keyed.group
+                return
+            for keyed, selected in self.without.selected(run, parts):
+                rest = ~selected
+                yield keyed.keys[rest], keyed.costs[rest], np.zeros(int(rest.sum()), np.int64)
+
+        return _counted(grouped(), self.groups, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +309,27 @@ class Moments:
 
 
 def moments(parts: Iterable[NDArray[np.float32]]) -> Moments:
-    """Mean and population standard deviation over all parts (Chan et al. 1979, pairwise)."""
-    # Sums run in float64 in the order of the parts, so the result is the same for any number of
-    # workers.
+    """Mean and population standard deviation over all parts."""
+    return _merged(map(_moments, parts))
+
+
+def _moments(scores: NDArray[np.float32]) -> tuple[int, float, float]:
+    """Number, mean and sum of squared deviations."""
+    wide = scores.astype(np.float64)
+    mean = float(wide.mean()) if len(wide) else 0.0
+    return len(wide), mean, float(((wide - mean) ** 2).sum())
+
+
+def _merged(parts: Iterable[tuple[int, float, float]]) -> Moments:
+    """The moments of all parts from those of each (Chan et al. 1979, pairwise), in their order."""
     n, mean, squares = 0, 0.0, 0.0
-    for part in parts:
-        if not len(part):
+    for size, part_mean, part_squares in parts:
+        if not size:
             continue
-        wide = part.astype(np.float64)
-        part_mean = float(wide.mean())
         delta = part_mean - mean
-        both = n + len(wide)
-        mean += delta * len(wide) / both
-        squares += float(((wide - part_mean) ** 2).sum()) + delta**2 * n * len(wide) / both
+        both = n + size
+        mean += delta * size / both
+        squares += part_squares + delta**2 * n * size / both
         n = both
     return Moments(mean, float(np.sqrt(squares / n)) if n else 0.0)
 
@@ -268,9 +393,6 @@ def _key_of(ordered: int) -> float:
 
 def find_threshold(parts: KeysAndCosts, budget: int) -> Threshold:
     """Find the threshold that selects the highest keys within a budget."""
-    # Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
-    # so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
-    # position. The selection stops at the first segment that does not fit.
 
     def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
         return ((keys, costs, np.zeros(len(keys), np.int64)) for keys, costs in parts())
@@ -281,26 +403,72 @@ def find_threshold(parts: KeysAndCosts, budget: int) -> Threshold:
 def find_thresholds(
     parts: Grouped, budgets: Sequence[int], *, over: bool = False
 ) -> list[Threshold]:
-    """Find a threshold for each of g groups of segments, in the same two passes."""
-    # first pass: find the upper 16 bits of each threshold
-    first = np.zeros((len(budgets), _BUCKETS), np.int64)
-    for keys, costs, group in parts():
-        np.add.at(first, (group, _ordered(keys) >> 16), costs)
-    buckets = [_bucket(histogram, budget) for histogram, budget in zip(first, budgets, strict=True)]
-    high = np.array([-1 if bucket is None else bucket for bucket, _ in buckets], np.int64)
-    # second pass: the lower 16 bits, among keys with these upper bits
-    second = np.zeros((len(budgets), _BUCKETS), np.int64)
-    for keys, costs, group in parts() if np.any(high >= 0) else ():
+    """Find a threshold for each of g groups of segments."""
+    return _search(lambda high: [_counted(parts(), len(budgets), high)], budgets, over=over)[0]
+
+
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Occupied buckets, numbered through all groups, and the costs of each."""
+
+
+def _counted(
+    parts: Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]],
+    groups: int,
+    high: NDArray[np.int64] | None,
+) -> Counts:
+    """Costs by the upper 16 bits of the keys, or by the lower 16 of keys with these upper bits."""
+    sums = np.zeros(groups * _BUCKETS, np.int64)
+    for keys, costs, group in parts:
         ordered = _ordered(keys)
+        if high is None:
+            np.add.at(sums, group * _BUCKETS + (ordered >> 16), costs)
+            continue
         inside = ordered >> 16 == high[group]
-        np.add.at(second, (group[inside], ordered[inside] & 0xFFFF), costs[inside])
-    thresholds = []
-    for (bucket, left), histogram in zip(buckets, second, strict=True):
+        buckets = group[inside] * _BUCKETS + (ordered[inside] & 0xFFFF)
+        np.add.at(sums, buckets, costs[inside])
+    occupied = np.flatnonzero(sums)
+    return occupied, sums[occupied]
+
+
+def _search(
+    count: Callable[[NDArray[np.int64] | None], list[Counts]],
+    budgets: Sequence[int],
+    *,
+    over: bool = False,
+) -> list[list[Threshold]]:
+    """The thresholds of all groups where each run of parts begins."""
+    # Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
+    # so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
+    # position. The selection stops at the first segment that does not fit.
+
+    def histograms(counts: list[Counts]) -> NDArray[np.int64]:
+        sums = np.zeros(len(budgets) * _BUCKETS, np.int64)
+        for occupied, costs in counts:
+            sums[occupied] += costs
+        return sums.reshape(len(budgets), _BUCKETS)
+
+    first = count(None)
+    buckets = [
+        _bucket(histogram, budget)
+        for histogram, budget in zip(histograms(first), budgets, strict=True)
+    ]
+    high = np.array([-1 if bucket is None else bucket for bucket, _ in buckets], np.int64)
+    second = count(high) if np.any(high >= 0) else [(high[:0], high[:0])] * len(first)
+    thresholds: list[list[Threshold]] = [[] for _ in first]
+    for group, ((bucket, left), histogram) in enumerate(
+        zip(buckets, histograms(second), strict=True)
+    ):
         if bucket is None:
-            thresholds.append(Threshold(-np.inf, left, over))
+            for of_run in thresholds:
+                of_run.append(Threshold(-np.inf, left, over))
             continue
         low, rest = _bucket(histogram, left)
-        thresholds.append(Threshold(_key_of((bucket << 16) | (low or 0)), rest, over))
+        key = _key_of((bucket << 16) | (low or 0))
+        # segments with exactly this key are taken in order: of the budget for them, a run has what
+        # the runs before it leave
+        for of_run, (occupied, costs) in zip(thresholds, second, strict=True):
+            of_run.append(Threshold(key, max(rest, -1), over))
+            rest -= int(costs[occupied == group * _BUCKETS + (low or 0)].sum()) if rest >= 0 else 0
     return thresholds
 
 

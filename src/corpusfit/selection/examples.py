@@ -23,7 +23,7 @@ from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Effect
 from corpusfit.scoring.table import write_parquet
-from corpusfit.selection.choosing import Parts, ScoredPart
+from corpusfit.selection.choosing import OverRuns, Parts, ScoredPart, Step
 from corpusfit.selection.explaining import effects_of
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
@@ -69,11 +69,14 @@ def example_path(folder: Path, shard: int) -> Path:
     return folder / f"part-{shard:05d}.jsonl"
 
 
-def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, NDArray[np.int64]]:
-    """Draw example segments, selected or not; returns their places by part."""
+def draw_examples(
+    run: Run, over: OverRuns, segments: int, threshold: float | None
+) -> dict[int, NDArray[np.int64]]:
+    """Draw example segments of all, selected or not; returns their places by part."""
     also = [] if threshold is None else [threshold]
-    at = edges(parts, seed=run.plan.seed, also=also)
-    return draw_between(parts, at, _EACH, seed=run.plan.seed)
+    share = min(1.0, 1.5 * _SAMPLE / max(1, segments))  # a run has its part of the sample, and more
+    at = _edges(over(_Sample(run.plan.seed, share)), also)
+    return _places(over(_Draw(run.plan.seed, at, _EACH)), _EACH)
 
 
 def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
@@ -142,9 +145,13 @@ _EDGES, _DRAWN = 1, 2  # random streams
 
 def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.float32]:
     """The scores at which about `SHARES` of the segments would be selected."""
+    return _edges([_Sample(seed).of(0, parts())], also)
+
+
+def _edges(samples: Iterable[Keyed], also: Iterable[float]) -> NDArray[np.float32]:
     # The scores are those of a uniform sample (all segments up to a bound), so the share above an
     # edge is close to the requested share.
-    sample = np.sort(_sample(parts(), seed))[::-1]
+    sample = np.sort(_lowest(_SAMPLE, samples, np.empty(0, np.float32))[1])[::-1]
     if not len(sample):
         return np.empty(0, np.float32)
     places = [min(len(sample), max(1, round(share * len(sample)))) - 1 for share in SHARES]
@@ -152,23 +159,41 @@ def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.
     return np.unique(candidates)[::-1]
 
 
-def _sample(parts: Iterable[ScoredPart], seed: int) -> NDArray[np.float32]:
-    keys, scores = np.empty(0, np.uint64), np.empty(0, np.float32)
-    for part in parts:
-        keys = np.append(keys, _keys(seed, _EDGES, part))
-        scores = np.append(scores, part.scores)
-        if len(keys) > 2 * _SAMPLE:
-            keys, scores = _lowest(_SAMPLE, keys, scores)
-    return _lowest(_SAMPLE, keys, scores)[1]
+Keyed = tuple[NDArray[np.uint64], NDArray[Any]]
+"""Random keys of some segments, [n], and what belongs to them, [n, …]."""
+
+
+@dataclass(frozen=True)
+class _Sample(Step[Keyed]):
+    """The scores with the lowest keys, of about this share of the segments."""
+
+    seed: int
+    share: float = 1.0
+
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> Keyed:
+        highest = np.uint64(min(2**64 - 1, int(self.share * 2**64)))
+        found = np.empty(0, np.uint64), np.empty(0, np.float32)
+        for part in parts:
+            keys = _keys(self.seed, _EDGES, part)
+            low = keys <= highest
+            found = _joined([found, (keys[low], part.scores[low])])
+            if len(found[0]) > 2 * _SAMPLE:
+                found = _lowest(_SAMPLE, [found], found[1][:0])
+        return _lowest(_SAMPLE, [found], found[1][:0])
 
 
 def _keys(seed: int, stream: int, part: ScoredPart) -> NDArray[np.uint64]:
     return place_keys(int(place_keys(seed, stream, 1)[0]), part.index, len(part.scores))
 
 
-def _lowest(
-    count: int, keys: NDArray[np.uint64], values: NDArray[np.float32]
-) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+def _joined(found: Iterable[Keyed]) -> Keyed:
+    keys, values = zip(*found, strict=True)
+    return np.concatenate(keys), np.concatenate(values)
+
+
+def _lowest(count: int, found: Iterable[Keyed], nothing: NDArray[Any]) -> Keyed:
+    """The entries with the lowest keys of all."""
+    keys, values = _joined([(np.empty(0, np.uint64), nothing), *found])
     lowest = np.argsort(keys, kind="stable")[:count]
     return keys[lowest], values[lowest]
 
@@ -177,21 +202,40 @@ def draw_between(
     parts: Parts, at: NDArray[np.float32], each: int, *, seed: int
 ) -> dict[int, NDArray[np.int64]]:
     """Draw a few segments between every two edges, above the first and below the last."""
+    return _places([_Draw(seed, at, each).of(0, parts())], each)
+
+
+@dataclass(frozen=True)
+class _Draw(Step[list[Keyed]]):
+    """Part and place of the segments with the lowest keys of each stretch between two edges."""
+
     # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
     # sampling of hashed positions (`kernels/chance.py`).
-    smallest = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
-    for part in parts():
-        keys = _keys(seed, _DRAWN, part)
-        stretch = np.searchsorted(-at, -part.scores, side="left")
-        for number in np.unique(stretch):
-            inside = np.flatnonzero(stretch == number)
-            nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
-            places = np.column_stack([np.full(len(nearest), part.index), nearest])
-            candidates = np.append(smallest[number][0], keys[nearest])
-            places = np.concatenate([smallest[number][1], places])
-            lowest = np.argsort(candidates, kind="stable")[:each]
-            smallest[number] = candidates[lowest], places[lowest]
-    drawn = np.concatenate([places for _, places in smallest])
+    seed: int
+    at: NDArray[np.float32]
+    each: int
+
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> list[Keyed]:
+        found = [(np.empty(0, np.uint64), _NO_PLACES) for _ in range(len(self.at) + 1)]
+        for part in parts:
+            keys = _keys(self.seed, _DRAWN, part)
+            stretch = np.searchsorted(-self.at, -part.scores, side="left")
+            for number in np.unique(stretch):
+                inside = np.flatnonzero(stretch == number)
+                nearest = inside[np.argsort(keys[inside], kind="stable")[: self.each]]
+                places = np.column_stack([np.full(len(nearest), part.index), nearest])
+                candidates = [found[number], (keys[nearest], places)]
+                found[number] = _lowest(self.each, candidates, _NO_PLACES)
+        return found
+
+
+_NO_PLACES = np.empty((0, 2), np.int64)
+
+
+def _places(runs: Iterable[list[Keyed]], each: int) -> dict[int, NDArray[np.int64]]:
+    """The places of the segments with the lowest keys of each stretch, by part."""
+    stretches = zip(*runs, strict=True)
+    drawn = np.concatenate([_lowest(each, found, _NO_PLACES)[1] for found in stretches])
     return {int(index): np.sort(drawn[drawn[:, 0] == index, 1]) for index in np.unique(drawn[:, 0])}
 
 

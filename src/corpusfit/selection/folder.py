@@ -122,6 +122,12 @@ def copy_scores(scored: Path, folder: Path) -> None:
     aside.rename(folder)
 
 
+def read_tally(mark: Path) -> Tally:
+    """What a shard's completion mark says."""
+    with undamaged(mark):
+        return Tally(**json.loads(mark.read_bytes()))
+
+
 def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
     """(shard, tally) of every scored shard, in order."""
     marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))

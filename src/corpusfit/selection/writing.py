@@ -6,8 +6,9 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, names_in, remove, write_bytes, writing
-from corpusfit.core.engine import PlainJob
+from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
@@ -26,10 +27,10 @@ from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.balance import Balance, balance
-from corpusfit.selection.choosing import ScoredPart, choose
+from corpusfit.selection.choosing import Decision, Found, OverRuns, ScoredPart, Step, choose
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
-from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.selection.folder import SelectionFolder, mark_path, read_tally, tallies
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import may_be_whole
@@ -58,59 +59,153 @@ class Chosen:
     copies: dict[str, int] | None = None
     parts: list[int] = field(default_factory=list)
 
+    def add(self, more: Chosen) -> None:
+        """Add the counts of further parts."""
+        self.segments += more.segments
+        self.tokens += more.tokens
+        self.of_tokens += more.of_tokens
+        if self.copies is not None and more.copies is not None:
+            self.copies["segments"] += more.copies["segments"]
+        self.parts += more.parts
+        lowest = [t for t in (self.threshold, more.threshold) if t is not None]
+        self.threshold = min(lowest, default=None)
+        for source, counts in more.by_source.items():
+            _add(self.by_source.setdefault(source, {}), counts)
+        if more.by_cluster:
+            for own, counts in zip(self.by_cluster, more.by_cluster, strict=True):
+                _add(own, counts)
+
+
+def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
+    for name, count in counts.items():
+        sums[name] = sums.get(name, 0) + count
+
 
 def scored_parts(
-    folder: SelectionFolder,
+    scores: Path,
+    parts: Iterable[int],
     copies: Copies,
     by: Balance | None = None,
     *,
     weighted: bool = False,
 ) -> Iterator[ScoredPart]:
-    """The scored parts without copies."""
-    # With a balance, also their clusters; with `weighted`, their shares.
-    for index, path in table.parts(folder.scores):
-        scores, tokens = table.read_columns(path, "score", "tokens")
+    """Some scored parts without copies; with a balance also their clusters, `weighted` shares."""
+    for index in parts:
+        path = table.part_path(scores, index)
+        score, tokens = table.read_columns(path, "score", "tokens")
         kept = ~copies.of(index, path)
         yield ScoredPart(
             index,
-            np.asarray(scores, np.float32)[kept],
+            np.asarray(score, np.float32)[kept],
             np.asarray(tokens, np.int64)[kept],
             by.groups(index)[kept] if by is not None else None,
             by.shares(index)[kept] if by is not None and weighted else None,
         )
 
 
+_MOST_RUNS = 2_048
+"""Runs of parts into which the scores of a corpus are divided."""
+
+
+def runs_of_parts(folder: SelectionFolder) -> list[tuple[int, ...]]:
+    """The numbers of all parts, divided into runs; at least one."""
+    parts = [index for index, _ in table.parts(folder.scores)]
+    length = -(-len(parts) // _MOST_RUNS) or 1
+    return [tuple(parts[i : i + length]) for i in range(0, len(parts), length)] or [()]
+
+
+@dataclass(frozen=True)
+class DoStep(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Any]]):
+    """Do a step with a run of scored parts."""
+
+    step: Step[Any]
+    scores: Path
+    copies: Copies
+    by: Balance | None
+    weighted: bool
+
+    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Any]:
+        number, parts = numbered
+        read = scored_parts(self.scores, parts, self.copies, self.by, weighted=self.weighted)
+        return number, self.step.of(number, read)
+
+
+def over_runs(
+    run: Run, folder: SelectionFolder, copies: Copies, by: Balance | None = None
+) -> OverRuns:
+    """Does steps with the scores, on the workers."""
+    runs, weighted = runs_of_parts(folder), run.plan.choose.policy != "top"
+
+    def over(step: Step[Found]) -> list[Found]:
+        job = DoStep(step, folder.scores, copies, by, weighted)
+        found = dict(run.engine.map(job, enumerate(runs)))
+        return [found[number] for number in range(len(runs))]
+
+    return over
+
+
 def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies: Copies) -> Chosen:
     """Select, and write the columns `weight`, `selected` and `copy` beside the scores."""
     plan = run.plan.choose
-    tally_of = dict(tallies(folder))
-    group_of = source_groups(run.names)
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     if by is not None:
         chosen.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in by.quota]
     if plan.dedup != "none":
         chosen.copies = {**copies.counts, "segments": 0}
-    paths = dict(table.parts(folder.scores))
-    with run.stage("choose", len(paths)):
-        choices = choose(
-            lambda: scored_parts(folder, copies, by, weighted=plan.policy != "top"),
+    runs = runs_of_parts(folder)
+    with run.stage("choose", len(runs)):
+        decision = choose(
+            over_runs(run, folder, copies, by),
             plan,
             seed=run.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
-        for choice, part in zip(choices, scored_parts(folder, Copies(), by), strict=True):
-            path = paths[part.index]
-            copy = copies.of(part.index, path)
-            # `choose` saw the segments without copies; copies get weight 0
+        job = WriteChoice(folder.scores, folder.scored, run.names, copies, by, plan.policy != "top")
+        pieces = [(i, parts, decision.of_run(i)) for i, parts in enumerate(runs)]
+        written: dict[int, Chosen] = {}
+        for number, of_run in run.engine.map(job, pieces):
+            written[number] = of_run
+            run.machine.progress.advance(1)
+    for number in range(len(runs)):
+        chosen.add(written[number])
+    return chosen
+
+
+@dataclass(frozen=True)
+class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]):
+    """Write what is decided of a run of parts, and count it."""
+
+    scores: Path
+    marks: Path
+    names: tuple[str, ...]
+    copies: Copies
+    by: Balance | None
+    weighted: bool
+
+    def start(self) -> Callable[[tuple[int, tuple[int, ...], Decision]], tuple[int, Chosen]]:
+        """Group the sources once."""
+        return partial(self._write, source_groups(self.names))
+
+    def _write(
+        self, group_of: Callable[[str], str], piece: tuple[int, tuple[int, ...], Decision]
+    ) -> tuple[int, Chosen]:
+        number, parts, decision = piece
+        chosen, copied = Chosen(), 0
+        read = scored_parts(self.scores, parts, self.copies, self.by, weighted=self.weighted)
+        every = scored_parts(self.scores, parts, Copies(), self.by)
+        for choice, part in zip(decision.choices(0, read), every, strict=True):
+            path = table.part_path(self.scores, part.index)
+            copy = self.copies.of(part.index, path)
+            # the decision is of the segments without copies; copies get weight 0
             weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
             weight[~copy], selected[~copy] = choice.weight, choice.selected
             table.rewrite(path, weight=weight, selected=selected, copy=copy)
 
             # the sources, or groups of them, that the segments are of
-            tally = tally_of[part.index]
-            groups = [group_of(tally.sources(run.names)[0])]
+            tally = read_tally(mark_path(self.marks, part.index))
+            groups = [group_of(tally.sources(self.names)[0])]
             group_numbers = np.zeros(len(copy), np.int64)
             if tally.files > 1:
                 groups, group_numbers = grouped(*table.read_sources(path), group_of)
@@ -119,11 +214,14 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
                 for group in groups
             ]
             _count(by_group, group_numbers, part.tokens, selected)
-            if part.groups is not None:
+            if part.groups is not None and self.by is not None:
+                if not chosen.by_cluster:
+                    chosen.by_cluster = [
+                        Counter(segments=0, selected=0, tokens=0) for _ in self.by.quota
+                    ]
                 _count(chosen.by_cluster, part.groups, part.tokens, selected)
             chosen.of_tokens += int(part.tokens[~copy].sum())
-            if chosen.copies is not None:
-                chosen.copies["segments"] += int(copy.sum())
+            copied += int(copy.sum())
             if selected.any():
                 chosen.parts.append(part.index)
                 chosen.segments += int(selected.sum())
@@ -131,8 +229,8 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
                 lowest = float(part.scores[selected].min())
                 if chosen.threshold is None or lowest < chosen.threshold:
                     chosen.threshold = lowest
-            run.machine.progress.advance(1)
-    return chosen
+        chosen.copies = {"segments": copied}
+        return number, chosen
 
 
 def _count(
@@ -191,7 +289,9 @@ def write_selected(
         write_bytes(mark, wanted)
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
-    examples = draw_examples(run, lambda: scored_parts(folder, copies), chosen.threshold)
+    segments = sum(counts["segments"] for counts in chosen.by_source.values())
+    over = over_runs(run, folder, copies)
+    examples = draw_examples(run, over, segments, chosen.threshold)
     paths = dict(table.parts(folder.scores))
     places = {
         index: tuple(np.flatnonzero(~copies.of(index, paths[index]))[of_part].tolist())

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from choosing import choices
 from corpusfit.core.plan import ChoosePlan
 from corpusfit.selection.balance import allocate, ratios
-from corpusfit.selection.choosing import ScoredPart, choose
+from corpusfit.selection.choosing import ScoredPart
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_the_best_of_each_group_are_taken():
     made = parts()
     quota = np.array([0.2, 0.5, 0.3])
     plan = ChoosePlan(segments=20, balance="cluster", clusters="x")
-    selected, _ = together(choose(lambda: made, plan, seed=0, quota=quota))
+    selected, _ = together(choices(made, plan, seed=0, quota=quota))
     scores = np.concatenate([p.scores for p in made])
     main = np.concatenate([p.shares for p in made]).argmax(axis=1)
     wanted = allocate(quota, np.bincount(main, minlength=3).tolist(), 20)
@@ -79,7 +80,7 @@ def test_the_best_of_each_group_are_taken():
 def test_a_token_budget_is_kept_in_each_group():
     made = parts()
     plan = ChoosePlan(tokens=400, balance="cluster", clusters="x")
-    selected, _ = together(choose(lambda: made, plan, seed=0, quota=np.full(3, 1 / 3)))
+    selected, _ = together(choices(made, plan, seed=0, quota=np.full(3, 1 / 3)))
     tokens = np.concatenate([p.tokens for p in made])
     assert 400 - 50 < tokens[selected].sum() <= 400
 
@@ -88,7 +89,7 @@ def test_a_token_budget_too_small_for_its_groups_takes_the_best_of_all():
     made = parts(k=3)
     plan = ChoosePlan(tokens=100, balance="cluster", clusters="x")
     quota = np.full(3, 1 / 3)
-    selected, _ = together(choose(lambda: made, plan, seed=0, quota=quota))
+    selected, _ = together(choices(made, plan, seed=0, quota=quota))
     assert 50 < np.concatenate([p.tokens for p in made])[selected].sum() <= 100
 
 
@@ -97,8 +98,8 @@ def test_weights_count_the_groups(policy):
     made, plain = parts(), ChoosePlan(policy=policy, fraction=0.5)
     plan = ChoosePlan(policy=policy, fraction=0.5, balance="cluster", clusters="x")
     quota = np.array([0.0, 0.5, 0.5])
-    _, before = together(choose(lambda: made, plain, seed=0))
-    selected, after = together(choose(lambda: made, plan, seed=0, quota=quota))
+    _, before = together(choices(made, plain, seed=0))
+    selected, after = together(choices(made, plan, seed=0, quota=quota))
     shares = np.concatenate([p.shares for p in made])
     more = shares @ ratios(quota, shares.sum(axis=0, dtype=np.float64), len(shares))
     np.testing.assert_allclose(after, before * more / more.max(), rtol=1e-5)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from choosing import choices
 from corpusfit.core.plan import ChoosePlan
 from corpusfit.selection.choosing import (
     ScoredPart,
     Selector,
-    choose,
     draw_keys,
     find_threshold,
     moments,
@@ -51,7 +51,7 @@ def split(scores, tokens, borders):
 
 
 def decided(parts, plan):
-    found = list(choose(lambda: iter(parts), plan, seed=3))
+    found = list(choices(parts, plan, seed=3))
     assert [c.index for c in found] == [p.index for p in parts]
     assert [len(c.weight) for c in found] == [len(p.scores) for p in parts]
     return tuple(np.concatenate([getattr(c, n) for c in found]) for n in ("selected", "weight"))
@@ -108,7 +108,7 @@ def test_log_importance_weights_are_drawn_by_their_exponential_as_dsir_does():
     plan = ChoosePlan(policy="resample", segments=1)
     hits = np.zeros(4)
     for seed in range(4000):
-        found = list(choose(lambda: parts, plan, seed=seed, log_weights=True))
+        found = list(choices(parts, plan, seed=seed, log_weights=True))
         hits += np.concatenate([c.selected for c in found])
     shares = np.exp(scores.astype(float) - 1001)
     np.testing.assert_allclose(hits / 4000, shares / shares.sum(), atol=0.025)
