@@ -93,7 +93,7 @@ def scored_parts(
     for index in parts:
         path = table.part_path(scores, index)
         score, tokens = table.read_columns(path, "score", "tokens")
-        kept = ~copies.of(index, path)
+        kept = ~copies.of(index, path) if index in copies.parts else slice(None)
         yield ScoredPart(
             index,
             np.asarray(score, np.float32)[kept],
@@ -197,7 +197,9 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         every = scored_parts(self.scores, parts, Copies(), self.by)
         for choice, part in zip(decision.choices(0, read), every, strict=True):
             path = table.part_path(self.scores, part.index)
-            copy = self.copies.of(part.index, path)
+            copy = np.zeros(len(part.scores), np.bool_)
+            if part.index in self.copies.parts:
+                copy = self.copies.of(part.index, path)
             # the decision is of the segments without copies; copies get weight 0
             weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
             weight[~copy], selected[~copy] = choice.weight, choice.selected
