@@ -103,7 +103,7 @@ def scored_parts(
         )
 
 
-_MOST_RUNS = 2_048
+_MOST_RUNS = 1_024
 """Runs of parts into which the scores of a corpus are divided."""
 
 
