@@ -1,4 +1,4 @@
-"""Seconds, memory and written bytes of the search for copies, by the number of documents.
+"""Processor seconds and memory of the search for copies, by the number of documents.
 
 Each document has a random key, a tenth of them that of another document; documents are in parts of
 100,000, so scores and keys are files as `select` writes them. The search runs in worker processes.

@@ -76,7 +76,7 @@ def draw_examples(
     also = [] if threshold is None else [threshold]
     share = min(1.0, 1.5 * _SAMPLE / max(1, segments))  # a run has its part of the sample, and more
     at = _edges(over(_Sample(run.plan.seed, share)), also)
-    return _places(over(_Draw(run.plan.seed, at, _EACH)), _EACH)
+    return places_of(over(Draw(run.plan.seed, at, _EACH)), _EACH)
 
 
 def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
@@ -148,7 +148,7 @@ def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.
     return _edges([_Sample(seed).of(0, parts())], also)
 
 
-def _edges(samples: Iterable[Keyed], also: Iterable[float]) -> NDArray[np.float32]:
+def _edges(samples: Iterable[WithKeys], also: Iterable[float]) -> NDArray[np.float32]:
     # The scores are those of a uniform sample (all segments up to a bound), so the share above an
     # edge is close to the requested share.
     sample = np.sort(_lowest(_SAMPLE, samples, np.empty(0, np.float32))[1])[::-1]
@@ -159,18 +159,18 @@ def _edges(samples: Iterable[Keyed], also: Iterable[float]) -> NDArray[np.float3
     return np.unique(candidates)[::-1]
 
 
-Keyed = tuple[NDArray[np.uint64], NDArray[Any]]
+WithKeys = tuple[NDArray[np.uint64], NDArray[Any]]
 """Random keys of some segments, [n], and what belongs to them, [n, …]."""
 
 
 @dataclass(frozen=True)
-class _Sample(Step[Keyed]):
+class _Sample(Step[WithKeys]):
     """The scores with the lowest keys, of about this share of the segments."""
 
     seed: int
     share: float = 1.0
 
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> Keyed:
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> WithKeys:
         highest = np.uint64(min(2**64 - 1, int(self.share * 2**64)))
         found = np.empty(0, np.uint64), np.empty(0, np.float32)
         for part in parts:
@@ -186,27 +186,20 @@ def _keys(seed: int, stream: int, part: ScoredPart) -> NDArray[np.uint64]:
     return place_keys(int(place_keys(seed, stream, 1)[0]), part.index, len(part.scores))
 
 
-def _joined(found: Iterable[Keyed]) -> Keyed:
+def _joined(found: Iterable[WithKeys]) -> WithKeys:
     keys, values = zip(*found, strict=True)
     return np.concatenate(keys), np.concatenate(values)
 
 
-def _lowest(count: int, found: Iterable[Keyed], nothing: NDArray[Any]) -> Keyed:
+def _lowest(count: int, found: Iterable[WithKeys], nothing: NDArray[Any]) -> WithKeys:
     """The entries with the lowest keys of all."""
     keys, values = _joined([(np.empty(0, np.uint64), nothing), *found])
     lowest = np.argsort(keys, kind="stable")[:count]
     return keys[lowest], values[lowest]
 
 
-def draw_between(
-    parts: Parts, at: NDArray[np.float32], each: int, *, seed: int
-) -> dict[int, NDArray[np.int64]]:
-    """Draw a few segments between every two edges, above the first and below the last."""
-    return _places([_Draw(seed, at, each).of(0, parts())], each)
-
-
 @dataclass(frozen=True)
-class _Draw(Step[list[Keyed]]):
+class Draw(Step[list[WithKeys]]):
     """Part and place of the segments with the lowest keys of each stretch between two edges."""
 
     # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
@@ -215,7 +208,7 @@ class _Draw(Step[list[Keyed]]):
     at: NDArray[np.float32]
     each: int
 
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> list[Keyed]:
+    def of(self, run: int, parts: Iterable[ScoredPart]) -> list[WithKeys]:
         found = [(np.empty(0, np.uint64), _NO_PLACES) for _ in range(len(self.at) + 1)]
         for part in parts:
             keys = _keys(self.seed, _DRAWN, part)
@@ -232,7 +225,7 @@ class _Draw(Step[list[Keyed]]):
 _NO_PLACES = np.empty((0, 2), np.int64)
 
 
-def _places(runs: Iterable[list[Keyed]], each: int) -> dict[int, NDArray[np.int64]]:
+def places_of(runs: Iterable[list[WithKeys]], each: int) -> dict[int, NDArray[np.int64]]:
     """The places of the segments with the lowest keys of each stretch, by part."""
     stretches = zip(*runs, strict=True)
     drawn = np.concatenate([_lowest(each, found, _NO_PLACES)[1] for found in stretches])

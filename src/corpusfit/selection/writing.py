@@ -131,13 +131,17 @@ class DoStep(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Any]]):
 
 
 def over_runs(
-    run: Run, folder: SelectionFolder, copies: Copies, by: Balance | None = None
+    run: Run,
+    scores: Path,
+    runs: Sequence[tuple[int, ...]],
+    copies: Copies,
+    by: Balance | None = None,
 ) -> OverRuns:
     """Does steps with the scores, on the workers."""
-    runs, weighted = runs_of_parts(folder), run.plan.choose.policy != "top"
+    weighted = run.plan.choose.policy != "top"
 
     def over(step: Step[Found]) -> list[Found]:
-        job = DoStep(step, folder.scores, copies, by, weighted)
+        job = DoStep(step, scores, copies, by, weighted)
         found = dict(run.engine.map(job, enumerate(runs)))
         return [found[number] for number in range(len(runs))]
 
@@ -156,7 +160,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     runs = runs_of_parts(folder)
     with run.stage("choose", len(runs)):
         decision = choose(
-            over_runs(run, folder, copies, by),
+            over_runs(run, folder.scores, runs, copies, by),
             plan,
             seed=run.plan.seed,
             log_weights=method.log_weights,
@@ -292,7 +296,7 @@ def write_selected(
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
-    over = over_runs(run, folder, copies)
+    over = over_runs(run, folder.scores, runs_of_parts(folder), copies)
     examples = draw_examples(run, over, segments, chosen.threshold)
     paths = dict(table.parts(folder.scores))
     places = {

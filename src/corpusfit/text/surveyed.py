@@ -1,8 +1,8 @@
 """Surveys of large inputs are kept in the cache, so that the next command need not read them twice.
 
-Files are the same if path, size, times of modification and of change, and number on the disk are,
-or the digest that their store reports. A file system may give two changes within a short time one
-time, so a survey of files that changed just now is not kept.
+Files are the same if path, size, times of modification and of change, and number on the disk are. A
+file system may give two changes within a short time one time, so a survey of files that changed
+just now is not kept. Nor is one of files in a store, where each look at a state is a request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Cells
-from corpusfit.text.files import is_url, stated_digest
 from corpusfit.text.shards import CHUNK_BYTES, ScanChunks, scan_here, survey
 
 _VERSION = 1  # of what `survey` returns for the same content
@@ -54,25 +53,17 @@ def surveyed(
 
 
 def _states(files: Sequence[tuple[str, bool]]) -> list[Any] | None:
-    """What tells that the files are the same; None if nothing can, or they are small."""
+    """The states of the files; None if their survey is not kept."""
     states, total, changed = [], 0, 0.0
     for url, lines in files:
-        state: list[Any]
-        if is_url(url):
-            stated = stated_digest(url)
-            if stated is None:
-                return None
-            state, size = [stated[0]], stated[1]
-        else:
-            try:
-                found = os.stat(url)  # noqa: PTH116 (faster for many files)
-            except OSError:
-                return None
-            size = found.st_size
-            state = [size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
-            changed = max(changed, found.st_mtime, found.st_ctime)
-        states.append([url, lines, *state])
-        total += size
+        try:
+            found = os.stat(url)  # noqa: PTH116 (faster for many files)
+        except OSError:  # also for what is in a store
+            return None
+        times = (found.st_mtime_ns, found.st_ctime_ns)
+        states.append([url, lines, found.st_size, *times, found.st_ino, found.st_dev])
+        changed = max(changed, found.st_mtime, found.st_ctime)
+        total += found.st_size
     settled = changed < time.time() - _SETTLED
     return states if total >= _LEAST and settled else None
 

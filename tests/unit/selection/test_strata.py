@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.examples import SHARES, draw_between, edges
+from corpusfit.selection.examples import SHARES, Draw, edges, places_of
 
 
 def cut(scores, *places):
     """Scores as parts of these sizes."""
     pieces = np.split(np.asarray(scores, np.float32), places)
     return lambda: [ScoredPart(i, s, np.ones(len(s), np.int64)) for i, s in enumerate(pieces)]
+
+
+def draw_between(parts, at, each, seed):
+    return places_of([Draw(seed, at, each).of(0, parts())], each)
 
 
 @pytest.fixture
