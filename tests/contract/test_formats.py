@@ -52,7 +52,8 @@ def json_lines(texts):
 
 def parquet(folder, texts):
     ids = [f"n{i}" for i in range(len(texts))]
-    pq.write_table(pa.table({"id": ids, "text": texts}), folder / "a.parquet")
+    table = pa.table({"id": ids, "text": texts})
+    pq.write_table(table, folder / "a.parquet", row_group_size=70)
     return str(folder / "a.parquet")
 
 
@@ -205,7 +206,7 @@ def test_bad_content_never_raises(form, example):
         for file in corpus.files_of(source):
             Path(file).write_bytes(rng.integers(0, 256, size, np.uint8).tobytes())
         try:
-            rows = read([replace(source, cells=None, size=size)])
+            rows = read([replace(source, cells=None, blocks=None, size=size)])
         except InputError:
             assert form.parallel
         else:
@@ -231,6 +232,27 @@ def test_packed_files_are_read(form, example):
     found = find([packed], PLAN, spool=Path(), role="corpus")
     assert (found[0].format, found[0].compression) == (form.name, "gz")
     assert texts_of(read(found)) == LONG
+
+
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_shards_are_read_in_any_order(form, example, packing):
+    """As in one pass from the beginning, whatever was read before."""
+    plan = ReadPlan(shard_mb=1e-3)
+    sources = example(LONG, plan)
+    suffix = next(iter(form.suffixes), "")
+    if packing:
+        if not suffix:
+            pytest.skip("it is not named by a suffix")
+        packed = gzip.compress(Path(sources[0].url).read_bytes())
+        path = written(Path(sources[0].url + packing), packed)
+        sources = find([path], plan, spool=Path(), role="corpus")
+    unknown = [replace(source, cells=None, blocks=None) for source in sources]
+    shards = list(corpus.shards(sources, plan))
+    one_pass = [list(corpus.rows(shard, plan)) for shard in corpus.shards(unknown, plan)]
+    assert len(shards) == len(one_pass) > 3
+    order = [*range(len(shards))[::-2], *range(len(shards)), 2, 2, 1]
+    for number in order:
+        assert list(corpus.rows(shards[number], plan)) == one_pass[number]
 
 
 @pytest.mark.parametrize("shard_mb", [4.0, 1e-3])

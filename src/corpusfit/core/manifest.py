@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from corpusfit.core.engine import Progress
 
 FORMAT = 1
-_SOURCE_FIELDS = [field for field in dataclasses.fields(Source) if field.name != "cells"]
+_FOUND = {"cells", "blocks"}
+_SOURCE_FIELDS = [field for field in dataclasses.fields(Source) if field.name not in _FOUND]
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
@@ -71,7 +72,7 @@ def commit() -> str:
 
 
 def source_as_dict(source: Source) -> dict[str, Any]:
-    """A source for the manifest, without cells, which can be recomputed."""
+    """A source for the manifest, without what a survey finds again."""
     return {f.name: getattr(source, f.name) for f in _SOURCE_FIELDS}
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from corpusfit.core.plan import ReadPlan
 
 T = TypeVar("T", int, NDArray[np.int64])
 
@@ -63,6 +66,25 @@ class Cells:
     rows: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """The m shards of a source that only a reader from its beginning can cut, such as an archive.
+
+    Attributes:
+        rows: int64 [m], the number of each shard's first row.
+        begins: int64 [m], the byte of that row in the unpacked source.
+        sizes: int64 [m], bytes of the raw rows.
+        positions: int64 [m], stored bytes that are read when the shard ends.
+        plan: how the source was read; with another plan its shards may be others.
+    """
+
+    rows: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    plan: ReadPlan
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One input: a file, a Hugging Face dataset split, or spooled standard input.
@@ -77,6 +99,7 @@ class Source:
         cells: byte ranges of its shards, if workers can read them directly.
         translation: for `moses` the path or URL of the other file; for `columns` the names of the
             two columns, joined by a comma, or empty for the first two.
+        blocks: its shards, if a stored file has to be read from its beginning for them.
     """
 
     name: str
@@ -87,6 +110,26 @@ class Source:
     fingerprint: str
     cells: Cells | None = field(default=None, compare=False, repr=False)
     translation: str = ""
+    blocks: Blocks | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Nth:
+    """A shard of a source that is cut from its beginning: one of `Blocks`.
+
+    Attributes:
+        source: the source, without its shards.
+        number: the shard's number among those of the source.
+        row: the number of its first row.
+        byte: the byte of that row in the unpacked source.
+        last: whether it is the last one.
+    """
+
+    source: Source
+    number: int
+    row: int
+    byte: int
+    last: bool
 
 
 FILE_BITS = 40
@@ -119,7 +162,7 @@ class Shard:
         data: the raw rows, in the form of the format's module.
         rejects: rows found unusable while cutting (too long, truncated archive).
         position: stored bytes of the source read so far, for progress.
-        span: byte range of the raw rows, if they are not in `data`.
+        span: where the raw rows and their rejects are, if not here.
         parts: the sources of a shard of several, all of its format; None for one source.
     """
 
@@ -131,7 +174,7 @@ class Shard:
     data: bytes
     rejects: tuple[Reject, ...]
     position: int
-    span: Span | None = None
+    span: Span | Nth | None = None
     parts: Parts | None = None
 
     @property

@@ -38,7 +38,15 @@ from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Fit, Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
 from corpusfit.selection.resolving import Resolved, Stage, shares_of
-from corpusfit.selection.samples import ALL, Drawn, background_texts, merge, strings, target_texts
+from corpusfit.selection.samples import (
+    ALL,
+    Drawn,
+    background_texts,
+    first_bound,
+    merge,
+    strings,
+    target_texts,
+)
 from corpusfit.selection.scoring import Scored, require_words
 from corpusfit.text.context import Run
 from corpusfit.text.reading import (
@@ -176,24 +184,20 @@ def _draw(
     job = DrawSegments(
         run.plan.read, run.plan.cut, run.names, sample_size, background_size, run.plan.seed
     )
-    segments: list[Drawn[DrawnSegment]] = []
-    units: list[Drawn[tuple[int, str]]] = []
-    segment_bound = ALL - 1
-    unit_bound = ALL - 1
-    counts = {"segments": 0, "tokens": 0}
-    rejected = Reasons()
-    with run.stage("sample", run.size):
-        # bounds fall as shards come in; a late bound only makes workers return more than needed
-        for shard in run.map(job, ((s, segment_bound, unit_bound) for s in run.shards())):
-            rejected.add(shard.tally.rejects)
-            counts["segments"] += shard.tally.segments
-            counts["tokens"] += shard.tokens
-            segments, segment_bound = _keep_smallest(
-                [*segments, shard.segments], sample_size, segment_bound
-            )
-            units, unit_bound = _keep_smallest([*units, shard.units], background_size, unit_bound)
-    if not counts["segments"]:
-        raise run.nothing_read(rejected)
+    # The bounds are estimates, so that a worker with many shards returns few texts: draw again
+    # without them if they gave too few.
+    size, cut = run.size, run.plan.cut
+    bounds = (
+        first_bound(size, sample_size * max(1, cut.gamma), cut),
+        first_bound(size, background_size, cut),
+    )
+    segments, units, counts = _draw_below(run, job, *bounds)
+    found = (sum(len(d.texts) for d in drawn) for drawn in (segments, units))
+    if any(
+        n < k and bound < ALL
+        for n, k, bound in zip(found, (sample_size, background_size), bounds, strict=True)
+    ):
+        segments, units, counts = _draw_below(run, job, ALL, ALL)
     # at most half of a small corpus, so that units remain to fit surrogates on
     segments = merge(segments, min(sample_size, math.ceil(counts["segments"] / 2)))
     sampled = [(d.shard, segment) for d in segments for segment in d.texts]
@@ -212,6 +216,29 @@ def _draw(
     }
     write_arrays(path, drawn, counts)
     return drawn, counts
+
+
+def _draw_below(
+    run: Run, job: DrawSegments, segment_bound: int, unit_bound: int
+) -> tuple[list[Drawn[DrawnSegment]], list[Drawn[tuple[int, str]]], dict[str, int]]:
+    """The segments and units with the smallest keys below bounds, and the corpus's counts."""
+    segments: list[Drawn[DrawnSegment]] = []
+    units: list[Drawn[tuple[int, str]]] = []
+    counts = {"segments": 0, "tokens": 0}
+    rejected = Reasons()
+    with run.stage("sample", run.size):
+        # bounds fall as shards come in; a late bound only makes workers return more than needed
+        for shard in run.map(job, ((s, segment_bound, unit_bound) for s in run.shards())):
+            rejected.add(shard.tally.rejects)
+            counts["segments"] += shard.tally.segments
+            counts["tokens"] += shard.tokens
+            segments, segment_bound = _keep_smallest(
+                [*segments, shard.segments], job.segments, segment_bound
+            )
+            units, unit_bound = _keep_smallest([*units, shard.units], job.units, unit_bound)
+    if not counts["segments"]:
+        raise run.nothing_read(rejected)
+    return segments, units, counts
 
 
 def _keep_smallest(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
@@ -485,7 +512,7 @@ class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
 
 def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]:
     """Positions of the k smallest keys up to a bound, increasing."""
-    candidates = np.flatnonzero(keys <= np.uint64(bound))
+    candidates = np.flatnonzero(keys <= np.uint64(min(bound, ALL - 1)))
     return np.sort(candidates[np.argsort(keys[candidates], kind="stable")[:k]])
 
 

@@ -6,15 +6,12 @@ from corpusfit.text.fields import Pick
 from corpusfit.text.normalise import normalise
 from corpusfit.text.rejects import kind
 from corpusfit.text.shards import (
-    Chunk,
-    ChunkScan,
     documents,
     fingerprint,
     layout,
     packed,
     raw_rows,
     rows,
-    scan_chunk,
     shards,
 )
 from corpusfit.text.sources import (
@@ -29,8 +26,6 @@ from corpusfit.text.sources import (
 )
 
 __all__ = [
-    "Chunk",
-    "ChunkScan",
     "Pick",
     "cache",
     "content",
@@ -50,7 +45,6 @@ __all__ = [
     "prune_cache",
     "raw_rows",
     "rows",
-    "scan_chunk",
     "shards",
     "sides",
 ]

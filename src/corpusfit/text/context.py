@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
+import math
 import os
 import sys
 import tempfile
@@ -22,7 +24,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path, write_bytes
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
-from corpusfit.core.engine.worker import on_compile
+from corpusfit.core.engine.worker import on_compile, run_each
 from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
@@ -32,10 +34,9 @@ from corpusfit.core.errors import (
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.offers import MACHINE
 from corpusfit.core.plan import Plan, ReadPlan
-from corpusfit.core.types import Shard, Source
+from corpusfit.core.types import Nth, Shard, Source
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
-from corpusfit.text.shards import scan_with
 
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -47,6 +48,10 @@ _COMPILING = (
     "Compiling kernels, once on this machine; this takes a while. To compile those of `select` in "
     "advance, run `corpusfit doctor --warm`."
 )
+# A source that is read from its beginning is divided into so many stretches per worker, at most so
+# many in all, since whoever reads a stretch passes through those before it.
+_AHEAD = 2
+_MAX_STRETCHES = 16
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -137,6 +142,38 @@ HERE = Machine()
 """This machine, with default settings."""
 
 
+@dataclass(frozen=True)
+class _Each(Job[list[P], list[R]]):
+    """A job on each of several pieces."""
+
+    job: Job[P, R]
+
+    @property
+    def encodes(self) -> bool:
+        """As the job."""
+        return self.job.encodes
+
+    def start(self) -> Callable[[list[P]], list[R]]:
+        """Start the job."""
+        return partial(run_each, self.job.start())
+
+
+class _Together:
+    """Key of a piece: equal for neighbours that one worker gets together."""
+
+    def __init__(self, stretch: dict[str, int]) -> None:
+        self._stretch = stretch  # by source, the number of shards
+        self._others = itertools.count()
+
+    def __call__(self, piece: Any) -> tuple[str, int]:
+        parts = piece if isinstance(piece, tuple) else (piece,)
+        for shard in parts:
+            if isinstance(shard, Shard) and isinstance(shard.span, Nth):
+                url = shard.span.source.url
+                return url, shard.span.number // self._stretch.get(url, 1)
+        return "", next(self._others)
+
+
 @dataclass
 class RunContext:
     """A running command, with its started engine."""
@@ -147,6 +184,8 @@ class RunContext:
     # notes on input files that are skipped
     passed_over: list[str] = field(default_factory=list, repr=False, compare=False, kw_only=True)
     _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
+    # shards of a source that are read one after the other, by its path
+    _stretch: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def progress(self) -> Progress:
@@ -164,13 +203,19 @@ class RunContext:
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
         """Find and fingerprint inputs."""
-        scan = partial(scan_with, self.engine)
         return corpus.find(
-            inputs, read, spool=self.work, role=role, scan=scan, note=self._note, kept=self._surveys
+            inputs,
+            read,
+            spool=self.work,
+            role=role,
+            engine=self.engine,
+            note=self._note,
+            kept=self.surveys,
         )
 
     @property
-    def _surveys(self) -> Path:
+    def surveys(self) -> Path:
+        """Folder of what is known of input files."""
         return self.cache / "surveys"
 
     def _note(self, message: str) -> None:
@@ -182,6 +227,14 @@ class RunContext:
     ) -> Iterator[Shard]:
         """Cut sources into shards; `map` weights its progress by the stored bytes of each."""
         positions: Counter[int] = Counter()
+        total = sum(source.size for source in sources)
+        for source in sources:
+            # a single worker gets them in order anyway
+            if source.blocks and self.engine.workers > 1:
+                # as many stretches as keep all workers busy; each reads the source up to its end
+                wanted = math.ceil(_AHEAD * self.engine.workers * source.size / total)
+                stretches = min(wanted, _MAX_STRETCHES)
+                self._stretch[source.url] = math.ceil(len(source.blocks.rows) / stretches)
         for shard in cut(sources, read):
             self._weights.append(shard.position - positions[shard.source])
             positions[shard.source] = shard.position
@@ -191,10 +244,26 @@ class RunContext:
         """Run a job on every piece, and advance the progress of the stage.
 
         A piece made from a shard of `shards_of` counts by the shard's stored bytes, any other as 1.
-        Shards without a piece count as skipped.
+        Shards without a piece count as skipped. Shards that have to be read one after the other,
+        as those of an archive, go to one worker together.
         """
         meter = Meter(self.progress, self._weights)
-        return self.engine.map(job, meter.weighed(pieces), meter)
+        before = [0]  # pieces before each batch
+
+        def batches() -> Iterator[list[P]]:
+            for _, batch in itertools.groupby(meter.weighed(pieces), _Together(self._stretch)):
+                together = list(batch)
+                before.append(before[-1] + len(together))
+                yield together
+
+        def on_share(number: int, share: float) -> None:
+            first, end = before[number], before[number + 1]
+            done = share * (end - first)
+            for i in range(first, min(end, first + int(done) + 1)):
+                meter(i, min(1.0, done - (i - first)))
+
+        for results in self.engine.map(_Each(job), batches(), on_share):
+            yield from results
 
     def track(self, pieces: Iterable[P]) -> Iterator[P]:
         """Yield pieces for work in this process, with progress as in `map`."""
@@ -207,9 +276,7 @@ class RunContext:
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
-        current, changed = corpus.current_sources(
-            sources, read, partial(scan_with, self.engine), self._surveys
-        )
+        current, changed = corpus.current_sources(sources, read, self.engine, self.surveys)
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "

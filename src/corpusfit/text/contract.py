@@ -69,6 +69,11 @@ class Format(ABC):
             InputError: stored bytes cannot be read. Bad content becomes a reject.
         """
 
+    def blocks_from(self, source: Source, plan: ReadPlan, row: int, byte: int) -> Iterator[Block]:
+        """Those of `blocks` from the one that begins at a row and byte, or from an earlier one."""
+        del row, byte
+        return self.blocks(source, plan)
+
     @abstractmethod
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The rows of one shard by `shard.data`, in order, in a worker; never raises."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Reject, Span
+from corpusfit.core.types import Nth, Reject, Span
 from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
 
@@ -44,7 +44,7 @@ class Block:
     data: bytes
     rejects: tuple[Reject, ...]
     position: int
-    span: Span | None = None
+    span: Span | Nth | None = None
 
 
 def most_in_one(plan: ReadPlan) -> int:
@@ -63,9 +63,10 @@ class Text:
     A first line over the row limit is dropped in any case, so that many bytes decide.
     """
 
-    def __init__(self, chunks: Chunks, plan: ReadPlan) -> None:
+    def __init__(self, chunks: Chunks, plan: ReadPlan, skip: int = 0) -> None:
         self._chunks = chunks
         self._most = int(plan.max_row_mb * MIB)
+        self._skip = skip  # bytes to leave out
 
     @property
     def position(self) -> int:
@@ -86,7 +87,10 @@ class Text:
                 break
         ended_by_cr = bool(seen) and b"\n" not in seen[-1] and any(b"\r" in c for c in seen)
         for chunk in itertools.chain(seen, chunks):
-            yield chunk.replace(b"\r", b"\n") if ended_by_cr else chunk
+            kept = chunk[self._skip :]
+            self._skip -= len(chunk) - len(kept)
+            if kept:
+                yield kept.replace(b"\r", b"\n") if ended_by_cr else kept
 
 
 def line_feeds(data: bytes) -> bytes:
@@ -97,8 +101,8 @@ def line_feeds(data: bytes) -> bytes:
 class Lines:
     """Scanner of formats with one row per line."""
 
-    def __init__(self) -> None:
-        self._row = 0
+    def __init__(self, first_row: int = 0) -> None:
+        self._row = first_row
 
     def __call__(self, chunk: bytes) -> Scan:
         """The line ends of the next chunk."""
@@ -122,6 +126,7 @@ def cut(
     plan: ReadPlan,
     *,
     first_byte: int = 0,
+    first_row: int = 0,
     cure: str = "",
     parts: Iterable[bytes] = (),
 ) -> Iterator[Block]:
@@ -132,7 +137,7 @@ def cut(
     over the row limit is dropped while it streams by and ends its block early, because row numbers
     are counted from the block's start.
     """
-    cutter = _Cutter(chunks, plan, first_byte, rejects.too_long(plan, cure))
+    cutter = _Cutter(chunks, plan, first_row, first_byte, rejects.too_long(plan, cure))
     for chunk in parts or chunks:
         yield from cutter.add(chunk, scanner(chunk))
     yield from cutter.finish()
@@ -141,14 +146,16 @@ def cut(
 class _Cutter:
     """Bytes that belong to no block yet, and their offsets in the source (all absolute)."""
 
-    def __init__(self, chunks: Chunks, plan: ReadPlan, first_byte: int, too_long: str) -> None:
+    def __init__(
+        self, chunks: Chunks, plan: ReadPlan, first_row: int, first_byte: int, too_long: str
+    ) -> None:
         self._chunks = chunks
         self._limit = max(1, int(plan.shard_mb * MIB))
         self._longest = max(1, int(plan.max_row_mb * MIB))
         self._too_long = too_long
         self._held = bytearray()
-        self._block_row, self._block = 0, first_byte  # where the held block begins
-        self._row, self._start = 0, first_byte  # where the incomplete row begins
+        self._block_row, self._block = first_row, first_byte  # where the held block begins
+        self._row, self._start = first_row, first_byte  # where the incomplete row begins
         self._end = first_byte  # end of the bytes read
         # whether the incomplete row is over the limit, so that its bytes are dropped
         self._skipping = False

@@ -7,17 +7,22 @@ import errno
 import hashlib
 import lzma
 import os
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import zstandard
+from isal import igzip_lib
 
 from corpusfit.core.errors import CorpusfitError, InputError, MissingDependencyError, machine_cure
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
@@ -28,16 +33,21 @@ _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
 # bytes to unpack before the bomb limit applies, as small files may compress very well
 _FREE = 32 << 20
-# bytes in and out of one call; the output of a failing call is lost
+# bytes into one call
 _PART = 1 << 16
+# bytes out of one call; the output of a failing call is lost
+_MOST = 1 << 17
 # most bytes of memory for a window or a dictionary; archives of forums need 2 GiB
-_MEMORY = 1 << 31
-_ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
+_MEMORY = 31  # as a power of two
+_IsalError: type[Exception] = cast("type[Exception]", igzip_lib.IsalError)
+_ERRORS = (_IsalError, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError)
 _OPENERS: dict[str, Callable[[], Any]] = {
-    "gz": lambda: zlib.decompressobj(31),
-    "zst": lambda: zstandard.ZstdDecompressor(max_window_size=_MEMORY).decompressobj(),
+    "gz": lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP),
+    "zst": lambda: zstd.ZstdDecompressor(
+        options={zstd.DecompressionParameter.window_log_max: _MEMORY}
+    ),
     "bz2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(memlimit=_MEMORY),
+    "xz": lambda: lzma.LZMADecompressor(memlimit=1 << _MEMORY),
 }
 
 COMPRESSIONS = tuple(_OPENERS)
@@ -203,9 +213,7 @@ def unpacked_name(name: str) -> tuple[str, str]:
 class Stream:
     """The unpacked bytes of one source, readable once.
 
-    Errors in an archive become `problem`, so that the rows before them are kept. The incremental
-    objects of all four libraries detect truncated files; python-zstandard's `stream_reader` does
-    not.
+    Errors in an archive become `problem`, so that the rows before them are kept.
 
     Attributes:
         position: stored bytes consumed so far.
@@ -248,11 +256,8 @@ class Stream:
     def _unpacked(self) -> Iterator[bytes]:
         """The content of all members, until the end or a problem."""
         suffix = self._source.compression
-        if suffix == "zst":
-            pieces = _zstd_blocks(self._stored())
-        else:
-            pieces = (c[at : at + _PART] for c in self._stored() for at in range(0, len(c), _PART))
         member, started, ended = _OPENERS[suffix](), False, False
+        pieces = (c[at : at + _PART] for c in self._stored() for at in range(0, len(c), _PART))
         for piece in pieces:
             data = piece
             self.position += len(piece)
@@ -264,7 +269,9 @@ class Stream:
                         break
                 started = True
                 try:
-                    yield from _parts(member, data, suffix)
+                    yield member.decompress(data, _MOST)
+                    while not (member.eof or member.needs_input):
+                        yield member.decompress(b"", _MOST)
                 except _ERRORS as e:
                     self.problem = rejects.corrupt(suffix, e)
                     return
@@ -273,82 +280,3 @@ class Stream:
                     member, started, ended = _OPENERS[suffix](), False, True
         if started:
             self.problem = rejects.truncated(suffix)
-
-
-def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
-    if suffix == "zst":
-        yield member.decompress(data)
-    elif suffix == "gz":
-        while True:
-            part = member.decompress(data, _PART)
-            yield part
-            data = member.unconsumed_tail
-            if member.eof or (not data and len(part) < _PART):
-                return
-    else:
-        yield member.decompress(data, _PART)
-        while not (member.eof or member.needs_input):
-            yield member.decompress(b"", _PART)
-
-
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
-_ZSTD_PART = 1 << 17
-
-
-class _ExactReader:
-    """Reads exact numbers of bytes from a stream of chunks, fewer only at its end."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = iter(chunks)
-        self._chunk, self._at = b"", 0
-
-    def __call__(self, size: int) -> bytes:
-        piece = self._chunk[self._at : self._at + size]
-        self._at += len(piece)
-        while len(piece) < size:
-            self._chunk, self._at = next(self._chunks, b""), size - len(piece)
-            if not self._chunk:
-                break
-            piece += self._chunk[: self._at]
-        return piece
-
-
-def _zstd_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, cut after every header, block and checksum (RFC 8878, section 3.1)."""
-    # a block unpacks to at most 128 KiB; python-zstandard does not limit the output of one call,
-    # and 4 KiB of a bomb can unpack to 128 MiB
-    read = _ExactReader(chunks)
-    while head := read(5):
-        while padding := len(head) - len(head.lstrip(b"\0")):
-            yield head[:padding]
-            head = head[padding:] + read(padding)
-        if head[:4] == _ZSTD_MAGIC and len(head) == 5:
-            yield from _zstd_frame(head, read)
-        elif head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5:
-            head += read(3)
-            yield head
-            size = int.from_bytes(head[4:], "little")
-            while size > 0 and (part := read(min(size, _ZSTD_PART))):
-                size -= len(part)
-                yield part
-        else:  # unknown bytes: the library reports the error
-            yield head
-            yield from iter(lambda: read(_ZSTD_PART), b"")
-
-
-def _zstd_frame(head: bytes, read: _ExactReader) -> Iterator[bytes]:
-    """Header, blocks and checksum of one frame; `head` is its magic number and descriptor."""
-    flags = head[4]
-    single, checksum = flags >> 5 & 1, flags >> 2 & 1
-    content_size = (single, 2, 4, 8)[flags >> 6]
-    yield head + read((1 - single) + (0, 1, 2, 4)[flags & 3] + content_size)
-    last = False
-    while not last:
-        header = read(3)
-        number = int.from_bytes(header, "little")
-        last = bool(number & 1) or len(header) < 3
-        repeated = number >> 1 & 3 == 1
-        yield header + read(1 if repeated else number >> 3)
-    if checksum:
-        yield read(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import itertools
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,8 +15,19 @@ from numpy.typing import NDArray
 
 from corpusfit.core.engine import Engine, PlainJob
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import FILE_BITS, Cells, Documents, Parts, Reject, Shard, Source, Span
+from corpusfit.core.types import (
+    FILE_BITS,
+    Cells,
+    Documents,
+    Nth,
+    Parts,
+    Reject,
+    Shard,
+    Source,
+    Span,
+)
 from corpusfit.kernels.lines import line_ends
+from corpusfit.text.blocks import is_small_file, nth_block
 from corpusfit.text.contract import Format, columns_of, load
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
@@ -61,10 +72,6 @@ class ChunkScan(NamedTuple):
     longest: int = 0
 
 
-ScanChunks = Callable[[Sequence[Chunk]], Sequence[ChunkScan]]
-"""Scans chunks, in this process or on workers; results are in the order of the chunks."""
-
-
 def scan_chunk(chunk: Chunk) -> ChunkScan:
     """Scan one chunk."""
     data = read_bytes(chunk.url, chunk.begin, chunk.end)
@@ -81,11 +88,6 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
     return ChunkScan(digest, starts[firsts], rows, (int(starts[0]), int(starts[-1])), longest)
 
 
-def scan_here(chunks: Sequence[Chunk]) -> Sequence[ChunkScan]:
-    """Scan the chunks in this process, one after the other."""
-    return [scan_chunk(chunk) for chunk in chunks]
-
-
 _Batch = tuple[int, list[tuple[str, int, int, int]]]
 
 
@@ -98,7 +100,7 @@ class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
         return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
 
 
-def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
+def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
     """Scan chunks on an engine's workers; the results are in the order of the chunks."""
     # batches of plain values, because a scan of a small file takes less time than its transfer
     batches: list[list[tuple[str, int, int, int]]] = []
@@ -109,7 +111,7 @@ def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
             size = 0
         batches[-1].append((chunk.url, chunk.begin, chunk.end, chunk.cell))
         size += chunk.end - chunk.begin
-    if len(batches) < 2:
+    if engine is None or len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
     scans = dict(engine.map(_Scan(), enumerate(batches)))
     return [
@@ -120,14 +122,15 @@ def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
 
 
 def survey(
-    files: Sequence[tuple[str, bool]], plan: ReadPlan, scan: ScanChunks = scan_here
+    files: Sequence[tuple[str, bool]], plan: ReadPlan, engine: Engine | None = None
 ) -> list[tuple[str, int, Cells | None]]:
     """Fingerprint and size of each file, and row offsets of those whose rows are lines.
 
     Chunks can be scanned in any order; their results add up to the fingerprint (BLAKE2b over the
     chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
     file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
-    whose store reports a digest is scanned only if its rows are lines.
+    whose store reports a digest is scanned only if its rows are lines. Without an engine, this
+    process scans.
     """
     cell, small_file = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
     reported_files, chunks = [], list[Chunk]()
@@ -143,7 +146,7 @@ def survey(
                 chunks.append(Chunk(url, begin, end, cell if has_cells else 0))
         reported_files.append((reported, size, has_cells, len(chunks) - before))
     # scan the chunks of all files together, so that workers are busy with many small files too
-    scans = iter(scan(chunks))
+    scans = iter(_scanned(chunks, engine))
     surveyed = []
     for reported, size, has_cells, n in reported_files:
         of_file = list(itertools.islice(scans, n))
@@ -193,8 +196,9 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """Yield the whole corpus in reading order, as shards of a few MiB.
 
     A shard never crosses a source, and its number depends only on the inputs and `plan.shard_mb`.
-    A shard of plain JSON lines or of a small plain file holds only a byte range, which a worker
-    reads. Other files are read and unpacked by this process, which sends the data to the workers.
+    A shard of stored files holds only the place of its rows, which a worker reads: a byte range of
+    plain JSON lines or of a small plain file, else a number (`text/blocks.py`). Rows of data sets
+    of the hub, and of a source that was found with another plan, are read by this process.
     """
     every = (_of_source(number, source, plan) for number, source in enumerate(sources))
     for index, shard in enumerate(itertools.chain.from_iterable(every)):
@@ -213,19 +217,21 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    limit, small_file, held = int(plan.shard_mb * MIB), most_in_one(plan), 0
+    limit, held = int(plan.shard_mb * MIB), 0
     # The sources of a shard are kept as columns: an object for each costs more than its parsing.
     pack = Parts([], [], [], [])
     for number, source in enumerate(sources):
         begin: list[Shard] = []
         size, url, together = source.size, source.url, True
-        if not _is_small_file(source, small_file):
+        if not is_small_file(source, plan):
             rest = _of_source(number, source, plan)
             begin = list(itertools.islice(rest, 2))
             if not begin:
                 continue
-            together = len(begin) == 1 and begin[0].span is None
+            together = len(begin) == 1 and not isinstance(begin[0].span, Span)
             size, url = len(begin[0].data), ""
+            if source.blocks and begin[0].span:
+                size = int(source.blocks.sizes[0])
         if pack.sources and (
             not together
             or held + size > limit
@@ -277,16 +283,24 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
 
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     """The shards of a source, without their numbers."""
-    if _is_small_file(source, most_in_one(plan)):
+    if is_small_file(source, plan):
         yield _whole_file(number, source.url, source.size, source.format)
         return
-    # byte ranges from the survey: workers read them directly
+    blocks: Iterator[Block]
     if source.cells:
         borders = itertools.pairwise(source.cells.begins.tolist())
         cells = zip(source.cells.rows.tolist(), borders, strict=True)
-        blocks: Iterator[Block] = (
+        blocks = (
             Block(row, begin, b"", (), end, Span(source.url, begin, end))
             for row, (begin, end) in cells
+        )
+    elif source.blocks and source.blocks.plan == plan:
+        found, alone = source.blocks, replace(source, blocks=None)
+        last = len(found.rows) - 1
+        columns = (found.rows.tolist(), found.begins.tolist(), found.positions.tolist())
+        blocks = (
+            Block(row, byte, b"", (), position, Nth(alone, nth, row, byte, nth == last))
+            for nth, (row, byte, position) in enumerate(zip(*columns, strict=True))
         )
     else:
         blocks = load(source.format).blocks(source, plan)
@@ -304,15 +318,13 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
         )
 
 
-def _is_small_file(source: Source, max_bytes: int) -> bool:
-    """Whether the stored bytes are one block, so that a worker can read them."""
-    return 0 < source.size <= max_bytes and not source.compression and load(source.format).plain
-
-
-def _with_data(shard: Shard) -> Shard:
+def _with_data(shard: Shard, plan: ReadPlan) -> Shard:
     """The shard with its raw bytes, read now if they are still in a file."""
     if shard.span is None:
         return shard
+    if isinstance(shard.span, Nth):
+        block = nth_block(shard.span, plan)
+        return replace(shard, data=block.data, rejects=block.rejects, span=None)
     data = read_bytes(shard.span.url, shard.span.begin, shard.span.end)
     if not shard.span.begin:  # a part of a file with line ends has one
         data = line_feeds(data)
@@ -328,7 +340,8 @@ def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> I
     """
     if shard.parts:
         return _rows_of_parts(shard, shard.parts, plan, files)
-    parsed = load(shard.format).parse(_with_data(shard), plan)
+    shard = _with_data(shard, plan)
+    parsed = load(shard.format).parse(shard, plan)
     if not shard.rejects:
         return parsed
     return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
@@ -344,9 +357,10 @@ def _rows_of_parts(
         if single is None:
             yield from rows(_whole_file(source, url, size, shard.format, before), plan)
         else:
-            rejected = tuple(replace(r, row=before + r.row) for r in single.rejects)
-            first_row = before + single.first_row
-            yield from rows(replace(single, first_row=first_row, rejects=rejected), plan)
+            whole = _with_data(single, plan)
+            rejected = tuple(replace(r, row=before + r.row) for r in whole.rejects)
+            first_row = before + whole.first_row
+            yield from rows(replace(whole, first_row=first_row, rejects=rejected), plan)
 
 
 def documents(
@@ -360,7 +374,8 @@ def documents(
     if shard.parts:
         joined = _joined(shard.parts, shard, form, plan, pick) if form.joins else None
         return joined or columns_of(rows(shard, plan), pick)
-    usable, rejected = form.columns(_with_data(shard), plan, pick)
+    shard = _with_data(shard, plan)
+    usable, rejected = form.columns(shard, plan, pick)
     return usable, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
 
 
@@ -371,19 +386,20 @@ def _joined(
     begins, first_rows, first_bytes, rejected, joined = [], [], [], [], bytearray()
     for source, size, url, single in zip(*parts, strict=True):
         before = (source - shard.source) << FILE_BITS
-        data = form.joined(single.data if single else line_feeds(read_bytes(url, 0, size)), plan)
+        whole = _with_data(single, plan) if single else None
+        data = form.joined(whole.data if whole else line_feeds(read_bytes(url, 0, size)), plan)
         if data is None:
             return None
-        if single:
-            rejected += [replace(r, row=before + r.row) for r in single.rejects]
+        if whole:
+            rejected += [replace(r, row=before + r.row) for r in whole.rejects]
         begins.append(len(joined))
-        first_rows.append(before + single.first_row if single else before)
-        first_bytes.append(single.first_byte if single else 0)
+        first_rows.append(before + whole.first_row if whole else before)
+        first_bytes.append(whole.first_byte if whole else 0)
         joined += data
-    whole = replace(shard, data=bytes(joined), parts=None)
+    together = replace(shard, data=bytes(joined), parts=None)
     # for each source: where its bytes begin, its first row in the shard, and that row's byte
     at, first, byte = np.array([begins, first_rows, first_bytes], np.int64)
-    ends = line_ends(np.frombuffer(whole.data, np.uint8)) + 1
+    ends = line_ends(np.frombuffer(together.data, np.uint8)) + 1
     lines = np.searchsorted(ends, at, side="right")  # the first line of each source
 
     def numbered(line: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -394,7 +410,7 @@ def _joined(
         assert pick is not None  # noqa: S101
         return pick(numbered(line), sizes)
 
-    usable, unusable = form.columns(whole, plan, picked if pick else None)
+    usable, unusable = form.columns(together, plan, picked if pick else None)
     for row in unusable:
         k = int(np.searchsorted(at, row.byte, side="right")) - 1
         number = int(numbered(np.array([row.row]))[0])
@@ -408,7 +424,7 @@ def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
 
     The bytes are empty for formats whose rows are never written unchanged.
     """
-    shard, form = _with_data(shard), load(shard.format)
+    shard, form = _with_data(shard, plan), load(shard.format)
     every = rows(shard, plan)
     if not form.written:
         yield from ((row, b"") for row in every)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, cast
 
 from corpusfit.core.artifacts import is_local, no_collection, user_path
+from corpusfit.core.engine import Engine
 from corpusfit.core.errors import (
     EmptyInputError,
     InputError,
@@ -29,6 +30,7 @@ from corpusfit.core.errors import (
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import cures
+from corpusfit.text.blocks import with_blocks
 from corpusfit.text.contract import (
     SIDES,
     allowed_suffixes,
@@ -40,7 +42,7 @@ from corpusfit.text.contract import (
 from corpusfit.text.cutting import BOM
 from corpusfit.text.files import MAGIC, Stream, filesystem, is_url, unpacked_name, unreadable
 from corpusfit.text.formats.hub import with_prefix
-from corpusfit.text.shards import ScanChunks, fingerprint, scan_here
+from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import surveyed
 
 # most names of a folder that are compared with one that does not exist
@@ -66,7 +68,7 @@ def find(
     *,
     spool: Path,
     role: str,
-    scan: ScanChunks = scan_here,
+    engine: Engine | None = None,
     note: Callable[[str], None] = lambda _: None,
     kept: Path | None = None,
 ) -> list[Source]:
@@ -107,7 +109,7 @@ def find(
                 for file in _expand(name, setting, skipped):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, scan, kept), *others.values()]
+        sources = [*_survey(stored, plan, engine, kept), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
@@ -146,7 +148,7 @@ def files_of(source: Source) -> list[str]:
 def current_sources(
     sources: Sequence[Source],
     plan: ReadPlan,
-    scan: ScanChunks = scan_here,
+    engine: Engine | None = None,
     kept: Path | None = None,
 ) -> tuple[list[Source], list[str]]:
     """An earlier run's sources in their current state, and the names of changed ones."""
@@ -155,20 +157,20 @@ def current_sources(
         form = named(source.url)
         digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
         current.append(replace(source, fingerprint=digest) if form else source)
-    now = _survey(current, plan, scan, kept)
+    now = _survey(current, plan, engine, kept)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
 
 
 def _survey(
-    sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks, kept: Path | None
+    sources: Sequence[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
 ) -> list[Source]:
-    """Fill in size, fingerprint and cells from the sources' stored files, if any."""
+    """Fill in size, fingerprint, cells and blocks from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = iter(surveyed(to_scan, plan, scan, kept))
+    scans = iter(surveyed(to_scan, plan, engine, kept))
     described = []
     for source, form, urls in zip(sources, formats, files, strict=True):
         if not urls:
@@ -187,7 +189,7 @@ def _survey(
                 source.translation,
             )
         )
-    return described
+    return with_blocks(described, plan, engine, kept)
 
 
 def content(source: Source) -> str:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
+from corpusfit.core.engine import Engine
 from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Cells
-from corpusfit.text.shards import CHUNK_BYTES, ScanChunks, scan_here, survey
+from corpusfit.text.shards import CHUNK_BYTES, survey
 
 _VERSION = 1  # of what `survey` returns for the same content
 _LEAST = 1 << 26
@@ -33,19 +34,19 @@ _SETTLED = 3.0
 def surveyed(
     files: Sequence[tuple[str, bool]],
     plan: ReadPlan,
-    scan: ScanChunks = scan_here,
+    engine: Engine | None = None,
     kept: Path | None = None,
 ) -> list[tuple[str, int, Cells | None]]:
     """What `survey` returns; taken from the folder `kept`, or kept there, if nothing changed."""
     states = None if kept is None else _states(files)
     if kept is None or states is None:
-        return survey(files, plan, scan)
+        return survey(files, plan, engine)
     decides = [_VERSION, CHUNK_BYTES, plan.shard_mb, plan.max_row_mb, states]
     path = kept / f"{digest(decides)}.safetensors"
     with contextlib.suppress(CorpusfitError, OSError):  # damaged, or on a failing disk
         if path.exists():
             return _read(path)
-    found = survey(files, plan, scan)
+    found = survey(files, plan, engine)
     if _states(files) == states:
         with contextlib.suppress(CorpusfitError, OSError):
             _write(path, found)

@@ -6,7 +6,6 @@ import dataclasses
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
 from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
-from corpusfit.text.shards import scan_with
 from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
 
@@ -162,7 +160,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
-        now, changed = corpus.current_sources(sources, read, partial(scan_with, context.engine))
+        now, changed = corpus.current_sources(sources, read, context.engine, context.surveys)
     except CorpusfitError:
         now, changed = [], [s.name for s in sources]
     if changed:

@@ -6,7 +6,7 @@ import pytest
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text import surveyed as module
-from corpusfit.text.shards import scan_here, survey
+from corpusfit.text.shards import survey
 from corpusfit.text.surveyed import surveyed
 
 
@@ -22,13 +22,15 @@ def look(tmp_path, monkeypatch, scans):
     monkeypatch.setattr(module, "_SETTLED", -1.0)
     plan = ReadPlan(shard_mb=0.0001)
 
-    def scan(chunks):
-        scans.append(len(chunks))
-        return scan_here(chunks)
+    def counted(files, plan, engine):
+        scans.append(len(files))
+        return survey(files, plan, engine)
+
+    monkeypatch.setattr(module, "survey", counted)
 
     def look(*files):
         given = [(str(file), file.suffix == ".jsonl") for file in files]
-        found = surveyed(given, plan, scan, tmp_path / "kept")
+        found = surveyed(given, plan, None, tmp_path / "kept")
         for (digest, size, cells), (true, true_size, true_cells) in zip(
             found, survey(given, plan), strict=True
         ):

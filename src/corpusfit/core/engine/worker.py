@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ ENVIRONMENT = {
 _PREPARED = 2**-20
 
 _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
+_before, _width = 0.0, 1.0  # the share of this worker's piece that `report` is a share of
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
 
@@ -62,7 +63,23 @@ def report(share: float) -> None:
 
     A share of 0 means that the piece is prepared and its work begins now.
     """
-    _share(max(share, _PREPARED))
+    _share(max(_before + share * _width, _PREPARED))
+
+
+def run_each(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    """In a worker: do the equal parts of a piece; what they report are shares of a part."""
+    global _before, _width  # noqa: PLW0603
+    results = []
+    try:
+        _width = 1 / len(parts)
+        for done, part in enumerate(parts):
+            _before = done * _width
+            results.append(work(part))
+            if done:
+                report(1.0)
+    finally:
+        _before, _width = 0.0, 1.0
+    return results
 
 
 def report_received() -> None:

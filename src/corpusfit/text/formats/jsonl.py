@@ -85,7 +85,11 @@ class Jsonl(JsonLines):
     plain = line_ends = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        return cut(Text(Stream(source, plan), plan), Lines(), plan)
+        return self.blocks_from(source, plan, 0, 0)
+
+    def blocks_from(self, source: Source, plan: ReadPlan, row: int, byte: int) -> Iterator[Block]:
+        text = Text(Stream(source, plan), plan, skip=byte)
+        return cut(text, Lines(row), plan, first_byte=byte, first_row=row)
 
 
 def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:

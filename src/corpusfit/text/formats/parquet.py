@@ -46,9 +46,10 @@ class Batches:
 
     form = "parquet"
 
-    def __init__(self, source: Source, plan: ReadPlan) -> None:
+    def __init__(self, source: Source, plan: ReadPlan, first_row: int = 0) -> None:
         self.rows = 0
         self.problem = ""
+        self._skip = first_row  # rows to leave out
         self._source, self._plan = source, plan
 
     def __iter__(self) -> Iterator[Any]:
@@ -56,7 +57,9 @@ class Batches:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                for batch, schema in self.read(file):
+                for stored, schema in self.read(file):
+                    batch = stored.slice(self._skip)
+                    self._skip -= stored.num_rows - batch.num_rows
                     fields = [n for field in schema for n in _names(field.name, field.type)]
                     wanted = self.wanted(schema.names)
                     flat = _flat(batch, wanted) if wanted else batch.select([])
@@ -76,8 +79,15 @@ class Batches:
         wanted = self.wanted(parquet.schema_arrow.names)
         columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
         columns = columns or _column_to_count(parquet.schema)
+        metadata, first = parquet.metadata, 0
+        while (
+            first < metadata.num_row_groups
+            and (rows := metadata.row_group(first).num_rows) <= self._skip
+        ):
+            self._skip -= rows
+            first += 1
         # one batch per row group, as an error would lose all groups of a batch
-        for group in range(parquet.num_row_groups if columns else 0):
+        for group in range(first, parquet.num_row_groups if columns else 0):
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
@@ -144,12 +154,17 @@ class Parquet(Format):
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
-        batches = self.batches(source, plan)
+        return self.blocks_from(source, plan, 0, 0)
+
+    def blocks_from(self, source: Source, plan: ReadPlan, row: int, byte: int) -> Iterator[Block]:
+        """The blocks that begin with a row or after it; row groups before it are not read."""
+        del byte
+        batches = self.batches(source, plan, row)
         limit, max_row_bytes = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
         pending: list[Any] = []
         fields = fields_in(plan.text_field)
         field = fields[0] if len(fields) == 1 else plan.text_field
-        size = first = row = 0
+        size, first = 0, row
         for batch in batches:
             begin = 0
             for at, length in enumerate(_lengths(batch, field)):

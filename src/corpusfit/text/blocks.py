@@ -1,0 +1,165 @@
+"""Sources that only a reader from their beginning can cut, such as archives, CSV and Parquet.
+
+A worker reads each from its beginning once and notes where its blocks begin (`with_blocks`). From
+then on a shard of such a source is the number of a block, and the worker that gets it reads up to
+there (`nth_block`). A worker keeps its reader open, so consecutive blocks are read once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.artifacts import read_arrays, write_arrays
+from corpusfit.core.engine import Engine, PlainJob
+from corpusfit.core.errors import CorpusfitError, changed_input
+from corpusfit.core.manifest import digest
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Blocks, Nth, Source
+from corpusfit.text.contract import load
+from corpusfit.text.cutting import Block, most_in_one
+
+_VERSION = 1  # of the blocks of the same content
+_LEAST = 1 << 20
+"""Stored bytes below which blocks are found faster than a file of the cache is worth."""
+_BATCH_BYTES = 16 << 20
+_BATCH_SOURCES = 1024
+
+
+def is_small_file(source: Source, plan: ReadPlan) -> bool:
+    """Whether the stored bytes are one block as they are."""
+    fits = 0 < source.size <= most_in_one(plan)
+    return fits and not source.compression and load(source.format).plain
+
+
+def with_blocks(
+    sources: list[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
+) -> list[Source]:
+    """The sources, with the blocks of those whose shards are not byte ranges of stored files.
+
+    Raises:
+        InputError: stored bytes cannot be read. Bad content becomes a reject when it is read.
+    """
+    unknown = [
+        number
+        for number, source in enumerate(sources)
+        if source.size and source.cells is None and load(source.format).files(source)
+        if not is_small_file(source, plan)
+    ]
+    if not unknown:
+        return sources
+    asked = [sources[number] for number in unknown]
+    found = _kept_blocks(asked, plan, engine, kept)
+    described = list(sources)
+    for number, blocks in zip(unknown, found, strict=True):
+        described[number] = replace(sources[number], blocks=blocks)
+    return described
+
+
+def _kept_blocks(
+    sources: Sequence[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
+) -> list[Blocks]:
+    """The blocks of the sources; read from the folder `kept` if the content is known there."""
+    # the fingerprint of a source is that of its content, and its name and place do not matter
+    known_by = [replace(s, name="", url="", translation=s.translation) for s in sources]
+    decides = [_VERSION, asdict(plan), [asdict(source) for source in known_by]]
+    path = None if kept is None else kept / f"{digest(decides)}.safetensors"
+    if path is not None:
+        with contextlib.suppress(CorpusfitError, OSError, KeyError):  # damaged
+            if path.exists():
+                arrays, _ = read_arrays(path)
+                return _divided(arrays["blocks"], arrays["counts"], plan)
+    every = _found(sources, plan, engine)
+    counts = np.array([blocks.shape[1] for blocks in every], np.int64)
+    joined = np.concatenate(every, axis=1)
+    if path is not None and sum(source.size for source in sources) >= _LEAST:
+        with contextlib.suppress(CorpusfitError, OSError):
+            write_arrays(path, {"blocks": joined, "counts": counts}, {})
+    return _divided(joined, counts, plan)
+
+
+def _divided(blocks: NDArray[np.int64], counts: NDArray[np.int64], plan: ReadPlan) -> list[Blocks]:
+    ends = np.cumsum(counts)
+    parts = np.split(blocks, ends[:-1], axis=1)
+    return [Blocks(part[0], part[1], part[2], part[3], plan) for part in parts]
+
+
+_Batch = tuple[int, list[Source]]
+
+
+@dataclass(frozen=True)
+class _FindBlocks(PlainJob[_Batch, tuple[int, list[NDArray[np.int64]]]]):
+    """Read a batch of sources; returns its number and int64 [4, m], as in `Blocks`, of each."""
+
+    plan: ReadPlan
+
+    def _work(self, batch: _Batch) -> tuple[int, list[NDArray[np.int64]]]:
+        return batch[0], [self._blocks_of(source) for source in batch[1]]
+
+    def _blocks_of(self, source: Source) -> NDArray[np.int64]:
+        columns = [
+            (block.first_row, block.first_byte, len(block.data), block.position)
+            for block in load(source.format).blocks(source, self.plan)
+        ]
+        return np.array(columns, np.int64).reshape(-1, 4).T
+
+
+def _found(
+    sources: Sequence[Source], plan: ReadPlan, engine: Engine | None
+) -> list[NDArray[np.int64]]:
+    """The blocks of each source, read by the engine's workers if there is more than a batch."""
+    batches: list[list[Source]] = []
+    size = _BATCH_BYTES
+    for source in sources:
+        if size >= _BATCH_BYTES or len(batches[-1]) == _BATCH_SOURCES:
+            batches.append([])
+            size = 0
+        batches[-1].append(source)
+        size += source.size
+    job = _FindBlocks(plan)
+    if engine is None or sum(source.size for source in sources) < _BATCH_BYTES:
+        found = dict(map(job.start(), enumerate(batches)))
+    else:
+        found = dict(engine.map(job, enumerate(batches)))
+    return [blocks for number in range(len(batches)) for blocks in found[number]]
+
+
+class _Reader:
+    """A source that is read on from one of its blocks, and the last block that was read."""
+
+    def __init__(self, begin: Nth, plan: ReadPlan) -> None:
+        self.known_by = (begin.source, plan)
+        self.number = begin.number - 1
+        self._block: Block | None = None
+        form = load(begin.source.format)
+        self._blocks = form.blocks_from(begin.source, plan, begin.row, begin.byte)
+
+    def read(self, place: Nth) -> Block:
+        """The block at a place, which is not before the last one."""
+        if place.number > self.number:
+            reached = (block for block in self._blocks if block.first_row >= place.row)
+            self._block = next(reached, None)
+            self.number = place.number
+            # reading on at the end closes the file
+            if place.last and next(self._blocks, None) is not None:
+                self._block = None
+        if self._block is None or self._block.first_row != place.row:
+            raise changed_input(place.source.name)
+        return self._block
+
+
+_reader: _Reader | None = None
+
+
+def nth_block(place: Nth, plan: ReadPlan) -> Block:
+    """Read a block of a source; the source stays open for the blocks after it."""
+    global _reader  # noqa: PLW0603
+    known_by = (place.source, plan)
+    if _reader is None or _reader.known_by != known_by or _reader.number > place.number:
+        _reader = _Reader(place, plan)
+    return _reader.read(place)

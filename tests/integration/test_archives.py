@@ -1,0 +1,89 @@
+"""Archives and other files that are cut from their beginning are read by the workers."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from journeys import digests, kill_at, prose
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.core.engine import InlineEngine
+from corpusfit.core.types import Shard
+
+SHARDS = "read.shard_mb=0.002"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """One large archive, two small ones, a Parquet file of several row groups, and a CSV file."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+
+    def lines(topic, n, seed):
+        rows = (json.dumps({"text": text}) + "\n" for text in prose(topic, n, seed))
+        return "".join(rows).encode()
+
+    frames = [zstandard.compress(lines("task", 60, seed)) for seed in range(6)]
+    (folder / "large.jsonl.zst").write_bytes(b"".join(frames))
+    for seed in range(2):
+        (folder / f"small-{seed}.jsonl.gz").write_bytes(gzip.compress(lines("kitchen", 3, seed)))
+    texts = prose("market", 120)
+    pq.write_table(pa.table({"text": texts}), folder / "b.parquet", row_group_size=25)
+    quoted = "".join(f'"{text}\n{text}"\n' for text in prose("kitchen", 60, 9))
+    (folder / "c.csv").write_text(f"text\n{quoted}")
+    return folder
+
+
+@pytest.fixture
+def run(task, corpus, tmp_path, inline):
+    def run(out, machine=inline, **words):
+        given = {"method": "moore_lewis", "fraction": 0.3, "settings": [SHARDS], **words}
+        return corpusfit.select(task, corpus, out=tmp_path / out, machine=machine, **given)
+
+    return run
+
+
+def test_the_starting_process_unpacks_nothing_during_a_pass(run, monkeypatch, tmp_path):
+    """Pieces hold places; the engine's workers read."""
+    seen = []
+    drawn = InlineEngine.map
+
+    def spied(self, job, pieces, on_share=None):
+        def noted():
+            for piece in pieces:
+                for each in piece if isinstance(piece, list) else ():
+                    parts = each if isinstance(each, tuple) else (each,)
+                    seen.extend(part for part in parts if isinstance(part, Shard))
+                yield piece
+
+        return drawn(self, job, noted(), on_share)
+
+    monkeypatch.setattr(InlineEngine, "map", spied)
+    run("out")
+    assert len(seen) > 60
+    assert not any(shard.data for shard in seen)
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_same_bytes(run):
+    whole = digests(run("inline").path)
+    assert len(whole) > 60
+    for workers in (1, 2, 3):
+        assert digests(run(f"with {workers}", Machine(workers=workers)).path) == whole
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_in_the_middle_of_an_archive(run, task, corpus, tmp_path, start, cli):
+    whole = digests(run("whole").path)
+    out = tmp_path / "killed"
+    words = (
+        *("select", "--target", task, "--corpus", corpus, "--out", out, "--fraction", 0.3),
+        *("--method", "moore_lewis", "--set", SHARDS, "--workers", 2),
+    )
+    assert kill_at(start(*words), out, "scores/part-*", 10)
+    assert cli(*words).code == 0
+    assert digests(out) == whole
