@@ -53,6 +53,15 @@ class Answer(Job):
                     return main.__name__, hasattr(main, "__file__")
                 case "compile":
                     return numba.njit(lambda: 1)()
+                case "node":
+                    import ray
+
+                    time.sleep(0.02)
+                    return ray.get_runtime_context().get_node_id()
+                case "environment":
+                    import users_module
+
+                    return users_module.__name__, os.environ["USERS_OWN"]
                 case "folder":
                     return str(Path.cwd())
                 case "full":
@@ -80,13 +89,13 @@ class Answer(Job):
 
 @dataclass(frozen=True)
 class Stuck(Job):
-    """The first piece on a node other than the head never ends; the others wait until it is lost.
+    """The first piece on a node other than `steady` never ends; the others wait until it is lost.
 
     The worker writes its node into the note `stuck`; the test writes `lost`.
     """
 
     notes: Path
-    head: str
+    steady: str
     encodes: bool = False
 
     def start(self):
@@ -96,7 +105,7 @@ class Stuck(Job):
         stuck, lost = self.notes / "stuck", self.notes / "lost"
 
         def work(piece):
-            if here != self.head:
+            if here != self.steady:
                 mine = self.notes / here
                 mine.write_text(here)
                 with contextlib.suppress(FileExistsError):  # another node was first

@@ -1,4 +1,4 @@
-"""A cluster of several nodes gives the local engine's bytes, though a node is lost on the way."""
+"""A cluster gives the local engine's bytes while nodes join and are lost; its size is followed."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import pytest
 from journeys import children, digests
 
 import corpusfit
-from answers import Stuck
+from answers import Answer, Stuck
 from corpusfit import Machine
 from corpusfit.core.engine import Progress, RayEngine
 from corpusfit.core.errors import UsageError
@@ -23,13 +23,12 @@ QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
 
 @pytest.fixture(scope="module")
 def cluster(own_ray):
-    """A head and one more node, one CPU each, which this process uses."""
+    """A head without CPUs, which this process uses; tests add nodes, each a raylet of its own."""
     import ray
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": QUICK}
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": QUICK}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)
     yield cluster
     ray.shutdown()
@@ -37,11 +36,38 @@ def cluster(own_ray):
 
 
 @pytest.fixture
-def victim(cluster):
-    """A third node, to be lost."""
-    node = cluster.add_node(num_cpus=1)
+def join(cluster):
+    """Adds a node with a CPU; those that the test does not lose are removed after it."""
+    joined = []
+
+    def join(**more):
+        joined.append(cluster.add_node(num_cpus=1, **more))
+        return joined[-1]
+
+    yield join
+    for node in joined:
+        if node in cluster.list_all_nodes():
+            cluster.remove_node(node)
+
+
+@pytest.fixture(scope="module")
+def steady(cluster):
+    """A node that stays from the first test that asks for it."""
+    return cluster.add_node(num_cpus=1)
+
+
+@pytest.fixture
+def victim(cluster, steady, join):
+    """A node beside the steady one, to be lost."""
+    node = join()
     cluster.wait_for_nodes()
     return node
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """A wait for workers is told at once."""
+    monkeypatch.setattr("corpusfit.core.engine.ray._PATIENCE_S", 0)
 
 
 class Accident(Progress):
@@ -77,13 +103,59 @@ def on_ray(progress):
     return lambda cache: Machine("ray", cache=cache, progress=progress)
 
 
-def test_a_node_lost_while_scoring_changes_nothing(cluster, victim, select, inline):
+# the first test, as there is no steady node yet
+def test_nodes_that_join_and_are_lost_while_it_runs_change_nothing(
+    cluster, join, select, inline, at_once, monkeypatch
+):
+    nodes = []
+
+    class Cloud(Accident):
+        def warn(self, message):
+            assert "CPU" in message
+            nodes.append(join())
+
+    def swap():
+        nodes.append(join())
+        cluster.remove_node(nodes[0], allow_graceful=False)
+
     words = {"method": "random", "fraction": 0.3}
     whole = digests(select("local", type(inline), **words))
-    accident = Accident("score", 10, lambda: cluster.remove_node(victim, allow_graceful=False))
-    assert digests(select("ray", on_ray(accident), **words)) == whole
-    assert accident.left < -10
+    cloud = Cloud("score", 10, swap)
+    monkeypatch.setattr("corpusfit.core.engine.contract.new_progress", lambda: cloud)
+    assert digests(select("ray", on_ray(cloud), **words)) == whole
+    assert len(nodes) == 2
+    assert cloud.left < -10
     assert len(whole) > 60
+
+
+@pytest.mark.parametrize("encodes", [False, True])
+def test_a_node_that_joins_in_the_middle_of_a_map_is_used(steady, join, encodes):
+    seen, joined = set(), []
+
+    def pieces():
+        while not seen.issuperset(joined or ["none yet"]):
+            yield "node"
+
+    with RayEngine() as engine:
+        assert engine.workers == 1
+        for node in engine.map(Answer(encodes=encodes), pieces()):
+            seen.add(node)
+            joined = joined or [join().node_id]
+        assert seen == {steady.node_id, *joined}
+        assert engine.workers == 2
+
+
+def test_encoders_wait_for_a_gpu_where_the_plan_wants_one(steady, join, at_once):
+    told, nodes = [], []
+
+    def wait(message):
+        told.append(message)
+        nodes.append(join(num_gpus=1).node_id)
+
+    with RayEngine() as engine:
+        engine.needs_gpu, engine.on_wait = True, wait
+        assert set(engine.map(Answer(encodes=True), ["node"] * 5)) == set(nodes)
+    assert ["GPU" in message for message in told] == [True]
 
 
 def test_a_node_lost_while_encoding_changes_nothing(
@@ -99,7 +171,7 @@ def test_a_node_lost_while_encoding_changes_nothing(
     assert len(whole) > 40
 
 
-def test_every_worker_killed_at_once_changes_nothing(cluster, select, inline):
+def test_every_worker_killed_at_once_changes_nothing(cluster, victim, select, inline):
     def kill():
         raylets = [node.all_processes["raylet"][0].process.pid for node in cluster.list_all_nodes()]
         workers = [pid for raylet in raylets for pid in children(raylet) if works(pid)]
@@ -114,7 +186,7 @@ def test_every_worker_killed_at_once_changes_nothing(cluster, select, inline):
     assert accident.left < -10
 
 
-def test_a_folder_that_other_nodes_do_not_see_is_named(cluster, tmp_path, monkeypatch):
+def test_a_folder_that_other_nodes_do_not_see_is_named(victim, tmp_path, monkeypatch):
     with RayEngine() as engine:
         engine.require_shared(tmp_path, "--out")
         assert list(tmp_path.iterdir()) == []
@@ -130,7 +202,7 @@ def works(pid):
 
 
 @pytest.mark.parametrize("encodes", [False, True])
-def test_what_a_node_had_in_hand_is_done_by_the_others(cluster, victim, tmp_path, encodes):
+def test_what_a_node_had_in_hand_is_done_by_the_others(cluster, steady, victim, tmp_path, encodes):
     stuck = tmp_path / "stuck"
 
     def lose():
@@ -143,6 +215,6 @@ def test_what_a_node_had_in_hand_is_done_by_the_others(cluster, victim, tmp_path
     thread = threading.Thread(target=lose, daemon=True)
     thread.start()
     with RayEngine() as engine:
-        job = Stuck(tmp_path, cluster.head_node.node_id, encodes)
+        job = Stuck(tmp_path, steady.node_id, encodes)
         assert sorted(engine.map(job, range(20))) == list(range(20))
     thread.join()

@@ -91,6 +91,7 @@ def clusters(
         plan = dataclasses.replace(plan, read=read)
         run = Run.of(context, plan.reading(), [], sources)
         run.engine.require_shared(run.cache, "`cache`")
+        run.engine.needs_gpu = plan.embed.device == "cuda"
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), plan.embed)
         run = dataclasses.replace(run, encoder=encoder)

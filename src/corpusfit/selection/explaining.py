@@ -145,6 +145,7 @@ def explain(
             else:
                 units, facts = _segment(run, folder, resolved, str(row))
             fingerprint = manifest["encoder"]
+            context.engine.needs_gpu = plan.embed.device == "cuda"
             if fingerprint and run.one(PrepareEncoder(run.cache), plan.embed) != fingerprint:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "

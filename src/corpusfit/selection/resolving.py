@@ -254,6 +254,7 @@ def open_run(
 ) -> Run:
     """Find the inputs of a plan."""
     started = time.perf_counter()
+    context.engine.needs_gpu = plan.embed.device == "cuda"
     targets = context.find(target, plan.target_read, "target")
     sources = context.find(corpus_inputs, plan.read, "corpus")
     check_shares(tuple(source.name for source in targets), plan)

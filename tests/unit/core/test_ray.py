@@ -1,8 +1,10 @@
 """A Ray cluster: which one is used, and what happens when a worker dies."""
 
 import builtins
+import os
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +16,18 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def ray(own_ray):
-    """A cluster that this process uses: two CPUs."""
+def ray(own_ray, tmp_path_factory):
+    """A cluster that this process uses: two CPUs, with modules and variables of the user's."""
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    module = tmp_path_factory.mktemp("code") / "users_module"
+    module.mkdir()
+    (module / "__init__.py").touch()
+    environment = {
+        "py_modules": [str(module)],
+        "env_vars": {"USERS_OWN": "kept", "OMP_NUM_THREADS": "8"},
+    }
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     yield ray
     ray.shutdown()
 
@@ -53,6 +62,28 @@ def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answe
         RayEngine(1) as engine,
     ):
         list(engine.map(answer(), ["die"]))
+
+
+def test_the_users_own_runtime_environment_stays(ray, answer):
+    with RayEngine(1) as engine:
+        done = list(engine.map(answer(), ["environment", "threads"]))
+    assert sorted(done) == [("1", "1"), ("users_module", "kept")]
+
+
+def test_an_environment_that_cannot_be_set_up_is_not_taken_for_lack_of_memory(
+    ray, answer, monkeypatch
+):
+    monkeypatch.setattr("corpusfit.core.engine.ray._RUNTIME", {"conda": "no-such-environment"})
+    with pytest.raises(WorkerError, match=r"runtime_env"), RayEngine(1) as engine:
+        list(engine.map(answer(), [1]))
+
+
+def test_a_node_that_joins_without_the_shared_folder_is_named(ray, answer):
+    folder = Path(f"/proc/self/task/{os.getpid()}")  # only this process has it
+    with RayEngine(1) as engine:
+        engine.require_shared(folder, "out")
+        with pytest.raises(UsageError, match=rf"^out .*{folder}"):
+            list(engine.map(answer(9), [1]))
 
 
 def test_no_more_pieces_run_at_once_than_asked_for(ray, answer):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.errors import bad_setting
 
 Piece = TypeVar("Piece")
@@ -56,6 +57,8 @@ class Engine(ABC):
 
     Attributes:
         on_compile: called when a worker compiles kernels, as far as the engine knows.
+        on_wait: called with a sentence, once, when there was no worker for long.
+        needs_gpu: whether jobs that encode wait for a GPU; else they take one if there is one.
 
     Raises:
         UsageError: workers is below 1.
@@ -66,6 +69,8 @@ class Engine(ABC):
             raise bad_setting("`workers`", "1 or more", workers)
         self.workers = workers or _cores()
         self.on_compile: Callable[[], None] = lambda: None
+        self.on_wait: Callable[[str], None] = lambda message: new_progress().warn(message)
+        self.needs_gpu = False
 
     @abstractmethod
     def map(

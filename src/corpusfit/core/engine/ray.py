@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import os
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -21,6 +22,8 @@ from corpusfit.core.errors import WorkerError, bad_setting, importing, raise_mac
 
 _AHEAD = 2  # pieces in flight per worker: one in progress, one waiting
 _RETRIES = 3  # repetitions of a piece whose worker was lost
+_LOOK_S = 1.0  # seconds after which the size of the cluster is looked up again
+_PATIENCE_S = 20.0  # seconds without any worker after which the user is told
 _RUNTIME = {"env_vars": ENVIRONMENT}
 
 
@@ -30,6 +33,7 @@ class _Order:
 
     name: str
     home: str  # folder that relative paths start from
+    shared: dict[Path, str]  # folders that every node must see, and the settings that name them
     job: Any  # Ray's reference to the bytes of `packed`
 
     def work(self) -> Callable[[Any], Any]:
@@ -41,6 +45,10 @@ class _Order:
             # without that folder, absolute paths and URLs still work
             with contextlib.suppress(OSError):
                 os.chdir(self.home)
+            # the node may have joined after `require_shared` asked all of them
+            for folder, setting in self.shared.items():
+                if not folder.exists():
+                    raise _unshared(folder, setting, "A node that joined later does")
             data: bytes = ray.get(self.job)
             return data
 
@@ -64,12 +72,23 @@ class _Crew:
     A piece whose actor is lost goes to another one. Lost actors are replaced by new ones; Ray's own
     restart would hold pieces back until the lost node is replaced.
 
+    While pieces are left, twice as many actors are started as the cluster has room for. Those that
+    wait ask an autoscaler for nodes, and begin on any node that joins.
+
     Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html
     """
 
-    def __init__(self, ray: Any, size: int, gpus: int) -> None:
-        self._ray = ray
-        self._size = size
+    # `room` is the number of actors for which the cluster has room now, at most `limit`; `wait` is
+    # `RayEngine._wait`
+    def __init__(
+        self,
+        ray: Any,
+        gpus: int,
+        room: Callable[[], int],
+        limit: int | None,
+        wait: Callable[..., list[Any]],
+    ) -> None:
+        self._ray, self._room, self._limit, self._wait = ray, room, limit, wait
         settings = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0, "runtime_env": _RUNTIME}
         self._actor_class = ray.remote(_EncoderActor).options(**settings)
         self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
@@ -88,12 +107,16 @@ class _Crew:
         """Run every piece; yields results in the order of completion."""
         todo: deque[tuple[Any, int]] = deque()
         while True:
-            free = self._size * _AHEAD - len(self._running) - len(todo)
+            room = self._room()
+            size = min(2 * room, self._limit or 2 * room)
+            # beside those of the actors at work, a piece for each actor that waits for its node
+            free = room * _AHEAD + (size - room) - len(self._running) - len(todo)
             todo.extend((piece, 0) for piece in itertools.islice(pieces, max(0, free)))
             if not todo and not self._running:
                 return
-            self._assign(order, todo)
-            for answer in self._ray.wait([*self._running, *self._starting])[0]:
+            self._assign(order, todo, size)
+            answers = [*self._running, *self._starting]
+            for answer in self._wait(answers, working=bool(self._actors)):
                 if answer in self._starting:
                     self._on_started(answer)
                 else:
@@ -104,12 +127,12 @@ class _Crew:
         for actor in (*self._actors, *self._starting.values()):
             self._ray.kill(actor)
 
-    def _assign(self, order: _Order, todo: deque[tuple[Any, int]]) -> None:
+    def _assign(self, order: _Order, todo: deque[tuple[Any, int]], size: int) -> None:
         """Give pieces to free actors; start more actors if pieces remain."""
         while todo and self._free:
             actor, (piece, times) = self._free.popleft(), todo.popleft()
             self._running[actor.do.remote(order, piece)] = actor, piece, times
-        while len(self._starting) < min(len(todo), self._size - len(self._actors)):
+        while len(self._starting) < min(len(todo), size - len(self._actors)):
             actor = self._actor_class.remote()
             self._starting[actor.ready.remote()] = actor
 
@@ -120,7 +143,8 @@ class _Crew:
             _outcome(self._ray, answer)
         except self._ray.exceptions.RayError as e:
             self._failures += 1
-            if self._failures > _RETRIES:
+            # a lost node takes all actors with it that were starting there
+            if self._failures > _RETRIES * self._room():
                 raise _lost(e) from e
         else:
             self._failures = 0
@@ -154,6 +178,13 @@ def _outcome(ray: Any, answer: Any) -> Any:
 
 def _lost(error: Exception) -> WorkerError:
     """The error for a piece that failed in every attempt."""
+    reason = str(error)
+    if type(error).__name__ == "RuntimeEnvSetupError" or "No module named 'corpusfit'" in reason:
+        reason = reason.strip().rpartition("\n")[2]
+        return WorkerError(
+            f"A node of the Ray cluster cannot run corpusfit: {reason}. Every node needs corpusfit "
+            "with the same extras and versions as this one, installed or by Ray's `runtime_env`."
+        )
     return WorkerError(
         f"A piece of work failed in {_RETRIES + 1} attempts ({type(error).__name__}): its workers "
         "died, most likely because they ran out of memory. Run the same command again with fewer "
@@ -168,13 +199,22 @@ class RayEngine(Engine):
     """Workers on a Ray cluster: that of this process, a running one, or one that it starts.
 
     Pieces of a lost worker or node run again on others. Every node must see the run's folder and
-    the cache, so these are on shared storage. The number of pieces in flight depends on the size of
-    the cluster at the start of the command.
+    the cache, so these are on shared storage.
 
     Without `workers` there is one per CPU of the cluster, or one per core for a cluster that it
-    starts.
+    starts. The cluster is looked at again while pieces are drawn, so nodes that join are used. Each
+    worker has a piece that waits, and a cluster without CPUs gets two: an autoscaler takes them as
+    demand, so that it doubles the cluster as long as pieces are left. (Its `request_resources` is
+    not used: a request outlives the command that makes it, and replaces that of another.)
 
-    Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html
+    One command encodes on one kind of device, on which the bits of embeddings depend: on GPUs if
+    the cluster has any when the first encoder starts, or if the plan asks for them.
+
+    Attributes:
+        workers: without a limit, the CPUs of the cluster when it was last looked at.
+
+    References: https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html,
+    https://docs.ray.io/en/latest/ray-core/patterns/limit-pending-tasks.html
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -183,6 +223,12 @@ class RayEngine(Engine):
         self._ray: Any = None
         self._connected = False  # whether this engine opened the connection, and must close it
         self._crew: _Crew | None = None
+        self._gpus: int | None = None  # of each actor; None until the first one starts
+        self._shared: dict[Path, str] = {}
+        self._resources: dict[str, float] = {}  # of the cluster, when it was last looked at
+        self._look_at = 0.0  # when to look again
+        self._worked_at = 0.0  # when there was a worker, or a map began
+        self._told = False  # whether the user was told of a wait for workers
 
     def __enter__(self) -> RayEngine:
         with importing("`engine=ray`", "ray"):
@@ -191,8 +237,7 @@ class RayEngine(Engine):
         if self._connected:
             _connect(ray, self.workers)
         self._ray = ray
-        if self._limit is None:
-            self.workers = max(1, self._count("CPU"))
+        self._room()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -213,8 +258,10 @@ class RayEngine(Engine):
         """Run a job on every piece; see `Engine.map`."""
         if self._ray is None:
             raise WorkerError("The engine is not started. Use `with RayEngine() as engine:`.")
+        self._worked_at = time.monotonic()
         name, data = packed(job)
-        order = _Order(name, str(Path.cwd()), self._ray.put(data))
+        shared = {folder: setting for folder, setting in self._shared.items() if folder.exists()}
+        order = _Order(name, str(Path.cwd()), shared, self._ray.put(data))
         results = (self._on_actors if job.encodes else self._as_tasks)(order, enumerate(pieces))
         with contextlib.closing(results):
             for number, result in results:
@@ -225,6 +272,8 @@ class RayEngine(Engine):
     def require_shared(self, folder: Path, setting: str) -> None:
         """Write a file and look for it from every node; see `Engine.require_shared`."""
         ray = self._ray
+        if is_local(folder):
+            self._shared[folder.absolute()] = setting
         nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
         if not is_local(folder) or nodes == [ray.get_runtime_context().get_node_id()]:
             return
@@ -241,39 +290,36 @@ class RayEngine(Engine):
         finally:
             probe.unlink()
         if unseen:
-            raise bad_setting(
-                setting,
-                "a folder that every node of the cluster sees, or a URL such as s3://bucket/run",
-                str(folder),
-                f"{len(unseen)} of {len(nodes)} nodes do not see {folder}. Use shared storage.",
-            )
+            raise _unshared(folder, setting, f"{len(unseen)} of {len(nodes)} nodes do")
 
     def _as_tasks(self, order: _Order, pieces: Iterator[Any]) -> _Numbered:
         """Run pieces as tasks; Ray repeats those whose worker or node is lost."""
         # if the caller stops early, tasks in flight end with the connection: they are not
         # cancelled, as Ray 2.60 aborts the process when a task ends while it is being cancelled
         self._dismiss()  # the actors hold CPUs that tasks need
-        ray, max_running = self._ray, self._limit or self.workers * _AHEAD
+        ray = self._ray
         do = ray.remote(_do).options(num_cpus=1, max_retries=_RETRIES, runtime_env=_RUNTIME)
         running: list[Any] = []
         while True:
-            for piece in itertools.islice(pieces, max_running - len(running)):
+            free = (self._limit or self._room() * _AHEAD) - len(running)
+            for piece in itertools.islice(pieces, max(0, free)):
                 running.append(do.remote(order, piece))
             if not running:
                 return
-            done, running = ray.wait(running)
-            try:
-                result = _outcome(ray, done[0])
-            except ray.exceptions.RayError as e:
-                raise _lost(e) from e
-            yield result
+            for answer in self._wait(running, working=self._count("CPU") > 0):
+                running.remove(answer)
+                try:
+                    result = _outcome(ray, answer)
+                except ray.exceptions.RayError as e:
+                    raise _lost(e) from e
+                yield result
 
     def _on_actors(self, order: _Order, pieces: Iterator[Any]) -> _Numbered:
         """Run pieces on actors, which stay for the next job that encodes."""
+        if self._gpus is None:
+            self._gpus = int(self.needs_gpu or self._count("GPU") > 0)
         if self._crew is None:
-            gpus = self._count("GPU")
-            size = min(self.workers, gpus) if gpus else self.workers
-            self._crew = _Crew(self._ray, size, min(gpus, 1))
+            self._crew = _Crew(self._ray, self._gpus, self._room_to_encode, self._limit, self._wait)
         try:
             yield from self._crew.map(order, pieces)
         finally:
@@ -286,13 +332,55 @@ class RayEngine(Engine):
             self._crew = None
 
     def _count(self, resource: str) -> int:
-        """The cluster's amount of a resource."""
-        return int(self._ray.cluster_resources().get(resource, 0))
+        """The cluster's amount of a resource, a second ago at most."""
+        if (now := time.monotonic()) >= self._look_at:
+            self._resources = self._ray.cluster_resources()
+            self._look_at = now + _LOOK_S
+        return int(self._resources.get(resource, 0))
+
+    def _room(self) -> int:
+        """How many workers the cluster has room for, at most `workers`; at least one, who waits."""
+        if self._limit is None:
+            self.workers = max(1, self._count("CPU"))
+        return self.workers
+
+    def _room_to_encode(self) -> int:
+        """How many actors the cluster has room for; as `_room`."""
+        return max(1, min(self._room(), self._count("GPU"))) if self._gpus else self._room()
+
+    def _wait(self, answers: list[Any], *, working: bool) -> list[Any]:
+        """Wait for an answer, but not longer than until the cluster is looked at again.
+
+        Tells the user once if there was no worker for long.
+        """
+        done: list[Any] = self._ray.wait(answers, timeout=_LOOK_S)[0]
+        now = time.monotonic()
+        if done or working:
+            self._worked_at = now
+        elif now - self._worked_at >= _PATIENCE_S and not self._told:
+            self._told = True
+            lacking = "GPU" if self._gpus and self._crew is not None else "CPU"
+            self.on_wait(
+                f"Still waiting for the Ray cluster to start a worker, which needs a free "
+                f"{lacking}. The command goes on by itself when there is one; `ray status` shows "
+                "what is free and what is asked for."
+            )
+        return done
 
 
 def _do(order: _Order, piece: tuple[int, Any]) -> tuple[int, Any]:
     """In a worker: run a numbered piece."""
     return piece[0], order.work()(piece[1])
+
+
+def _unshared(folder: Path, setting: str, who: str) -> Exception:
+    """The error for a folder that some nodes do not see."""
+    return bad_setting(
+        setting,
+        "a folder that every node of the cluster sees, or a URL such as s3://bucket/run",
+        str(folder),
+        f"{who} not see {folder}. Use shared storage.",
+    )
 
 
 def _sees(probe: Path) -> bool:
