@@ -7,7 +7,7 @@ import pytest
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Source
 from corpusfit.selection import resolving
-from corpusfit.selection.resolving import Resolved, by_size
+from corpusfit.selection.resolving import Resolved, by_size, open_run
 
 
 def corpus(*megabytes, compression="", form="jsonl"):
@@ -147,3 +147,12 @@ def test_without_minilm_static_encodes_everything_and_the_extra_is_named(size, m
         assert (plan.embed.embedder, plan.cascade.stages) == ("static", "")
         assert "corpusfit[minilm]" in why
     assert decided(corpus(size), "cascade.stages=dsir>knn") == ("static", "dsir>knn")
+
+
+@pytest.mark.parametrize("wanted", ["auto", "cpu", "cuda"])
+def test_a_cluster_is_asked_for_a_gpu_if_the_plan_says_cuda(wanted, jsonl, inline, tmp_path):
+    texts = jsonl("texts.jsonl", ["a text", "another"])
+    plan = Plan().with_overrides([f"embed.device={wanted}"]).check()
+    with inline.running(tmp_path) as context:
+        open_run(plan, [str(texts)], [str(texts)], context)
+        assert context.engine.needs_gpu == (wanted == "cuda")
