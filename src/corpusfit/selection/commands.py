@@ -249,6 +249,7 @@ def _manifest(
         "counts": counts,
         "warnings": run.all_warnings(),
         "seconds": run.seconds,
+        "usage": run.usage_by_stage(),
     }
 
 
@@ -293,6 +294,7 @@ def _finish(
         "amount": amount,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},
+        "usage": {**manifest.get("usage", {}), **run.usage_by_stage()},
         "workers": run.engine.workers,
     }
     write_selection_card(folder.path, finished)

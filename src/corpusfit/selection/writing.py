@@ -104,13 +104,14 @@ def scored_parts(
 
 
 _MOST_RUNS = 1_024
-"""Runs of parts into which the scores of a corpus are divided."""
+_FEW_RUNS = 64
+_SHORT = 16  # parts; work on them takes much longer than a message to a worker
 
 
 def runs_of_parts(folder: SelectionFolder) -> list[tuple[int, ...]]:
     """The numbers of all parts, divided into runs; at least one."""
     parts = [index for index, _ in table.parts(folder.scores)]
-    length = -(-len(parts) // _MOST_RUNS) or 1
+    length = max(1, min(_SHORT, len(parts) // _FEW_RUNS), -(-len(parts) // _MOST_RUNS))
     return [tuple(parts[i : i + length]) for i in range(0, len(parts), length)] or [()]
 
 

@@ -160,6 +160,9 @@ def nth_block(place: Nth, plan: ReadPlan) -> Block:
     """Read a block of a source; the source stays open for the blocks after it."""
     global _reader  # noqa: PLW0603
     known_by = (place.source, plan)
-    if _reader is None or _reader.known_by != known_by or _reader.number > place.number:
+    ahead = -1  # how far the open reader has to go
+    if _reader is not None and _reader.known_by == known_by:
+        ahead = place.number - _reader.number
+    if _reader is None or ahead < 0 or (ahead > 1 and load(place.source.format).seeks):
         _reader = _Reader(place, plan)
     return _reader.read(place)

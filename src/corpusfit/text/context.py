@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import json
 import math
 import os
@@ -24,6 +23,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path, write_bytes
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
+from corpusfit.core.engine.usage import Usage
 from corpusfit.core.engine.worker import on_compile, run_each
 from corpusfit.core.errors import (
     ChangedInputError,
@@ -52,6 +52,10 @@ _COMPILING = (
 # many in all, since whoever reads a stretch passes through those before it.
 _AHEAD = 2
 _MAX_STRETCHES = 16
+# A message to a worker costs the driver 0.7 ms. It has at most so many pieces, and each worker gets
+# at least so many messages of one size, so that all end at about the same time.
+_MOST_PIECES = 64
+_MESSAGES = 64
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -103,6 +107,7 @@ class Machine:
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
         with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once
+            engine.on_wait = self.progress.warn
             if work is None:
                 work = stack.enter_context(self.scratch())
                 engine.require_shared(work, "`cache`")
@@ -158,20 +163,10 @@ class _Each(Job[list[P], list[R]]):
         return partial(run_each, self.job.start())
 
 
-class _Together:
-    """Key of a piece: equal for neighbours that one worker gets together."""
-
-    def __init__(self, stretch: dict[str, int]) -> None:
-        self._stretch = stretch  # by source, the number of shards
-        self._others = itertools.count()
-
-    def __call__(self, piece: Any) -> tuple[str, int]:
-        parts = piece if isinstance(piece, tuple) else (piece,)
-        for shard in parts:
-            if isinstance(shard, Shard) and isinstance(shard.span, Nth):
-                url = shard.span.source.url
-                return url, shard.span.number // self._stretch.get(url, 1)
-        return "", next(self._others)
+def _shard_of(piece: Any) -> Shard | None:
+    """The shard that a piece is, or has."""
+    parts = piece if isinstance(piece, tuple) else (piece,)
+    return next((part for part in parts if isinstance(part, Shard)), None)
 
 
 @dataclass
@@ -228,11 +223,14 @@ class RunContext:
         """Cut sources into shards; `map` weights its progress by the stored bytes of each."""
         positions: Counter[int] = Counter()
         total = sum(source.size for source in sources)
+        workers = self.engine.workers
+        if isinstance(self.engine, RayEngine):  # a cluster grows
+            workers = max(workers, _MAX_STRETCHES // _AHEAD)
         for source in sources:
             # a single worker gets them in order anyway
-            if source.blocks and self.engine.workers > 1:
+            if source.blocks and workers > 1:
                 # as many stretches as keep all workers busy; each reads the source up to its end
-                wanted = math.ceil(_AHEAD * self.engine.workers * source.size / total)
+                wanted = math.ceil(_AHEAD * workers * source.size / total)
                 stretches = min(wanted, _MAX_STRETCHES)
                 self._stretch[source.url] = math.ceil(len(source.blocks.rows) / stretches)
         for shard in cut(sources, read):
@@ -240,21 +238,41 @@ class RunContext:
             positions[shard.source] = shard.position
             yield shard
 
+    def _stretch_of(self, shard: Shard | None) -> tuple[str, int] | None:
+        """Equal for shards that one worker reads one after the other; None for any other."""
+        if shard is None or not isinstance(shard.span, Nth):
+            return None
+        url = shard.span.source.url
+        return url, shard.span.number // self._stretch.get(url, 1)
+
     def map(self, job: Job[P, R], pieces: Iterable[P]) -> Iterator[R]:
         """Run a job on every piece, and advance the progress of the stage.
 
         A piece made from a shard of `shards_of` counts by the shard's stored bytes, any other as 1.
         Shards without a piece count as skipped. Shards that have to be read one after the other,
-        as those of an archive, go to one worker together.
+        as those of an archive, go to one worker together, and so do pieces of which there are many.
         """
         meter = Meter(self.progress, self._weights)
         before = [0]  # pieces before each batch
 
         def batches() -> Iterator[list[P]]:
-            for _, batch in itertools.groupby(meter.weighed(pieces), _Together(self._stretch)):
-                together = list(batch)
-                before.append(before[-1] + len(together))
-                yield together
+            batch: list[P] = []
+            stretch, full = None, False
+            for piece in meter.weighed(pieces):
+                shard = _shard_of(piece)
+                here = self._stretch_of(shard)
+                if batch and (here != stretch or (here is None and full)):
+                    before.append(before[-1] + len(batch))
+                    yield batch
+                    batch = []
+                batch.append(piece)
+                stretch = here
+                # messages grow with the number of pieces, each with a small part of all
+                most = min(_MOST_PIECES, before[-1] // (_MESSAGES * self.engine.workers))
+                full = len(batch) >= most or bool(shard and shard.data)
+            if batch:
+                before.append(before[-1] + len(batch))
+                yield batch
 
         def on_share(number: int, share: float) -> None:
             first, end = before[number], before[number + 1]
@@ -300,6 +318,8 @@ class Run(RunContext):
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    # of each stage: used by this process, and by the workers
+    usage: dict[str, tuple[Usage, Usage]] = field(default_factory=dict)
     shard_count: int = 0
     role: str = "corpus"  # option that names the sources
     # fingerprints of what decides the scores beside plan and sources
@@ -354,6 +374,13 @@ class Run(RunContext):
             if _file_state(source) != state and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "`overwrite`")
 
+    def usage_by_stage(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """What each stage used, for the manifest."""
+        return {
+            name: {"driver": driver.as_dict(), "workers": workers.as_dict()}
+            for name, (driver, workers) in self.usage.items()
+        }
+
     def warn(self, message: str) -> None:
         """Show a warning once, and store it for the manifest."""
         if message not in self.warnings:
@@ -376,12 +403,18 @@ class Run(RunContext):
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:
-        """Time a stage and show its progress."""
-        started = time.perf_counter()
+        """Time a stage, note what it used, and show its progress."""
+        started, here, workers = time.perf_counter(), Usage.so_far(), self.engine.usage
         with self.progress.showing(name, total):
             yield
         elapsed = time.perf_counter() - started
         self.seconds[name] = round(self.seconds.get(name, 0.0) + elapsed, 3)
+        by_workers = self.engine.usage - workers
+        used = Usage.so_far() - here
+        if isinstance(self.engine, InlineEngine):
+            used -= by_workers
+        before = self.usage.get(name, (Usage(), Usage()))
+        self.usage[name] = before[0] + used, before[1] + by_workers
 
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False

@@ -54,6 +54,8 @@ class Format(ABC):
     """Whether blocks of several sources can be parsed as one; see `joined`."""
     line_ends: ClassVar[bool] = False
     """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
+    seeks: ClassVar[bool] = False
+    """Whether `blocks_from` goes to a row without reading those before it."""
     all_fields: ClassVar[bool] = True
     """Whether a shard holds all fields of its rows, not only those that the plan names."""
     parallel: ClassVar[bool] = False

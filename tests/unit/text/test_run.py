@@ -1,5 +1,6 @@
 """What the steps of a command share."""
 
+import gzip
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +83,12 @@ def test_a_stage_is_timed_and_ends_whatever_happens(run):
 
 
 @dataclass(frozen=True)
+class Double(PlainJob):
+    def _work(self, piece):
+        return 2 * piece
+
+
+@dataclass(frozen=True)
 class Size(PlainJob):
     """The number of a shard."""
 
@@ -102,6 +109,49 @@ def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl
     assert sum(done) + sum(skipped) == path.stat().st_size
     assert len(skipped) == 2
     assert min(done) > 0
+
+
+@pytest.mark.parametrize(("packed", "groups"), [(True, [34] * 4), (False, [1] * 136)])
+def test_shards_of_an_archive_go_to_a_worker_in_stretches(run, tmp_path, packed, groups):
+    """As many as two workers take in two rounds; each piece has its share of the bytes."""
+    lines = "".join(f'{{"text": "row {i} of a corpus in shards"}}\n' for i in range(4000))
+    path = tmp_path / ("corpus.jsonl" + ".gz" * packed)
+    path.write_bytes(gzip.compress(lines.encode(), 1) if packed else lines.encode())
+    run.plan = Plan.from_dict({"read": {"shard_mb": 0.0012}})
+    run.sources = run.find([str(path)], run.plan.read, "corpus")
+    run.engine.workers, seen = 2, []
+    drawn = run.engine.map
+
+    def spied(job, pieces, on_share):
+        def noted():
+            for piece in pieces:
+                seen.append(len(piece))
+                yield piece
+
+        return drawn(job, noted(), on_share)
+
+    run.engine.map = spied
+    assert list(run.over_shards("score", Size())) == list(range(136))
+    assert seen == groups
+    calls = run.machine.progress.calls
+    assert sum(c[1] for c in calls if c[0] == "advance") == path.stat().st_size
+
+
+def test_many_pieces_travel_together(run):
+    """Each message has at most a sixty-fourth of what a worker has got so far."""
+    run.engine.workers, sizes = 1, []
+    drawn = run.engine.map
+    run.engine.map = lambda job, pieces, tell: drawn(
+        job, (sizes.append(len(p)) or p for p in pieces), tell
+    )
+    found = list(run.map(Double(), range(20_000)))
+    assert found == [2 * i for i in range(20_000)]
+    assert (sizes[0], sizes[63], max(sizes)) == (1, 1, 64)
+    assert len(sizes) < 1000
+    before = 0
+    for size in sizes[:-1]:
+        assert size == max(1, min(64, before // 64))
+        before += size
 
 
 def test_a_piece_is_done_when_the_next_one_is_drawn(run):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from corpusfit.core.engine.logged import new_progress
+from corpusfit.core.engine.usage import Usage
 from corpusfit.core.errors import bad_setting
 
 Piece = TypeVar("Piece")
@@ -49,6 +52,34 @@ class PlainJob(Job[Piece, Result]):
     def _work(self, piece: Piece, /) -> Result: ...
 
 
+@dataclass(frozen=True)
+class _Metered(Job[Piece, tuple[Result, Usage]]):
+    """A job that also returns what each piece used."""
+
+    job: Job[Piece, Result]
+
+    @property
+    def encodes(self) -> bool:
+        """As the job."""
+        return self.job.encodes
+
+    def start(self) -> Callable[[Piece], tuple[Result, Usage]]:
+        """Start the job; the first piece bears the cost."""
+        before = Usage.so_far()
+        work = self.job.start()
+        opening = Usage.so_far() - before
+
+        def run(piece: Piece) -> tuple[Result, Usage]:
+            nonlocal opening
+            before = Usage.so_far()
+            result = work(piece)
+            used = Usage.so_far() - before + opening + Usage(pieces=1)
+            opening = Usage()
+            return result, used
+
+        return run
+
+
 class Engine(ABC):
     """Runs jobs over pieces; a context manager that owns its workers.
 
@@ -56,6 +87,7 @@ class Engine(ABC):
         workers: number of pieces in parallel (default: one per core that this process may use).
 
     Attributes:
+        usage: what workers used for pieces so far.
         on_compile: called when a worker compiles kernels, as far as the engine knows.
         on_wait: called with a sentence, once, when there was no worker for long.
         needs_gpu: whether jobs that encode wait for a GPU; else they take one if there is one.
@@ -68,11 +100,11 @@ class Engine(ABC):
         if workers is not None and workers < 1:
             raise bad_setting("`workers`", "1 or more", workers)
         self.workers = workers or _cores()
+        self.usage = Usage()
         self.on_compile: Callable[[], None] = lambda: None
         self.on_wait: Callable[[str], None] = lambda message: new_progress().warn(message)
         self.needs_gpu = False
 
-    @abstractmethod
     def map(
         self,
         job: Job[Piece, Result],
@@ -95,6 +127,16 @@ class Engine(ABC):
         Raises:
             WorkerError: a worker died.
         """
+        with contextlib.closing(self._map(_Metered(job), pieces, on_share)) as results:
+            for result, used in results:
+                self.usage += used
+                yield result
+
+    @abstractmethod
+    def _map(
+        self, job: Job[Piece, Result], pieces: Iterable[Piece], on_share: OnShare | None
+    ) -> Generator[Result, None, None]:
+        """As `map`."""
 
     def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
         """Run a job on a piece while this process does something else, fire and forget.

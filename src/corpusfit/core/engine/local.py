@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -84,12 +84,9 @@ class LocalEngine(Engine):
         self._pool = None
         shutil.rmtree(self._jobs, ignore_errors=True)
 
-    def map(
-        self,
-        job: Job[Piece, Result],
-        pieces: Iterable[Piece],
-        on_share: OnShare | None = None,
-    ) -> Iterator[Result]:
+    def _map(
+        self, job: Job[Piece, Result], pieces: Iterable[Piece], on_share: OnShare | None
+    ) -> Generator[Result, None, None]:
         """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
@@ -266,12 +263,9 @@ class InlineEngine(Engine):
     def __exit__(self, *_: object) -> None:
         """Nothing to stop."""
 
-    def map(
-        self,
-        job: Job[Piece, Result],
-        pieces: Iterable[Piece],
-        on_share: OnShare | None = None,
-    ) -> Iterator[Result]:
+    def _map(
+        self, job: Job[Piece, Result], pieces: Iterable[Piece], on_share: OnShare | None
+    ) -> Generator[Result, None, None]:
         """Run a job on every piece, in order; see `Engine.map`."""
         if job.encodes:
             with contextlib.suppress(ImportError):

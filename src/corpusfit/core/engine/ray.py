@@ -249,12 +249,9 @@ class RayEngine(Engine):
             self._ray.shutdown()
         self._ray = None
 
-    def map(
-        self,
-        job: Job[Piece, Result],
-        pieces: Iterable[Piece],
-        on_share: OnShare | None = None,
-    ) -> Iterator[Result]:
+    def _map(
+        self, job: Job[Piece, Result], pieces: Iterable[Piece], on_share: OnShare | None
+    ) -> Generator[Result, None, None]:
         """Run a job on every piece; see `Engine.map`."""
         if self._ray is None:
             raise WorkerError("The engine is not started. Use `with RayEngine() as engine:`.")

@@ -150,6 +150,7 @@ class Parquet(Format):
     name = "parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     all_fields = False
+    seeks = True
     batches: ClassVar[type[Batches]] = Batches
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
@@ -201,6 +202,7 @@ class Arrow(Parquet):
 
     name = "arrow"
     suffixes = (".arrow", ".feather")
+    seeks = False
     batches = _ArrowBatches
 
 
