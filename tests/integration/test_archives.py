@@ -11,7 +11,10 @@ from journeys import digests, kill_at, prose
 
 import corpusfit
 from corpusfit import Machine
+from corpusfit import text as texts
 from corpusfit.core.engine import InlineEngine
+from corpusfit.core.errors import ChangedInputError
+from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 
 SHARDS = "read.shard_mb=0.002"
@@ -87,3 +90,29 @@ def test_a_killed_run_resumes_in_the_middle_of_an_archive(run, task, corpus, tmp
     assert kill_at(start(*words), out, "scores/part-*", 10)
     assert cli(*words).code == 0
     assert digests(out) == whole
+
+
+@pytest.mark.parametrize("rows", [40, 400])
+def test_an_archive_that_changes_during_a_run_is_named(tmp_path, rows):
+    plan = ReadPlan(shard_mb=0.002)
+    path = tmp_path / "a.jsonl.gz"
+
+    def write(n):
+        path.write_bytes(gzip.compress(b"".join(b'{"text": "row %d"}\n' % i for i in range(n))))
+
+    write(300)
+    sources = texts.find([str(path)], plan, spool=tmp_path, role="corpus")
+    write(rows)
+    with pytest.raises(ChangedInputError, match=r"a\.jsonl\.gz"):
+        [texts.documents(shard, plan) for shard in texts.shards(sources, plan)]
+
+
+def test_an_archive_of_one_key_and_a_frame_that_is_cut_off(run, corpus, tmp_path):
+    """The rows before it are read, and it is named; the other files are not affected."""
+    frames = [zstandard.compress(b'{"text": "words of a text, all the same"}\n' * 400)] * 3
+    cut = b"".join((frames[0], frames[1][:-9], frames[2]))
+    (corpus / "large.jsonl.zst").write_bytes(cut)
+    done = run("out")
+    assert done.manifest["counts"]["documents"] >= 400 + 186
+    assert any("large.jsonl.zst" in warning for warning in done.manifest["warnings"])
+    assert done.manifest["selected"]["copies"]["exact"] >= 399

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import PrepareEncoder, ReadsWhole
-from corpusfit.text.context import Run, RunContext
+from corpusfit.text.context import Run, RunContext, UsageByStage, noting
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 
 EMBEDDERS = ("minilm", "static")
@@ -253,13 +252,13 @@ def open_run(
     plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
 ) -> Run:
     """Find the inputs of a plan."""
-    started = time.perf_counter()
     context.engine.needs_gpu = plan.embed.device == "cuda"
-    targets = context.find(target, plan.target_read, "target")
-    sources = context.find(corpus_inputs, plan.read, "corpus")
+    seconds, usage = dict[str, float](), UsageByStage()
+    with noting("find inputs", context.engine, seconds, usage):
+        targets = context.find(target, plan.target_read, "target")
+        sources = context.find(corpus_inputs, plan.read, "corpus")
     check_shares(tuple(source.name for source in targets), plan)
-    seconds = {"find inputs": round(time.perf_counter() - started, 3)}
-    return Run.of(context, plan, targets, sources, seconds=seconds)
+    return Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:

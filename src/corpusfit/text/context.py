@@ -309,6 +309,26 @@ class RunContext:
         return current
 
 
+UsageByStage = dict[str, tuple[Usage, Usage]]
+"""What stages used: this process, and the workers."""
+
+
+@contextlib.contextmanager
+def noting(
+    stage: str, engine: Engine, seconds: dict[str, float], usage: UsageByStage
+) -> Iterator[None]:
+    """Add the time and the usage of a stage to those of earlier ones of its name."""
+    started, here, workers = time.perf_counter(), Usage.so_far(), engine.usage
+    yield
+    seconds[stage] = round(seconds.get(stage, 0.0) + time.perf_counter() - started, 3)
+    by_workers = engine.usage - workers
+    used = Usage.so_far() - here
+    if isinstance(engine, InlineEngine):
+        used -= by_workers
+    before = usage.get(stage, (Usage(), Usage()))
+    usage[stage] = before[0] + used, before[1] + by_workers
+
+
 @dataclass
 class Run(RunContext):
     """A running command that scores a corpus; steps return their results."""
@@ -318,8 +338,7 @@ class Run(RunContext):
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
-    # of each stage: used by this process, and by the workers
-    usage: dict[str, tuple[Usage, Usage]] = field(default_factory=dict)
+    usage: UsageByStage = field(default_factory=dict)
     shard_count: int = 0
     role: str = "corpus"  # option that names the sources
     # fingerprints of what decides the scores beside plan and sources
@@ -403,18 +422,12 @@ class Run(RunContext):
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:
-        """Time a stage, note what it used, and show its progress."""
-        started, here, workers = time.perf_counter(), Usage.so_far(), self.engine.usage
-        with self.progress.showing(name, total):
+        """Note a stage's time and usage, and show its progress."""
+        with (
+            self.progress.showing(name, total),
+            noting(name, self.engine, self.seconds, self.usage),
+        ):
             yield
-        elapsed = time.perf_counter() - started
-        self.seconds[name] = round(self.seconds.get(name, 0.0) + elapsed, 3)
-        by_workers = self.engine.usage - workers
-        used = Usage.so_far() - here
-        if isinstance(self.engine, InlineEngine):
-            used -= by_workers
-        before = self.usage.get(name, (Usage(), Usage()))
-        self.usage[name] = before[0] + used, before[1] + by_workers
 
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False

@@ -1,0 +1,181 @@
+"""What `select` and `choose` cost the driver and the workers: by GB of text and by shard.
+
+A corpus is selected from as it is and repeated (other texts of the same words) to three times its
+size, and parts of it are in thousands of tiny shards. What the manifest's `usage` counts, summed
+over stages, is taken as a constant, an amount for each GB of text and one for each shard, none
+below 0, that fit these runs best (least squares, relative). The tables follow from these: nothing
+of their size was run.
+
+Run: python benchmarks/scale.py DATA WORK [--methods moore_lewis,cynical] [--forms jsonl,jsonl.gz]
+     python benchmarks/scale.py --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+from sklearn.linear_model import LinearRegression
+
+import corpusfit
+from corpusfit.core.artifacts import remove
+from harness import machine
+
+RESULTS = Path(__file__).parent / "results" / "scale.json"
+BYTES = 120_000_000  # of text in the smaller corpora, JSON included
+FILE = 10_000_000  # of text in an archive
+SHARD = 4.0  # MiB, the default
+TINY = 0.004  # MiB
+# share of the text, how often, size of a shard
+RUNS = ((1.0, 1, SHARD), (1.0, 3, SHARD), (0.3, 1, TINY), (0.6, 1, TINY))
+SIZES = {"10 GB": 10, "1 TB": 1_000, "10 TB": 10_000}
+WORKERS = (2, 96, 960)
+COUNTED = {
+    "driver, s of a core": lambda of: of["driver"]["cpu"],
+    "driver, MB read and written": lambda of: _megabytes(of["driver"]),
+    "messages": lambda of: of["workers"]["pieces"],
+    "workers, s of a core": lambda of: of["workers"]["cpu"],
+    "workers, MB read": lambda of: of["workers"]["read"] / 1e6,
+    "workers, MB written": lambda of: of["workers"]["written"] / 1e6,
+}
+_WORD = re.compile(rb"[a-z]{4,}")
+
+
+def main() -> None:
+    """Measure what is asked for, or show the tables of what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("work", type=Path, nargs="?")
+    parser.add_argument("--methods", default="moore_lewis,cynical")
+    parser.add_argument("--forms", default="jsonl,jsonl.gz,jsonl.zst,parquet")
+    parser.add_argument("--table", action="store_true")
+    asked = parser.parse_args()
+    stored = json.loads(RESULTS.read_bytes()) if RESULTS.exists() else {"cases": {}}
+    if not asked.table:
+        lines = texts_of(asked.data)
+        target = next(asked.data.glob("tasks/chemprot/dev.jsonl*"))
+        for form in asked.forms.split(","):
+            for method in asked.methods.split(","):
+                case = measure(lines, target, asked.work, form, method)
+                stored["cases"][f"{method}, {form}"] = case
+                RESULTS.write_text(json.dumps(stored | {"machine": machine()}, indent=1) + "\n")
+    for name, case in stored["cases"].items():
+        for command in ("select", "choose"):
+            print(f"\n{command}, {name}\n\n{table(case[command])}")
+
+
+def texts_of(data: Path) -> list[bytes]:
+    """JSON lines of the data's corpus, of about `BYTES`, in random order."""
+    lines = []
+    for path in sorted(data.glob("pile/*.zst")):
+        plain = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+        lines += plain.splitlines(keepends=True)
+    random.Random(0).shuffle(lines)
+    through = np.cumsum([len(line) for line in lines])
+    return lines[: int(np.searchsorted(through, BYTES))]
+
+
+def measure(
+    lines: list[bytes], target: Path, work: Path, form: str, method: str
+) -> dict[str, list[dict[str, Any]]]:
+    """The counts of three corpora: GB, shards, and what was counted, for each command."""
+    found: dict[str, list[dict[str, Any]]] = {"select": [], "choose": []}
+    for share, times, shard in RUNS:
+        remove(work)
+        size = write(lines[: int(share * len(lines))], work / "corpus", form, times)
+        options = {"workers": 2, "cache": work / "cache", "settings": [f"read.shard_mb={shard}"]}
+        # kernels are compiled, and the survey of the files is in the cache
+        corpusfit.select(target, work / "corpus", out=work / "first", method=method, **options)
+        out = work / "out"
+        done = corpusfit.select(target, work / "corpus", out=out, method=method, **options)
+        again = corpusfit.choose(out, fraction=0.1, workers=2, cache=work / "cache")
+        shards = len(list((out / "scores").glob("part-*")))
+        for command, stages in (("select", None), ("choose", ("choose", "write", "merge"))):
+            usage = (done if stages is None else again).manifest["usage"]
+            counts: Counter[str] = Counter()
+            for stage, of in usage.items():
+                if stages is None or stage in stages:
+                    counts.update({name: count(of) for name, count in COUNTED.items()})
+            found[command].append({"gb": size / 1e9, "shards": shards, **counts})
+            print(form, method, command, found[command][-1], flush=True)
+    remove(work)
+    return found
+
+
+def write(lines: list[bytes], folder: Path, form: str, times: int) -> int:
+    """Write the lines so many times, each time with other words; returns the bytes of text."""
+    folder.mkdir(parents=True)
+    every = list(lines)
+    for number in range(1, times):
+        mark = b"%c" % (96 + number)
+        every += [_WORD.sub(lambda word, mark=mark: word[0] + mark, line) for line in lines]
+    size = sum(map(len, every))
+    held: list[bytes] = []
+    files = through = 0
+    for line in every:
+        held.append(line)
+        through += len(line)
+        if through >= (size if form == "jsonl" else FILE):
+            WRITERS[form](folder / f"{files:05d}.{form}", held)
+            held, through, files = [], 0, files + 1
+    if held:
+        WRITERS[form](folder / f"{files:05d}.{form}", held)
+    return size
+
+
+def _parquet(path: Path, lines: list[bytes]) -> None:
+    texts = [orjson.loads(line)["text"] for line in lines]
+    pq.write_table(pa.table({"text": texts}), path)
+
+
+WRITERS: dict[str, Callable[[Path, list[bytes]], Any]] = {
+    "jsonl": lambda path, lines: path.write_bytes(b"".join(lines)),
+    "jsonl.gz": lambda path, lines: path.write_bytes(gzip.compress(b"".join(lines), 6)),
+    "jsonl.zst": lambda path, lines: path.write_bytes(zstandard.compress(b"".join(lines), 3)),
+    "parquet": _parquet,
+}
+
+
+def _megabytes(of: dict[str, Any]) -> float:
+    return float(of["read"] + of["written"]) / 1e6
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """Constant, by GB and by shard, and what follows for larger corpora."""
+    known = np.array([[1.0, run["gb"], run["shards"]] for run in runs])
+    shard_per_gb = 1e9 / (SHARD * 2**20)
+    head = ["counted", "constant", "by GB", "by shard", *SIZES]
+    rows, totals = [], {}
+    for name in COUNTED:
+        seen = np.array([run[name] for run in runs], float)
+        fit = LinearRegression(positive=True, fit_intercept=False)
+        constant, by_gb, by_shard = fit.fit(known / seen[:, None], np.ones(len(runs))).coef_
+        by_size = [constant + gb * (by_gb + by_shard * shard_per_gb) for gb in SIZES.values()]
+        totals[name] = by_size
+        rows.append([name, *(f"{x:,.4g}" for x in (constant, by_gb, by_shard, *by_size))])
+    for workers in WORKERS:
+        hours = [
+            max(driver, busy / workers) / 3600
+            for driver, busy in zip(
+                totals["driver, s of a core"], totals["workers, s of a core"], strict=True
+            )
+        ]
+        rows.append([f"hours with {workers} workers", "", "", "", *(f"{h:,.2g}" for h in hours)])
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
