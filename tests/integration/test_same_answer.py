@@ -28,6 +28,9 @@ SHARDS = "read.shard_mb=0.01"
 MANY_SHARDS = "read.shard_mb=0.002"
 """About fifty, so that a process can be killed among them."""
 
+PARTS = "choose.part_mb=0.002"
+"""Several shards in a part, and several parts."""
+
 
 @pytest.fixture
 def run(task, pile, tmp_path, inline):
@@ -48,7 +51,8 @@ def command_line(task, pile):
     def command_line(out, *more):
         return (
             *("select", "--target", task, "--corpus", pile, "--out", out),
-            *("--method", "random", "--set", MANY_SHARDS, "--workers", 1, *more),
+            *("--method", "random", "--set", MANY_SHARDS, "--set", PARTS),
+            *("--workers", 1, *more),
         )
 
     return command_line
@@ -56,10 +60,13 @@ def command_line(task, pile):
 
 @pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_bytes(run):
-    whole = digests(run("inline").path)
+    settings = [SHARDS, PARTS]
+    whole = digests(run("inline", settings=settings).path)
     assert len(whole) > 12
+    assert len([name for name in whole if name.startswith("selected/")]) > 2
     for workers in (1, 2):
-        assert digests(run(f"with {workers}", machine=Machine(workers=workers)).path) == whole
+        machine = Machine(workers=workers)
+        assert digests(run(f"with {workers}", machine=machine, settings=settings).path) == whole
 
 
 @pytest.mark.slow
@@ -163,14 +170,15 @@ def test_running_a_finished_run_again_does_nothing(run):
 
 @pytest.mark.slow
 def test_killed_at_random_moments_it_ends_the_same(run, start, cli, command_line, tmp_path):
-    whole = digests(run("whole", settings=[MANY_SHARDS]).path)
+    whole = digests(run("whole", settings=[MANY_SHARDS, PARTS]).path)
     out = tmp_path / "killed"
     marks = out / ".corpusfit/scored"
     chance = random.Random(20)
     moments = [
         (".corpusfit/scored/part-*.json", chance.randint(1, 15)),
         (".corpusfit/scored/part-*.json", chance.randint(20, 30)),
-        ("selected/part-*.zst", chance.randint(1, 8)),
+        (".corpusfit/pieces/*.zst", chance.randint(1, 8)),
+        ("selected/part-*.zst", chance.randint(1, 3)),
     ]
     kept = {}
     for workers, (pattern, count) in enumerate(moments, 1):
@@ -193,7 +201,8 @@ def test_embeddings_that_were_finished_are_not_made_again(
     run, start, cli, command_line, tmp_path, tiny_static
 ):
     words = ("--method", "domain_cosine", "--embedder", tiny_static)
-    many = {"method": "domain_cosine", "embedder": str(tiny_static), "settings": [MANY_SHARDS]}
+    settings = [MANY_SHARDS, PARTS]
+    many = {"method": "domain_cosine", "embedder": str(tiny_static), "settings": settings}
     whole = digests(run("whole", **many).path)
     out, cache = tmp_path / "killed", tmp_path / "cache"
     process = start(*command_line(out, *words, "--cache", cache))
@@ -276,9 +285,11 @@ def test_score_then_choose_equals_select(run, task, pile, tmp_path, inline):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pattern", "count"), [("chosen.json", 1), ("../selected/part-*", 9)])
+@pytest.mark.parametrize(
+    ("pattern", "count"), [("chosen.json", 1), ("pieces/*.zst", 9), ("../selected/part-*", 9)]
+)
 def test_choose_killed_in_the_middle_resumes(run, start, cli, tmp_path, pattern, count):
-    many = {"settings": [MANY_SHARDS]}
+    many = {"settings": [MANY_SHARDS, PARTS]}
     first, fresh = run("first", fraction=0.1, **many), run("fresh", fraction=0.9, **many)
     work = first.path / ".corpusfit"
     if pattern == "chosen.json":
@@ -286,7 +297,7 @@ def test_choose_killed_in_the_middle_resumes(run, start, cli, tmp_path, pattern,
     else:
         for part in (first.path / "selected").iterdir():
             part.unlink()
-    arguments = ("choose", first.path, "--fraction", 0.9, "--workers", 1)
+    arguments = ("choose", first.path, "--fraction", 0.9, "--set", PARTS, "--workers", 1)
     assert kill_at(start(*arguments), work, pattern, count)
     assert not (first.path / "manifest.json").exists()
     assert cli(*arguments).code == 0

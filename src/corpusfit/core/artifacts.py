@@ -126,14 +126,23 @@ def remove(*paths: Path) -> None:
                 path.unlink()
 
 
+def remove_files(paths: Sequence[Path]) -> None:
+    """Remove files of one folder, in few requests if it is in a store; missing ones are ignored."""
+    if not paths or is_local(paths[0]):
+        remove(*paths)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        _store(paths[0])[0].rm([_store(path)[1] for path in paths])
+
+
 def _store(path: Any) -> tuple[Any, str]:
     """The file system of a path in a store, and its key there."""
     return path.fs, path.path
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for an atomic write."""
+def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
+    """Open a file for an atomic write; not `synced`, a power cut can leave it damaged or empty."""
     if not is_local(path):
         fs, key = _store(path)
         with tempfile.NamedTemporaryFile(prefix="corpusfit-") as f:
@@ -150,10 +159,11 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
         temporary.replace(path)
         # sync the folder, so that the rename survives a power cut
-        if os.name == "posix":
+        if synced and os.name == "posix":
             handle = os.open(path.parent, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -184,10 +194,10 @@ def sweep(folder: Path, files: str = "**/*") -> None:
             file.unlink(missing_ok=True)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically."""
+def write_bytes(path: Path, data: bytes, *, synced: bool = True) -> None:
+    """Write a file atomically, as `writing`."""
     if is_local(path):
-        with writing(path) as f:
+        with writing(path, synced=synced) as f:
             f.write(data)
         return
     fs, key = _store(path)

@@ -542,11 +542,19 @@ class ChoosePlan(Group, group="choose"):
             allowed=DEDUPS,
         ),
     ] = "exact"
+    part_mb: Annotated[
+        float,
+        Option(
+            "Most MiB of uncompressed JSON lines in a file of selected/, unless one shard has more",
+            above=0,
+        ),
+    ] = 256.0
 
     def identity(self) -> dict[str, Any]:
-        """All settings but those of counting segments and keeping copies."""
+        """All settings but those of counting segments, keeping copies and parts of 256 MiB."""
         values = dataclasses.asdict(self)
-        for name, unsaid in (("fraction_of", "segments"), ("dedup", "none")):
+        unset = (("fraction_of", "segments"), ("dedup", "none"), ("part_mb", 256.0))
+        for name, unsaid in unset:
             if values[name] == unsaid:
                 del values[name]
         return values

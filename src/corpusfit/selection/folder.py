@@ -28,6 +28,8 @@ class SelectionFolder(OutFolder):
         self.scores = path / "scores"
         self.selected = path / "selected"
         self.examples = path / "examples.parquet"
+        self.pieces = self.work / "pieces"  # the selected text by shard, until it is merged
+        self.parts = self.work / "parts.json"  # the shards of each part of `selected`
         self.scored = self.work / "scored"
         self.fit = self.work / "fit"
         self.scorer = self.fit / "scorer.safetensors"
@@ -55,9 +57,10 @@ class SelectionFolder(OutFolder):
 
     def _clear(self) -> None:
         super()._clear()
-        remove(self.work / "scored.json", self.work / "chosen.json", self.warnings)
+        remove(self.work / "scored.json", self.work / "chosen.json", self.parts, self.warnings)
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
         remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near, self.copies)
+        remove(self.pieces)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
 
@@ -110,7 +113,10 @@ class SelectionFolder(OutFolder):
         return manifest
 
 
-_OF_A_SELECTION = ("selected", "manifest.json", "chosen.json", "examples", "examples.parquet")
+_OF_A_SELECTION = (
+    *("selected", "pieces", "parts.json", "chosen.json"),
+    *("manifest.json", "examples", "examples.parquet"),
+)
 
 
 def copy_scores(scored: Path, folder: Path) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
@@ -31,11 +30,20 @@ from corpusfit.selection.choosing import Decision, Found, OverRuns, ScoredPart, 
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
 from corpusfit.selection.folder import SelectionFolder, mark_path, read_tally, tallies
+from corpusfit.selection.merging import (
+    MergePieces,
+    plan_parts,
+    selected_path,
+    sizes_of_pieces,
+    stored_parts,
+    write_piece,
+)
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import may_be_whole
 from corpusfit.text import cures, rejects, rows
 from corpusfit.text.context import Run
+from corpusfit.text.cutting import MIB
 from corpusfit.text.reading import Reasons, Tally
 
 
@@ -289,9 +297,11 @@ def write_selected(
 ) -> None:
     """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
-    choice = {**run.plan.choose.identity(), "clusters": run.clusters}
+    part_bytes = run.plan.choose.part_mb * MIB
+    choice = {**run.plan.choose.identity(), "clusters": run.clusters, "part": part_bytes}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
+        remove(folder.parts, folder.pieces)
         remove(folder.selected, folder.example_texts, folder.examples)
         write_bytes(mark, wanted)
     if is_local(folder.selected):
@@ -304,15 +314,37 @@ def write_selected(
         index: tuple(np.flatnonzero(~copies.of(index, paths[index]))[of_part].tolist())
         for index, of_part in examples.items()
     }
-    written, read = names_in(folder.selected), names_in(folder.example_texts)
-    missing = {i for i in chosen.parts if selected_path(folder.selected, i).name not in written}
+
+    # the selected text and the examples of each shard, unless they are written, or merged
+    parts = stored_parts(folder.parts, chosen.parts)
+    merged, read = names_in(folder.selected), names_in(folder.example_texts)
+    missing = set(chosen.parts)
+    for number, shards in enumerate(parts or []):
+        if selected_path(folder.selected, number).name in merged:
+            missing -= set(shards)
+    sizes = sizes_of_pieces(folder.pieces)
+    missing -= sizes.keys()
     missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
     if missing:
         job = WriteSelected(
-            run.plan.read, run.names, folder.scores, folder.selected, folder.example_texts, places
+            run.plan.read, run.names, folder.scores, folder.pieces, folder.example_texts, places
         )
-        for _ in run.over_shards("write", job, lambda shard: shard not in missing):
+        sizes.update(run.over_shards("write", job, lambda shard: shard not in missing))
+
+    # Which shards a part has follows from their sizes alone. It is stored before the first part is
+    # written, as the pieces of a part are removed with it.
+    if parts is None:
+        parts = plan_parts(((shard, sizes[shard]) for shard in chosen.parts), part_bytes)
+        write_bytes(folder.parts, orjson.dumps(parts))
+    pieces = [
+        (number, [(shard, sizes[shard]) for shard in shards])
+        for number, shards in enumerate(parts)
+        if selected_path(folder.selected, number).name not in merged
+    ]
+    if pieces:
+        for _ in run.over("merge", MergePieces(folder.pieces, folder.selected), pieces):
             pass
+    remove(folder.pieces)
     if not folder.examples.exists():
         write_examples(run, folder, resolved, list(places))
 
@@ -373,24 +405,19 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
 _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")
 
 
-def selected_path(folder: Path, shard: int) -> Path:
-    """File of a shard's selected text."""
-    return folder / f"part-{shard:05d}.jsonl.zst"
-
-
 @dataclass(frozen=True)
-class WriteSelected(PlainJob[Shard, int]):
-    """Read a shard again and write its selected segments; returns their number."""
+class WriteSelected(PlainJob[Shard, tuple[int, int]]):
+    """Read a shard again and write its selected segments; returns its number and their bytes."""
 
     read: ReadPlan
     names: tuple[str, ...]
     scores: Path
-    selected: Path
+    pieces: Path
     example_texts: Path
     # places of the example segments in the stored scores, by shard
     places: dict[int, tuple[int, ...]]
 
-    def _work(self, shard: Shard) -> int:
+    def _work(self, shard: Shard) -> tuple[int, int]:
         path = table.part_path(self.scores, shard.index)
         columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
         columns["row"] = table.read_rows(path, Tally.of(shard).sources(self.names))
@@ -402,11 +429,12 @@ class WriteSelected(PlainJob[Shard, int]):
         if len(places):
             lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
             write_bytes(example_path(self.example_texts, shard.index), b"\n".join(lines))
+        selected = b""
         if len(taken):
             lines = self._lines(shard, documents, columns, taken, ("weight",), whole=True)
-            data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")
-            write_bytes(selected_path(self.selected, shard.index), data)
-        return len(taken)
+            selected = b"\n".join(lines) + b"\n"
+            write_piece(self.pieces, shard.index, selected)
+        return shard.index, len(selected)
 
     def _lines(
         self,
@@ -422,15 +450,18 @@ class WriteSelected(PlainJob[Shard, int]):
         # With `whole`, in the form to write: pairs with the first side as the text, and with the
         # fields that the text is made of, if it is of several or of a chat.
         lines = []
-        for at in places:
-            values = {name: column[at] for name, column in columns.items()}
-            document = documents.get(int(values["row"]))
-            source = self.names[shard.source + int(file_of(values["row"]))]
+        taken = [column[places] for column in columns.values()]
+        # reading an array number by number is slow, but a float32 becomes other digits in a list
+        by_segment = zip(*(c.tolist() if c.dtype.kind == "i" else c for c in taken), strict=True)
+        for numbers in by_segment:
+            values = dict(zip(columns, numbers, strict=True))
+            document = documents.get(values["row"])
+            source = self.names[shard.source + file_of(values["row"])]
             if document is None or values["end"] > len(document.text):
                 raise changed_input(source, "`overwrite`")
             values["row"] = in_file(values["row"])
             text, other = (
-                document.text[int(values["start"]) : int(values["end"])],
+                document.text[values["start"] : values["end"]],
                 document.translation,
             )
             if other is not None and whole and self.read.side == SECOND:
