@@ -22,7 +22,7 @@ from corpusfit.core.errors import (
     TrainingError,
     UsageError,
 )
-from corpusfit.training import adapting
+from corpusfit.training import adapting, tokenising
 from corpusfit.training.objectives import MaskedLM
 from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard
 from listening import StoppingTraining
@@ -274,6 +274,21 @@ def test_a_selections_texts_are_tokenised_once(adapt, inline, selections, monkey
         monkeypatch.setattr(job, "start", lambda _: pytest.fail("tokenised again"))
     again = adapt("again", data=selections / "top", machine=machine)
     assert again.manifest["weights"] == first.manifest["weights"]
+
+
+def test_a_part_of_a_selection_in_ranges_gives_the_same_weights(
+    adapt, inline, selections, monkeypatch, tmp_path
+):
+    words = {"data": selections / "continuous", "weights": "lambda"}
+    whole = adapt("whole", machine=type(inline)(cache=tmp_path / "cache"), **words)
+    monkeypatch.setattr(tokenising, "_RANGES", 50)
+    monkeypatch.setattr(tokenising, "_SHORTEST", 1)
+    machine = type(inline)(cache=tmp_path / "another")
+    ranges = adapt("ranges", machine=machine, **words)
+    assert len(list(tmp_path.glob("another/tokens/*/part-*"))) > 50
+    assert len(list(tmp_path.glob("cache/tokens/*/part-*"))) < 10
+    assert ranges.manifest["weights"] == whole.manifest["weights"]
+    assert ranges.history() == whole.history()
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from corpusfit.training.objectives import Network, objective
 from corpusfit.training.plan import LANGUAGE_MODELS, TASK, AdaptPlan
 from corpusfit.training.presets import length_of
 from corpusfit.training.special_tokens import backend_tokenizer
-from corpusfit.training.tokenising import Tokenising, read_selected
+from corpusfit.training.tokenising import Range, Tokenising, ranges_of, read_selected
 from corpusfit.training.trainer import Heldout
 
 FEATURES = Dsir()  # n-grams as in the method `dsir`
@@ -268,19 +268,18 @@ _Counts = tuple[int, NDArray[np.float64], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
-class CountSelected(Job[Path, _Counts]):
-    """Count the n-grams of one `part-*.jsonl.zst` of a selection."""
+class CountSelected(Job[Range, _Counts]):
+    """Count the n-grams of some of the text of a selection."""
 
     target: Sample  # the task's texts
     field: str  # text field
     weighted: bool  # weight segments, for a selection of all segments
 
-    def start(self) -> Callable[[Path], _Counts]:
+    def start(self) -> Callable[[Range], _Counts]:
         task_ngrams = TaskNgrams.of(self.target.batch("text"))
 
-        def work(path: Path) -> _Counts:
-            name = f"{path.parent.name}/{path.name}"
-            _, (texts,), weights = read_selected(path, name, (self.field,), "weight")
+        def work(part: Range) -> _Counts:
+            _, (texts,), weights = read_selected(part, (self.field,), "weight")
             batch = text_array(texts)
             counts = layers(batch, weights.astype(np.float64) if self.weighted else None)
             return len(texts), counts, task_ngrams.seen_in(batch)
@@ -414,8 +413,9 @@ def _count_selection(
     task_ngrams = TaskNgrams.of(selection.target.batch("text"))
     texts, counts = 0, np.zeros((LAYERS, FEATURES.buckets))
     seen = np.zeros(len(task_ngrams.times), np.bool_)
-    with context.progress.showing("count n-grams", len(inputs.data), "segments"):
-        for of_part, counted, of_task in context.map(job, (Path(s.url) for s in inputs.data)):
+    ranges = ranges_of(inputs.data)
+    with context.progress.showing("count n-grams", len(ranges), "segments"):
+        for of_part, counted, of_task in context.map(job, ranges):
             texts += of_part
             counts = counts + counted
             seen |= of_task

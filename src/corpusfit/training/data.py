@@ -21,7 +21,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
-from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens, read_selected
+from corpusfit.training.tokenising import PairTokens, Range, Tokenising, Tokens, read_selected
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
 
@@ -325,10 +325,7 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         return weights
     # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
     # here, so divide by the stored lambda to recover the factor.
-    stored = []
-    for part, rows in zip(texts.data, tokens.rows(), strict=True):
-        lines, _, values = read_selected(Path(part.url), part.name, (), "weight")
-        stored.append(values[np.searchsorted(lines, rows)])
+    stored = [read_selected(Range(Path(part.url)), (), "weight")[2] for part in texts.data]
     lambdas = relevance(tokens.scores, over, c=chosen["c"], alpha=chosen["alpha"])
     factors = np.concatenate(stored) / np.maximum(lambdas, np.finfo(np.float32).tiny)
     return (weights * factors).astype(np.float32)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import math
 import re
@@ -47,6 +49,10 @@ _NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 _PAIRS_AT_ONCE = 1_000
 _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
+_HEADER = 18  # bytes, of a frame of zstd at most
+_RANGES = 32  # of a selection, if they are neither too short nor too long
+_SHORTEST, _LONGEST = 4 << 20, 32 << 20  # bytes of text of a range
+_AT_ONCE = 1 << 20  # bytes to read
 _COUNTED = (
     *("empty", "characters", "tokens"),
     *("source_tokens", "unknown_source", "unknown_target"),  # of pairs
@@ -220,8 +226,64 @@ class TokeniseShard(Job[Shard, int]):
 
 
 @dataclass(frozen=True)
-class TokeniseSelected(Job[tuple[int, Path], int]):
-    """Tokenise a numbered `part-*.jsonl.zst` of a run's `selected/`, with its scores."""
+class Range:
+    """The lines of a part of `selected/` that begin in a range of its uncompressed bytes."""
+
+    path: Path
+    begin: int = 0
+    end: int | None = None  # None for the end of the part
+
+    @property
+    def name(self) -> str:
+        """The part, for messages."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Number and content of each line."""
+        with self.path.open("rb") as file:
+            size = zstandard.frame_content_size(file.read(_HEADER))
+            file.seek(0)
+            end = size if self.end is None else min(self.end, size)
+            text = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file), _AT_ONCE)
+
+            # the line that holds the byte before the range begins before it
+            number, at = 0, 0
+            while at < self.begin - 1 and (data := text.read(min(_AT_ONCE, self.begin - 1 - at))):
+                number += data.count(b"\n")
+                at += len(data)
+            if self.begin:
+                at += len(text.readline())
+                number += 1
+
+            while at < end and (line := text.readline()):
+                at += len(line)
+                yield number, line
+                number += 1
+            if at < end or size < 0:
+                raise ValueError("the file is cut off, or does not state its size")
+
+
+def ranges_of(sources: Sequence[Source]) -> list[Range]:
+    """The parts of a selection in ranges of some MiB, so that workers share a part."""
+    sizes: dict[Path, int] = {}
+    for source in sources:
+        path = Path(source.url)
+        # a worker says what is wrong with a part that is damaged
+        sizes[path] = 0
+        with path.open("rb") as file, contextlib.suppress(zstandard.ZstdError):
+            sizes[path] = max(0, zstandard.frame_content_size(file.read(_HEADER)))
+    # a worker unpacks a part up to the end of its range, so there are no more than workers need
+    length = min(max(sum(sizes.values()) // _RANGES, _SHORTEST), _LONGEST)
+    return [
+        Range(path, begin, begin + length)
+        for path, size in sizes.items()
+        for begin in range(0, max(size, 1), length)
+    ]
+
+
+@dataclass(frozen=True)
+class TokeniseSelected(Job[tuple[int, Range], int]):
+    """Tokenise a numbered range of the text of a run's `selected/`, with its scores."""
 
     field: str
     tokenizer: Path
@@ -230,20 +292,19 @@ class TokeniseSelected(Job[tuple[int, Path], int]):
     pairs: bool = False
     tagged: bool = False
 
-    def start(self) -> Callable[[tuple[int, Path]], int]:
+    def start(self) -> Callable[[tuple[int, Range]], int]:
         """Open the tokenizer."""
         fields = ("text", "translation", "source") if self.pairs else (self.field,)
         tokenise = _opened(self)
 
-        def work(piece: tuple[int, Path]) -> int:
-            number, path = piece
-            name = f"{path.parent.name}/{path.name}"
-            rows, columns, scores = read_selected(path, name, fields, "score")
+        def work(piece: tuple[int, Range]) -> int:
+            number, part = piece
+            rows, columns, scores = read_selected(part, fields, "score")
             # the tally refers to the source by this number
             tally = Tally(number, len(rows))
-            part, counts = tokenise(name, rows, columns[:2], columns[-1], scores, tally)
-            write_part(self.out, number, part, counts)
-            return len(part.ids)
+            tokens, counts = tokenise(part.name, rows, columns[:2], columns[-1], scores, tally)
+            write_part(self.out, number, tokens, counts)
+            return len(tokens.ids)
 
         return work
 
@@ -255,17 +316,16 @@ def _opened(job: TokeniseShard | TokeniseSelected) -> Tokenise:
 
 
 def read_selected(
-    path: Path, name: str, fields: Sequence[str], column: str
+    part: Range, fields: Sequence[str], column: str
 ) -> tuple[NDArray[np.int64], list[list[str]], NDArray[np.float32]]:
-    """The n line numbers of a selected part, its texts by field, and float32 scores or weights."""
+    """The n line numbers of selected text, its texts by field, and float32 scores or weights."""
     rows: list[int] = []
     texts: list[list[str]] = [[] for _ in fields]
     scores: list[float] = []
     row = 0
     try:
-        lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).split(b"\n")
-        for row, line in enumerate(lines):
-            if not line:
+        for row, line in part.lines():
+            if line == b"\n":
                 continue
             values = orjson.loads(line)
             for field, column_texts in zip(fields, texts, strict=True):
@@ -279,7 +339,7 @@ def read_selected(
     except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
         raise_machine_fault(e)
         raise InputError(
-            f"{name}, row {row}: `corpusfit select` did not write this line ({e}). Run the "
+            f"{part.name}, row {row}: `corpusfit select` did not write this line ({e}). Run the "
             "selection again, or give the file itself instead of its run folder."
         ) from e
     return np.array(rows, np.int64), texts, np.array(scores, np.float32)
@@ -308,11 +368,14 @@ class Tokenising:
 
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a selection, with its scores."""
-        out = self._folder("selected", sources)
+        ranges = ranges_of(sources)
+        # parts of one range have the numbers that earlier versions gave them
+        how = "selected" if len(ranges) == len(sources) else f"selected in {len(ranges)}"
+        out = self._folder(how, sources)
         field, pairs = self.read.text_field, bool(self.pairs)
         job = TokeniseSelected(field, self.tokenizer, out, self.end, pairs, self.tagged)
         done = finished(out)
-        pieces = [(i, Path(s.url)) for i, s in enumerate(sources) if i not in done]
+        pieces = [(i, part) for i, part in enumerate(ranges) if i not in done]
         return self._tokens(kind, sources, out, job, pieces, len(pieces))
 
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
@@ -495,10 +558,6 @@ class Tokens:
             self._maps[part] = opened.get_slice("ids")
         ids: NDArray[Any] = self._maps[part][first + begin : first + end]
         return ids
-
-    def rows(self) -> list[NDArray[np.int64]]:
-        """By part, the row of each text in its file."""
-        return [read_arrays(path, ["rows"])[0]["rows"] for path in self._paths]
 
     def _place(self, text: int) -> tuple[int, int]:
         """The part that holds a text, and the text's position in it."""

@@ -9,18 +9,21 @@ import orjson
 import pytest
 import zstandard
 
+from corpusfit import text as corpus
 from corpusfit.core.errors import InputError, ModelError, StrictError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.folders import minilm_folder
-from corpusfit.selection.writing import selected_path
+from corpusfit.selection.merging import selected_path
 from corpusfit.training import tokenising as tokenise
 from corpusfit.training.tokenising import (
     Part,
+    Range,
     TokeniseSelected,
     TokeniseShard,
     Tokens,
     finished,
+    ranges_of,
     read_tally,
     write_part,
 )
@@ -181,7 +184,7 @@ def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
     work = TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()
     for number in (12, 2, 11):
         path = selected(tmp_path / "selected", number, lines[number])
-        work((number, path))
+        work((number, Range(path)))
         tally = read_tally(tmp_path / "ids", number)
         assert (tally["source"], tally["documents"]) == (number, len(lines[number]))
     tokens = Tokens.open(tmp_path / "ids")
@@ -206,7 +209,7 @@ def test_an_invalid_row_of_a_selection_is_named(byte_pairs, tmp_path, bad, messa
     path = selected(tmp_path / "selected", 0, [line("fine"), bad])
     work = TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()
     with pytest.raises(InputError, match=rf"^selected/part-00000.jsonl.zst, {message}"):
-        work((0, path))
+        work((0, Range(path)))
     assert finished(tmp_path / "ids") == set()
 
 
@@ -214,7 +217,48 @@ def test_a_selection_that_was_cut_off_is_an_error(byte_pairs, tmp_path):
     path = selected(tmp_path / "selected", 0, [line(t) for t in TEXTS])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"selected/part-00000.jsonl.zst, row 0"):
-        TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()((0, path))
+        TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()((0, Range(path)))
+
+
+def test_a_part_in_ranges_is_the_part(byte_pairs, tmp_path, monkeypatch):
+    """However short a range is against a line; rows are numbered in the part."""
+    lines = [line(text, score=i) for i, text in enumerate([*TEXTS, "", "é" * 300, *TEXTS])]
+    path = selected(tmp_path / "selected", 0, lines)
+    whole = list(Range(path).lines())
+    assert [number for number, _ in whole] == list(range(len(lines)))
+    size = sum(len(content) for _, content in whole)
+    for at in range(size + 1):
+        before, after = Range(path, 0, at).lines(), Range(path, at, size).lines()
+        assert [*before, *after] == whole
+    sources = corpus.find([str(path)], ReadPlan(), spool=tmp_path, role="data")
+    monkeypatch.setattr(tokenise, "_RANGES", 10**9)
+    for length in (1, 7, 100, 1000, size - 1, size):
+        monkeypatch.setattr(tokenise, "_SHORTEST", length)
+        ranges = ranges_of(sources)
+        assert len(ranges) == -(-size // length)
+        assert [pair for part in ranges for pair in part.lines()] == whole
+    monkeypatch.setattr(tokenise, "_SHORTEST", 1000)
+    stored = {}
+    for name, ranges in (("whole", [Range(path)]), ("ranges", ranges_of(sources))):
+        work = TokeniseSelected("text", byte_pairs, tmp_path / name, None).start()
+        for number, part in enumerate(ranges):
+            work((number, part))
+        tokens = Tokens.open(tmp_path / name)
+        stored[name] = [
+            *(read_back(tokens), tokens.scores.tolist(), tokens.keys.tolist()),
+            [tokens.name(text) for text in range(len(tokens))],
+        ]
+    assert len(finished(tmp_path / "ranges")) > 2
+    assert stored["ranges"] == stored["whole"]
+
+
+def test_a_range_of_a_part_that_was_cut_off_is_an_error(tmp_path):
+    path = selected(tmp_path / "selected", 0, [line(f"{i} of many") for i in range(50_000)])
+    size = sum(len(content) for _, content in Range(path).lines())
+    path.write_bytes(path.read_bytes()[:-1000])
+    for begin in (0, size // 2, size - 1):
+        with pytest.raises(ValueError, match="cut off"):
+            list(Range(path, begin, size).lines())
 
 
 def test_an_invalid_tokenizer_is_an_error(tmp_path):

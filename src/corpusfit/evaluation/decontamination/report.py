@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -329,16 +329,17 @@ def report_contamination(
             "the text."
         )
 
-    @cache
-    def selected_rows(part: int) -> list[tuple[str, int]]:
-        segments = read_selected(Path(inputs.data[part].url))
-        return [(segment["source"], segment["row"]) for segment in segments]
-
-    def named(source: int, row: int) -> tuple[str, int]:
-        """File and row to show; rows of a selection are traced back to the corpus."""
-        if selection is not None:
-            return selected_rows(source)[row]
-        return inputs.data[source].name, row
+    # file and row to show; rows of a selection are traced back to the corpus
+    different = np.unique(leaks.places(), axis=0)
+    named: dict[tuple[int, int], tuple[str, int]] = {}
+    for source, places in itertools.groupby(different.tolist(), lambda place: int(place[0])):
+        found = {row for _, row in places}
+        if selection is None:
+            named |= {(source, row): (inputs.data[source].name, row) for row in found}
+            continue
+        for row, segment in enumerate(read_selected(Path(inputs.data[source].url))):
+            if row in found:
+                named[source, row] = segment["source"], segment["row"]
 
     counts: dict[str, SplitContamination] = {}
     examples: list[Example] = []
@@ -366,15 +367,14 @@ def report_contamination(
                 by_number[int(leaks.watched[pair])],
                 round(float(leaks.containment[pair]), 3),
                 leaks.origins[pair],
-                named(int(leaks.source[pair]), int(leaks.rows[pair]))[1],
+                named[int(leaks.source[pair]), int(leaks.rows[pair])][1],
                 leaks.excerpts[pair],
             )
             for pair in shown
         ]
     # the rows of all splits, each once, by file
-    different = np.unique(leaks.places(), axis=0)
     rows: dict[str, list[int]] = {}
-    for name, row in sorted({named(*position) for position in different.tolist()}):
+    for name, row in sorted(set(named.values())):
         rows.setdefault(name, []).append(row)
     return Contamination(
         tuple(task),
