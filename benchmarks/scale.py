@@ -1,10 +1,11 @@
-"""What `select` and `choose` cost the driver and the workers: by GB of text and by shard.
+"""What `select` and `choose` cost the driver and the workers: by message, by shard and by GB.
 
 A corpus is selected from as it is and repeated (other texts of the same words) to three times its
-size, and parts of it are in thousands of tiny shards. What the manifest's `usage` counts, summed
-over stages, is taken as a constant, an amount for each GB of text and one for each shard, none
-below 0, that fit these runs best (least squares, relative). The tables follow from these: nothing
-of their size was run.
+size, and parts of it are in thousands of tiny shards. What the manifest's `usage` counts is summed
+over stages. Of workers it is taken as a constant, an amount for each GB of text and one for each
+shard, of the driver as a constant, an amount for each message and one for each shard; none is below
+0, and they fit these runs best (least squares, relative). The tables follow from these for shards
+of 4 MiB and the messages that `RunContext.map` sends: nothing of their size was run.
 
 Run: python benchmarks/scale.py DATA WORK [--methods moore_lewis,cynical] [--forms jsonl,jsonl.gz]
      python benchmarks/scale.py --table
@@ -31,6 +32,8 @@ from sklearn.linear_model import LinearRegression
 
 import corpusfit
 from corpusfit.core.artifacts import remove
+from corpusfit.selection import writing
+from corpusfit.text import context
 from harness import machine
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
@@ -41,7 +44,11 @@ TINY = 0.004  # MiB
 # share of the text, how often, size of a shard
 RUNS = ((1.0, 1, SHARD), (1.0, 3, SHARD), (0.3, 1, TINY), (0.6, 1, TINY))
 SIZES = {"10 GB": 10, "1 TB": 1_000, "10 TB": 10_000}
-WORKERS = (2, 96, 960)
+WORKERS = (2, 16, 96)
+PASSES = {"select": 3, "choose": 1}
+"""Passes over all shards: a sample, scores, and what is selected."""
+STEPS = 4
+"""Steps over the scores that find a threshold and write the choice."""
 COUNTED = {
     "driver, s of a core": lambda of: of["driver"]["cpu"],
     "driver, MB read and written": lambda of: _megabytes(of["driver"]),
@@ -73,7 +80,7 @@ def main() -> None:
                 RESULTS.write_text(json.dumps(stored | {"machine": machine()}, indent=1) + "\n")
     for name, case in stored["cases"].items():
         for command in ("select", "choose"):
-            print(f"\n{command}, {name}\n\n{table(case[command])}")
+            print(f"\n{command}, {name}\n\n{table(case[command], command)}")
 
 
 def texts_of(data: Path) -> list[bytes]:
@@ -152,27 +159,46 @@ def _megabytes(of: dict[str, Any]) -> float:
     return float(of["read"] + of["written"]) / 1e6
 
 
-def table(runs: list[dict[str, Any]]) -> str:
-    """Constant, by GB and by shard, and what follows for larger corpora."""
-    known = np.array([[1.0, run["gb"], run["shards"]] for run in runs])
-    shard_per_gb = 1e9 / (SHARD * 2**20)
-    head = ["counted", "constant", "by GB", "by shard", *SIZES]
-    rows, totals = [], {}
-    for name in COUNTED:
+def messages(shards: float, workers: int, command: str) -> float:
+    """How many messages a command sends, at most: passes over all shards, and steps of `choose`."""
+    sent = before = 0.0
+    while before < shards:
+        size = max(1, min(context._MOST_PIECES, int(before / (context._MESSAGES * workers))))
+        many = context._MESSAGES * workers if size < context._MOST_PIECES else shards / size
+        many = min(many, (shards - before) / size)
+        sent, before = sent + many, before + many * size
+    runs = min(writing._MOST_RUNS, shards)
+    return PASSES[command] * sent + STEPS * runs
+
+
+def table(runs: list[dict[str, Any]], command: str) -> str:
+    """What follows for larger corpora, with as many workers as finish each in a reasonable time."""
+    ones = np.ones(len(runs))
+
+    def fitted(name: str, *by: str) -> Any:
+        known = np.array([[1.0, *(run[each] for each in by)] for run in runs])
         seen = np.array([run[name] for run in runs], float)
         fit = LinearRegression(positive=True, fit_intercept=False)
-        constant, by_gb, by_shard = fit.fit(known / seen[:, None], np.ones(len(runs))).coef_
-        by_size = [constant + gb * (by_gb + by_shard * shard_per_gb) for gb in SIZES.values()]
-        totals[name] = by_size
-        rows.append([name, *(f"{x:,.4g}" for x in (constant, by_gb, by_shard, *by_size))])
-    for workers in WORKERS:
-        hours = [
-            max(driver, busy / workers) / 3600
-            for driver, busy in zip(
-                totals["driver, s of a core"], totals["workers, s of a core"], strict=True
-            )
-        ]
-        rows.append([f"hours with {workers} workers", "", "", "", *(f"{h:,.2g}" for h in hours)])
+        return fit.fit(known / seen[:, None], ones).coef_
+
+    shards = [gb * 1e9 / (SHARD * 2**20) for gb in SIZES.values()]
+    sent = [messages(n, w, command) for n, w in zip(shards, WORKERS, strict=True)]
+    head = ["", "constant", "by message", "by GB", "by shard"]
+    head += [f"{size}, {w} workers" for size, w in zip(SIZES, WORKERS, strict=True)]
+    rows = [["messages", "", "", "", "", *(f"{n:,.0f}" for n in sent)]]
+    busy: dict[str, list[float]] = {}
+    for name in COUNTED:
+        if name == "messages":
+            continue
+        driver = name.startswith("driver")
+        a, b, c = fitted(name, "messages" if driver else "gb", "shards")
+        amounts = sent if driver else list(SIZES.values())
+        busy[name] = [a + b * x + c * n for x, n in zip(amounts, shards, strict=True)]
+        by = (f"{b:,.3g}", "") if driver else ("", f"{b:,.3g}")
+        rows.append([name, f"{a:,.3g}", *by, f"{c:,.3g}", *(f"{x:,.3g}" for x in busy[name])])
+    here, there = (busy[f"{who}, s of a core"] for who in ("driver", "workers"))
+    hours = [max(d, w / n) / 3600 for d, w, n in zip(here, there, WORKERS, strict=True)]
+    rows.append(["hours", "", "", "", "", *(f"{h:,.2g}" for h in hours)])
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
