@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 
+import numpy as np
 import pytest
 from journeys import digests, kill_at, scores
 
@@ -10,11 +11,16 @@ import corpusfit
 from corpusfit import Machine
 from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.types import text_array
+from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring import registry
+from corpusfit.scoring.methods.cynical import Cynical
+from corpusfit.scoring.rounds import order_scores
 from corpusfit.selection import rounds
 from corpusfit.selection.fit import Sample
 
 SETTINGS = ("read.shard_mb=0.006", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")
+SAMPLE = (*SETTINGS, "method.rounds_gb=0.00004")
+BOTH = pytest.mark.parametrize("settings", [SETTINGS, SAMPLE], ids=["all", "sample"])
 
 
 @pytest.fixture
@@ -33,11 +39,10 @@ def run(task, pile, tmp_path, inline):
 def command_line(task, pile):
     """The same run as a command line."""
 
-    def command_line(out, *more):
-        settings = itertools.chain(*(("--set", s) for s in SETTINGS))
+    def command_line(out, *more, settings=SETTINGS):
         return (
             *("select", "--target", task, "--corpus", pile, "--out", out, "--fraction", 0.2),
-            *("--method", "cynical", *settings, *more),
+            *("--method", "cynical", *itertools.chain(*(("--set", s) for s in settings)), *more),
         )
 
     return command_line
@@ -75,8 +80,9 @@ def test_the_scorer_places_texts_as_the_rounds_did(run, inline, rounds):
     )
 
 
-def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch):
-    whole = digests(run("whole").path)
+@BOTH
+def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch, settings):
+    whole = digests(run("whole", settings=settings).path)
     steps = []
 
     def count(*args):
@@ -84,7 +90,7 @@ def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch):
         write_arrays(*args)
 
     monkeypatch.setattr(rounds, "write_arrays", count)
-    assert digests(run("counted").path) == whole
+    assert digests(run("counted", settings=settings).path) == whole
     total = len(steps)
     assert total > 30
 
@@ -99,7 +105,7 @@ def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch):
     while finished is None:  # a run that begins again from its start would never end
         steps.clear()
         with contextlib.suppress(KeyboardInterrupt):
-            finished = run("stopped")
+            finished = run("stopped", settings=settings)
         stops += finished is None
         written += len(steps)
     assert stops >= 3
@@ -128,26 +134,133 @@ def test_target_and_corpus_without_a_common_word(run, jsonl):
     assert any("no word" in w for w in done.manifest["warnings"])
 
 
-@pytest.mark.slow
-def test_any_number_of_workers_gives_the_same_bytes(run):
-    whole = digests(run("inline").path)
-    assert digests(run("with 2", machine=Machine(workers=2)).path) == whole
+def dense(counted, features):
+    """The counts as a table, float64 [texts, features]."""
+    table = np.zeros((len(counted.words), features))
+    text = np.repeat(np.arange(len(counted.words)), np.diff(counted.last, prepend=0))
+    table[text, counted.features] = counted.counts
+    return table
+
+
+def rounds_in_numpy(method, features, counted, sampled, share):
+    """The scores of all texts by the rounds of a sample, the first of which are repeated."""
+    counts, weights = dense(counted, len(features.weights)), features.weights
+    words, corpus = counted.words.astype(float), np.maximum(counts.sum(0), 1.0)
+    n, budgets = words.sum(), method.budgets(int(words.sum()))
+
+    def take(left, share, budgets):
+        """Gains of all texts by round, the bounds, and the round that took each."""
+        taken, done, number = np.zeros(len(corpus)), 0.0, np.zeros(len(words), np.int16)
+        all_gains, bounds = [], []
+        for i, budget in enumerate(budgets, start=1):
+            begin = method.start * max(1, budget) / n
+            rises = weights * np.log1p(counts / (taken / share + corpus * begin))
+            rise = np.minimum(rises, rises.sum(1, keepdims=True) / 10).sum(1)
+            cost = weights.sum() * np.log1p(words / (done / share + n * begin))
+            gains = ((rise - cost) / words).astype(np.float32)
+            order = np.flatnonzero(left)[np.argsort(-gains[left], kind="stable")]
+            chosen = order[np.cumsum(words[order]) <= np.ceil(budget * share) - done]
+            bounds.append(rounds.Round(budget).widened(gains[left], gains[chosen]))
+            all_gains.append(gains)
+            left = left & ~np.isin(np.arange(len(left)), chosen)
+            number[chosen] = i
+            taken, done = taken + counts[chosen].sum(0), done + words[chosen].sum()
+        return np.array(all_gains), bounds, number
+
+    gains, bounds, _ = take(sampled, share, budgets)
+    passed = gains >= np.array([[r.threshold] for r in bounds])
+    passed[-1] = True
+    until = sum(b <= share * n for b in budgets)
+    again = sum(b <= share * n / 2 for b in budgets)
+    early = passed[:until].any(0)
+    early_gains, early_bounds, early_number = take(early, 1.0, budgets[:again])
+    number = again + 1 + passed[again:].argmax(0)
+    number = np.where(early_number > 0, early_number, number).astype(np.int16)
+    all_gains = np.concatenate([early_gains, gains[again:]])
+    found = all_gains[number - 1, np.arange(len(words))]
+    assert 0 < (early_number > 0).sum() < early.sum() < len(early) / 2
+    return order_scores(found, number, early_bounds + bounds[again:])
+
+
+def test_a_large_corpus_is_scored_by_the_rounds_of_a_sample(run, pile):
+    """Each text, sampled or not, as in numpy."""
+    done = run(fraction=1.0, settings=(*SAMPLE, "method.rounds=30"))
+    share = done.manifest["rounds"]["share"]
+    characters = sum(len(segment["text"]) for segment in done)
+    assert done.manifest["rounds"] == {"of": "sample", "share": pytest.approx(4e4 / characters)}
+    assert f"{100 * share:.3g} % of the text;" in done.manifest["remark"]
+    parts = list(done.scores())
+    assert len(parts) > 10
+    keys = np.concatenate([place_keys(0, shard, len(part)) for shard, part in enumerate(parts)])
+    method = registry.corpus_method("cynical", {"rounds": 30})
+    features = method.learn(Sample(done.path / ".corpusfit/fit", "target").batch("text"))
+    counted = features.count(text_array([segment["text"] for segment in done]))
+    sampled = uniform(keys) < share
+    assert 0.3 < sampled.mean() < 0.7
+    expected = rounds_in_numpy(method, features, counted, sampled, share)
+    assert [row["score"] for row in scores(done)] == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_a_sample_of_everything_is_the_corpus(run):
+    whole = run("whole")
+    characters = sum(len(segment["text"]) for segment in run("texts", fraction=1.0))
+    exactly = f"method.rounds_gb={characters / 1e9!r}"
+    assert digests(run("sample", settings=(*SETTINGS, exactly)).path) == digests(whole.path)
+    assert whole.manifest["rounds"] == {"of": "all", "share": 1.0}
+    assert whole.manifest["remark"] == ""
+
+
+def test_what_is_like_the_target_comes_first_though_the_sample_has_nothing_like_it(run, jsonl):
+    likes = ["kinase binds the receptor", "kinase binds the receptor of cells and inhibits growth"]
+    texts = [f"a bank sold the bonds in quarter {i}" for i in range(2_000)]
+    share = 0.25
+    outside = np.flatnonzero(uniform(place_keys(0, 0, len(texts))) > 2 * share)[5:7].tolist()
+    for at, like in zip(outside, likes, strict=True):
+        texts[at] = like
+    corpus = jsonl("skew.jsonl", texts)
+    target = jsonl("target.jsonl", ["kinase binds the receptor of cells and inhibits growth"] * 30)
+    gb = f"method.rounds_gb={share * sum(map(len, texts)) / 1e9!r}"
+    done = run(target=target, corpus=corpus, settings=(gb,))
+    found = np.array([row["score"] for row in scores(done)])
+    assert set(np.argsort(-found)[:2].tolist()) == set(outside)
+    assert len(set(found[outside].tolist())) == 2
+
+
+def test_auto_takes_a_sample_of_a_large_corpus_too(run, jsonl, monkeypatch):
+    few = jsonl("few.jsonl", ["kinase binds the receptor", "growth of cells in mice"])
+    monkeypatch.setitem(Cynical.__init__.__kwdefaults__, "rounds_gb", 0.00004)
+    done = run(target=few, method="auto", settings=SETTINGS[:1], embedder="static")
+    assert done.manifest["method"]["name"] == "cynical"
+    assert done.manifest["rounds"]["of"] == "sample"
 
 
 @pytest.mark.slow
-def test_ray_gives_the_same_bytes(run, own_ray, tmp_path):
-    whole = digests(run("inline").path)
+@BOTH
+def test_any_number_of_workers_gives_the_same_bytes(run, settings):
+    whole = digests(run("inline", settings=settings).path)
+    two = run("with 2", machine=Machine(workers=2), settings=settings)
+    assert digests(two.path) == whole
+
+
+@pytest.mark.slow
+@BOTH
+def test_ray_gives_the_same_bytes(run, own_ray, tmp_path, settings):
+    whole = digests(run("inline", settings=settings).path)
     machine = Machine("ray", workers=2, cache=tmp_path / "cache")
-    assert digests(run("ray", machine=machine).path) == whole
+    assert digests(run("ray", machine=machine, settings=settings).path) == whole
 
 
 @pytest.mark.slow
-def test_killed_in_its_rounds_it_ends_the_same(run, start, cli, command_line, tmp_path):
-    whole = digests(run("whole").path)
+@BOTH
+def test_killed_in_its_rounds_it_ends_the_same(run, start, cli, command_line, tmp_path, settings):
+    whole = digests(run("whole", settings=settings).path)
     out = tmp_path / "killed"
     moments = [("counted/part-*", 5), ("groups/group-*", 2), ("round-*", 2), ("round-*", 5)]
+    if settings == SAMPLE:
+        moments = [("counted/part-*", 5), ("sample/groups/group-*", 1), ("sample/round-*", 5)]
+        moments += [("placed/part-*", 5), ("early/round-*", 3), ("../scored/part-*", 2)]
     for pattern, count in moments:
-        process = start(*command_line(out, "--workers", 2))
+        process = start(*command_line(out, "--workers", 2, settings=settings))
         assert kill_at(process, out / ".corpusfit/rounds", pattern, count), pattern
-    assert cli(*command_line(out)).code == 0
+    assert cli(*command_line(out, settings=settings)).code == 0
     assert digests(out) == whole

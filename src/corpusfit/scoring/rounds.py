@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -37,6 +37,13 @@ class Counted:
     def add(self, chosen: NDArray[np.bool_], sums: NDArray[np.int64]) -> None:
         """Add the counts of the chosen texts, bool [m], to the sums by feature, int64 [f]."""
         cynical.add_counts(self.features, self.counts, self.last, chosen, sums)
+
+    def of(self, chosen: NDArray[np.bool_]) -> Counted:
+        """The counts of the chosen texts, bool [m]."""
+        lengths = np.diff(self.last, prepend=0)
+        kept = np.repeat(chosen, lengths)
+        last = np.cumsum(lengths[chosen])
+        return Counted(self.features[kept], self.counts[kept], last, self.words[chosen])
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,10 @@ class Taken(NamedTuple):
     def with_more(self, sums: NDArray[Any], words: float) -> Taken:
         """Add occurrences, [f], and words."""
         return Taken(self.counts + sums, self.words + words)
+
+    def of_all(self, share: float) -> Taken:
+        """About the counts in all the text, if these are in a sample with this share of it."""
+        return Taken(self.counts / share, self.words / share)
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,9 @@ class RoundMethod(CorpusMethod):
 
     whole_segments: ClassVar[bool] = True
 
+    rounds_gb: float = field(default=8.0, kw_only=True)
+    """GB of text up to which `selection/rounds.py` takes all of it in rounds, else a sample."""
+
     @abstractmethod
     def learn(self, target: Texts) -> Features:
         """The features of the target to count, with weights."""
@@ -153,7 +167,7 @@ class RoundMethod(CorpusMethod):
         """Take the corpus's units; background and seed are not used."""
         features = self.learn(target)
         parts = {shard: features.count(texts) for shard, texts in corpus}
-        counted = _joined(list(parts.values()))
+        counted = joined(list(parts.values()))
         scores = self._taken(features, counted)
         first = 0
         for shard, part in parts.items():
@@ -197,7 +211,7 @@ def _sums(
     return sums, int(counted.words[chosen].sum())
 
 
-def _joined(parts: list[Counted]) -> Counted:
+def joined(parts: list[Counted]) -> Counted:
     """Concatenate the counts of several shards."""
     before = np.cumsum([0, *(len(p.features) for p in parts)])
     last = [p.last + n for p, n in zip(parts, before, strict=False)]
@@ -263,11 +277,16 @@ class RoundScorer(Scorer[Texts]):
         """The counts by which a round scores, numbered from 0."""
         return Taken(self._known[number], float(self.words[number]))
 
+    @property
+    def bounds(self) -> list[Round]:
+        """The bounds of each round."""
+        values = zip(self.budgets.tolist(), self.tops, self.thresholds, strict=True)
+        return [Round(*each) for each in values]
+
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], the share of the corpus taken before them, as -log2."""
         gains, number = self._placed(batch)
-        bounds = zip(self.budgets.tolist(), self.tops, self.thresholds, strict=True)
-        return order_scores(gains, number, [Round(*b) for b in bounds])
+        return order_scores(gains, number, self.bounds)
 
     def meaning(self) -> str:
         """What the order and the effects are."""
@@ -322,13 +341,25 @@ class RoundScorer(Scorer[Texts]):
 
     def _placed(self, batch: Texts) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
         """The gain of each text in the round that would take it, and the number of that round."""
-        features = self.features
-        counted = features.count(batch)
         number = np.zeros(len(batch), np.int16)
         gains = np.zeros(len(batch), np.float32)
-        for i, threshold in enumerate(self.thresholds):
-            new_gains = self.taken(i).gains(features)(counted)
-            last = i == len(self.thresholds) - 1
-            now = (number == 0) & ((new_gains >= threshold) | last)
-            number[now], gains[now] = i + 1, new_gains[now]
+        for i, (new_gains, passed) in enumerate(self.rounds(self.features.count(batch)), start=1):
+            now = (number == 0) & passed
+            number[now], gains[now] = i, new_gains[now]
         return gains, number
+
+    def rounds(self, counted: Counted) -> Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]:
+        """For each round the gains of m texts, and which of them it would take, bool [m]."""
+        # only the features of these texts are looked up, of all that the target has
+        used = np.zeros(len(self.weights), np.bool_)
+        used[counted.features] = True
+        places = (np.cumsum(used) - 1).astype(np.uint32)
+        arrays = (places[counted.features], counted.counts, counted.last, counted.words)
+        weights, scale = self.weights[used], float(self.weights.sum())
+        last = len(self.thresholds) - 1
+        for i, threshold in enumerate(self.thresholds):
+            known = self._known[i, used]
+            usual = cynical.usual_gains(weights, known)
+            words = float(self.words[i])
+            gains = cynical.gains(*arrays, weights, known, usual, words, scale)
+            yield gains, (gains >= threshold) | (i == last)

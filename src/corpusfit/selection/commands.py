@@ -244,6 +244,7 @@ def _manifest(
         "ranking": ranking_of(folder),
         "reason": scored.reason,
         "remark": scored.remark,
+        "rounds": scored.rounds,
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],
         "counts": counts,

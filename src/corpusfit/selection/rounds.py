@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import text as corpus
 from corpusfit.core.artifacts import (
     names_in,
     read_arrays,
@@ -23,6 +25,7 @@ from corpusfit.core.artifacts import (
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard
+from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring import table
 from corpusfit.scoring.rounds import (
     Counted,
@@ -31,52 +34,171 @@ from corpusfit.scoring.rounds import (
     RoundMethod,
     RoundScorer,
     Taken,
+    joined,
     order_scores,
 )
 from corpusfit.selection.choosing import Selector, Threshold, find_threshold
+from corpusfit.selection.copies import keys_of, write_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Tally, join_units, read_units
 
-_SHARDS = 16
-"""Shards in a group: 64 MiB of text by default, whose counts a worker holds in memory at once."""
+_PARTS = 16
+"""Parts in a group: counts of 64 MiB of text by default, which a worker holds in memory at once."""
+_PART_WORDS = 700_000
+"""Words of a part with texts of several shards, about as many as a shard has by default."""
+_HEADERS = 256
+"""Files of which a worker reads the headers at a time."""
+_COUNTED = [field.name for field in dataclasses.fields(Counted)]
+
+Summed = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""The features of some texts, how often these have each, and their words."""
 
 
 def score_in_rounds(
     run: Run, folder: SelectionFolder, name: str, method: RoundMethod, target: Sample
-) -> None:
-    """Score the whole corpus."""
+) -> float:
+    """Score the whole corpus; returns the share of its texts that all rounds read."""
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
-    # time, so memory does not grow with the corpus.
+    # time, so memory does not grow with the corpus. As every round reads all counts, those of a
+    # large corpus are kept of a sample only.
     files = RoundsFolder(folder.rounds)
-    scored, counted = names_in(folder.scored), names_in(files.counted)
+    scored = names_in(folder.scored)
 
-    def is_counted(shard: int) -> bool:
-        is_scored = mark_path(folder.scored, shard).name in scored
-        return is_scored or files.counts(shard).name in counted
+    def is_scored(shard: int) -> bool:
+        return mark_path(folder.scored, shard).name in scored
 
     features = method.learn(target.repeated("text"))
     store(files.features, "features", features)
-    count = CountShard(files, run.plan.read, run.plan.cut, run.names, folder.scores)
-    for tally in run.over_shards("count", count, is_counted):
-        run.machine.progress.advance(0, tally.units)
+    share = _count(run, folder, method.rounds_gb, is_scored)
     shards = range(run.shard_count)
-    if all(mark_path(folder.scored, shard).name in scored for shard in shards):
+    if all(map(is_scored, shards)):
         remove(folder.rounds)
-        return
-    all_groups = [
-        Group(number, tuple(shards[first : first + _SHARDS]))
-        for number, first in enumerate(range(0, len(shards), _SHARDS))
-    ]
-    sum_taken = SumTaken(files, len(features.weights))
+        return share
+    if share < 1.0:
+        _score_by_sample(run, folder, name, method, features, share)
+    else:
+        states, rounds, groups = _take(run, files, method, shards)
+        store(folder.scorer, name, RoundScorer.of(features, states, rounds))
+        write = WriteOrder(files, tuple(rounds), folder.scores, folder.scored)
+        with run.stage("score", run.shard_count):
+            for written in run.engine.map(write, groups):
+                run.machine.progress.advance(written)
+    remove(folder.rounds)
+    return share
 
-    def sums_of(groups: list[Group]) -> tuple[NDArray[np.int64], int]:
-        sums, total = np.zeros(sum_taken.features, np.int64), 0
-        for numbers, counts, words in run.engine.map(sum_taken, groups):
-            sums[numbers] += counts
-            total += words
-        return sums, total
+
+def _count(
+    run: Run, folder: SelectionFolder, most_gb: float, is_scored: Callable[[int], bool]
+) -> float:
+    """Count the features of the corpus; returns the share of its texts whose counts are kept."""
+    files, decided = RoundsFolder(folder.rounds), folder.fit / "rounds.json"
+    counted = names_in(files.counted)
+    # characters of the shards that are counted so far
+    characters = 0 if decided.exists() else _total(run, files.counted, "characters")
+
+    def share() -> float:
+        return min(1.0, most_gb * 1e9 / max(1, characters))
+
+    def pieces() -> Iterator[tuple[Shard, float]]:
+        # The share falls while more of the corpus is known. A shard keeps its segments with the
+        # lowest keys, so those that the last share takes are always among them.
+        for shard in run.shards():
+            if not (is_scored(shard.index) or files.counts(shard.index).name in counted):
+                yield shard, share()
+
+    plan = run.plan
+    count = CountShard(files, plan.read, plan.cut, run.names, folder.scores, plan.seed)
+    with run.stage("count", run.size):
+        for tally in run.map(count, pieces()):
+            characters += tally.characters
+            run.machine.progress.advance(0, tally.units)
+    if not decided.exists():
+        write_bytes(decided, json.dumps({"share": share()}).encode())
+    decision: float = json.loads(decided.read_bytes())["share"]
+    return decision
+
+
+def _score_by_sample(
+    run: Run,
+    folder: SelectionFolder,
+    name: str,
+    method: RoundMethod,
+    features: Features,
+    share: float,
+) -> None:
+    """Score a large corpus by rounds on a sample, and the first of them again on all texts."""
+    # A text's place is the first round whose threshold its gain reaches, sampled or not. But the
+    # few texts that the first rounds take of a sample tell too little of what is still missing. So
+    # those up to half of the share are done again, on all texts that have a place up to the share.
+    files = RoundsFolder(folder.rounds)
+    sample, early = files.inner("sample"), files.inner("early")
+    shards = range(run.shard_count)
+    parts = math.ceil(share * len(shards))
+    if not sample.state(0).exists():
+        store(sample.features, "features", features)
+        join = JoinSampled(files, sample, share, len(features.weights))
+        nothing = Taken(np.zeros(join.features), 0)
+        whole = nothing.with_more(*_sums(run, join, _dealt(shards, parts)))
+        BeforeRound(whole).write(sample.state(0))
+    states, rounds, _ = _take(run, sample, method, range(parts), share)
+    store(sample.scorer, "rounds", RoundScorer.of(features, states, rounds))
+
+    # place every text by these rounds, and keep the counts of those with an early place
+    words = rounds[-1].budget
+    again = sum(2 * each.budget <= share * words for each in rounds)
+    until = sum(each.budget <= share * words for each in rounds)
+    # hash documents for the later search for copies, as their text is at hand
+    hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    keys = folder.keys if hashed else None
+    read, cut = run.plan.read, run.plan.cut
+    place = PlaceShard(files, read, cut, run.names, folder.scores, again, until, keys)
+    placed = names_in(files.placed)
+    for tally in run.over_shards("place", place, lambda i: files.places(i).name in placed):
+        run.machine.progress.advance(0, tally.units)
+
+    if not early.state(0).exists():
+        store(early.features, "features", features)
+        parts = max(parts, math.ceil(_total(run, files.placed, "early_words") / _PART_WORDS))
+        parts = min(parts, len(shards))
+        list(run.engine.map(JoinEarly(files, early), _dealt(shards, parts)))
+        BeforeRound.read(sample.state(0)).write(early.state(0))
+    parts = sum(path.endswith(".safetensors") for path in names_in(early.counted))
+    states[:again], rounds[:again], groups = _take(run, early, method, range(parts), most=again)
+    store(folder.scorer, name, RoundScorer.of(features, states, rounds))
+    of_parts = tuple(group.parts for group in _dealt(shards, parts))
+    write = WriteEarly(files, tuple(rounds), again, of_parts, folder.scores, folder.scored)
+    with run.stage("score", run.shard_count):
+        for written in run.engine.map(write, groups):
+            run.machine.progress.advance(written)
+
+
+def _take(
+    run: Run,
+    files: RoundsFolder,
+    method: RoundMethod,
+    parts: range,
+    share: float = 1.0,
+    most: int | None = None,
+) -> tuple[list[Taken], list[Round], list[Group]]:
+    """Take texts in rounds.
+
+    Args:
+        run: whose workers do it.
+        files: with the parts' counts; with those of the whole corpus too, if it has other texts.
+        method: decides on rounds and gains.
+        parts: numbers of the parts with the texts.
+        share: of the corpus that the texts are, if they are a sample of it.
+        most: number of rounds; all of the method's by default.
+
+    Returns:
+        The counts by which each round scored, the rounds, and the groups of parts after them.
+    """
+    firsts = range(0, len(parts), _PARTS)
+    all_groups = [Group(i, tuple(parts[at : at + _PARTS])) for i, at in enumerate(firsts)]
+    features: Features = restore(files.features, lambda _: Features)
+    sum_taken = SumTaken(files, len(features.weights))
 
     def groups_after(state: BeforeRound) -> list[Group]:
         """The groups, each with its threshold of the last round."""
@@ -90,20 +212,22 @@ def score_in_rounds(
         for group in all_groups:
             yield Left.read(files.group(group.number))[0].untaken
 
+    nothing = Taken(np.zeros(sum_taken.features), 0)
+    if not files.state(0).exists():
+        whole = nothing.with_more(*_sums(run, sum_taken, all_groups))
+        BeforeRound(whole).write(files.state(0))
     if not files.state(1).exists():
-        sums, words = sums_of(all_groups)
-        nothing = Taken(np.zeros(len(sums)), 0)
-        BeforeRound(nothing.with_more(sums, words)).write(files.state(0))
         BeforeRound(nothing).write(files.state(1))
-    corpus = BeforeRound.read(files.state(0)).taken
-    budgets = method.budgets(int(corpus.words))
+    whole = BeforeRound.read(files.state(0)).taken
+    budgets = method.budgets(int(whole.words))[:most]
     with run.stage("take", len(budgets)):
         for number, budget in enumerate(budgets, start=1):
             if not files.state(number + 1).exists():  # otherwise an interrupted run has done it
                 # score what is left, and take the best until the budget
                 before = BeforeRound.read(files.state(number))
-                list(run.engine.map(ScoreLeft(files, method, number), groups_after(before)))
-                left = budget - int(before.taken.words)
+                score = ScoreLeft(files, method, number, share)
+                list(run.engine.map(score, groups_after(before)))
+                left = math.ceil(budget * share) - int(before.taken.words)
                 selector = Selector(find_threshold(untaken, left))
                 thresholds, bounds = [], Round(budget)
                 for gains, costs in untaken():
@@ -111,19 +235,36 @@ def score_in_rounds(
                     bounds = bounds.widened(gains, gains[selector.select(gains, costs)])
                 rounds = (*before.rounds, bounds)
                 after = dataclasses.replace(before, rounds=rounds, thresholds=tuple(thresholds))
-                taken = before.taken.with_more(*sums_of(groups_after(after)))
+                taken = before.taken.with_more(*_sums(run, sum_taken, groups_after(after)))
                 dataclasses.replace(after, taken=taken).write(files.state(number + 1))
             run.machine.progress.advance(1)
 
-    states = [scored_by(files, method, number) for number in range(1, len(budgets) + 1)]
+    states = [scored_by(files, method, number, share) for number in range(1, len(budgets) + 1)]
     final = BeforeRound.read(files.state(len(budgets) + 1))
-    scorer = RoundScorer.of(features, states, [*final.rounds])
-    store(folder.scorer, name, scorer)
-    write = WriteOrder(files, final.rounds, folder.scores, folder.scored)
-    with run.stage("score", run.shard_count):
-        for written in run.engine.map(write, groups_after(final)):
-            run.machine.progress.advance(written)
-    remove(folder.rounds)
+    return states, [*final.rounds], groups_after(final)
+
+
+def _sums(
+    run: Run, job: SumTaken | JoinSampled, groups: list[Group]
+) -> tuple[NDArray[np.int64], int]:
+    """Add up what a job sums of each group."""
+    sums, total = np.zeros(job.features, np.int64), 0
+    for numbers, counts, words in run.engine.map(job, groups):
+        sums[numbers] += counts
+        total += words
+    return sums, total
+
+
+def _total(run: Run, folder: Path, entry: str) -> int:
+    """The sum of an entry in the headers of the files of a folder."""
+    names = sorted(name for name in names_in(folder) if name.endswith(".safetensors"))
+    some = [names[first : first + _HEADERS] for first in range(0, len(names), _HEADERS)]
+    return sum(run.engine.map(SumEntries(folder, entry), some))
+
+
+def _dealt(shards: range, parts: int) -> list[Group]:
+    """Shards dealt to parts in turn, as neighbours may all be like the target."""
+    return [Group(i, tuple(shards[i::parts])) for i in range(parts)]
 
 
 @dataclass(frozen=True)
@@ -132,31 +273,54 @@ class RoundsFolder:
 
     path: Path
 
+    def inner(self, name: str) -> RoundsFolder:
+        """The folder of rounds on some texts of the corpus, whose parts are of several shards."""
+        return RoundsFolder(self.path / name)
+
     @property
     def features(self) -> Path:
         """What is counted of the target."""
         return self.path / "features.safetensors"
 
     @property
+    def scorer(self) -> Path:
+        """The scorer of the rounds on a sample."""
+        return self.path / "scorer.safetensors"
+
+    @property
     def counted(self) -> Path:
-        """Folder with the counts of each shard."""
+        """Folder with the counts of each part."""
         return self.path / "counted"
 
-    def counts(self, shard: int) -> Path:
-        """The counts of a shard's segments, and the tally of its rows."""
-        return self.counted / f"part-{shard:05d}.safetensors"
+    def counts(self, part: int) -> Path:
+        """The counts of a part's segments; of a shard also the tally of its rows."""
+        return self.counted / f"part-{part:05d}.safetensors"
 
-    def read_counts(self, shards: Iterable[int]) -> list[Counted]:
-        """The counts of some shards' segments."""
-        return [Counted(**read_arrays(self.counts(shard))[0]) for shard in shards]
+    def read_counts(self, parts: Iterable[int]) -> list[Counted]:
+        """The counts of some parts' segments."""
+        return [_read_counted(self.counts(part)) for part in parts]
+
+    @property
+    def placed(self) -> Path:
+        """Folder with what `places` names."""
+        return self.path / "placed"
+
+    def places(self, shard: int) -> Path:
+        """Counts and positions of a shard's segments with an early place, and its tally."""
+        return self.placed / f"part-{shard:05d}.safetensors"
 
     def group(self, number: int) -> Path:
-        """The state of a group of shards."""
+        """The state of a group of parts."""
         return self.path / "groups" / f"group-{number:05d}.safetensors"
 
     def state(self, number: int) -> Path:
         """The state of the corpus before a round, from 1; before 0 all of it."""
         return self.path / f"round-{number:05d}.safetensors"
+
+
+def _read_counted(path: Path) -> Counted:
+    """The counts in a file that may have more."""
+    return Counted(**read_arrays(path, _COUNTED)[0])
 
 
 @dataclass(frozen=True)
@@ -186,20 +350,20 @@ class BeforeRound:
         return cls(taken, rounds, thresholds)
 
 
-def scored_by(files: RoundsFolder, method: RoundMethod, number: int) -> Taken:
-    """The counts by which a round scores what is left."""
-    corpus = BeforeRound.read(files.state(0)).taken
-    budget = method.budgets(int(corpus.words))[number - 1]
-    taken = BeforeRound.read(files.state(number)).taken
-    return taken.with_more(*method.begin(corpus, budget))
+def scored_by(files: RoundsFolder, method: RoundMethod, number: int, share: float) -> Taken:
+    """The counts by which a round scores what is left, of texts that are a share of the corpus."""
+    whole = BeforeRound.read(files.state(0)).taken
+    budget = method.budgets(int(whole.words))[number - 1]
+    taken = BeforeRound.read(files.state(number)).taken.of_all(share)
+    return taken.with_more(*method.begin(whole, budget))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some shards, and what the round before took of them."""
+    """Some parts, or shards of a part, and what the round before took of them."""
 
     number: int
-    shards: tuple[int, ...]
+    parts: tuple[int, ...]
     threshold: Threshold | None = None  # of the round before; None before the first round
 
 
@@ -211,7 +375,7 @@ class Left:
     number: NDArray[np.int16]
     gains: NDArray[np.float32]  # [m], gain in that round, or in the last round that scored it
     words: NDArray[np.int64]  # [m], words of each segment
-    ends: NDArray[np.int64]  # [s], where the segments of each of the group's shards end
+    ends: NDArray[np.int64]  # [p], where the segments of each of the group's parts end
 
     @classmethod
     def read(cls, path: Path) -> tuple[Left, int]:
@@ -237,29 +401,54 @@ class Left:
 
 
 @dataclass(frozen=True)
-class CountShard(Job[Shard, Tally]):
-    """Count the features of a shard's segments; also writes its scores, still empty."""
+class CountShard(Job[tuple[Shard, float], Tally]):
+    """Count the features of a shard's segments; also writes its scores, still empty.
+
+    With a share below 1 it keeps the counts of that share of the segments, and the sums of all.
+    """
 
     folder: RoundsFolder
     read: ReadPlan
     cut: CutPlan
     names: tuple[str, ...]
     scores: Path
+    seed: int
 
-    def start(self) -> Callable[[Shard], Tally]:
+    def start(self) -> Callable[[tuple[Shard, float]], Tally]:
         features: Features = restore(self.folder.features, lambda _: Features)
 
-        def work(shard: Shard) -> Tally:
+        def work(piece: tuple[Shard, float]) -> Tally:
+            shard, share = piece
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             segments = join_units(units, self.cut.gamma)
             tally.segments = len(segments)
             counted = features.count(texts, segments.first_unit)
-            empty = np.zeros(len(segments), np.float32)
-            table.write(self.scores, shard.index, tally.sources(self.names), segments, empty)
-            write_arrays(self.folder.counts(shard.index), vars(counted), tally.as_dict())
+            keys = place_keys(self.seed, shard.index, len(segments))
+            sums = {}
+            if share < 1.0:
+                numbers, counts, words = _summed([(counted, None)], len(features.weights))
+                sums = {"summed": numbers, "sums": counts, "sum_words": np.array([words])}
+                kept = uniform(keys) < share
+                counted, keys = counted.of(kept), keys[kept]
+            else:
+                empty = np.zeros(len(segments), np.float32)
+                table.write(self.scores, shard.index, tally.sources(self.names), segments, empty)
+            arrays = {**vars(counted), "keys": keys, **sums}
+            write_arrays(self.folder.counts(shard.index), arrays, tally.as_dict())
             return tally
 
         return work
+
+
+@dataclass(frozen=True)
+class SumEntries(PlainJob[list[str], int]):
+    """Sum an entry in the headers of some files of a folder."""
+
+    folder: Path
+    entry: str
+
+    def _work(self, names: list[str]) -> int:
+        return sum(read_arrays(self.folder / name, [])[1][self.entry] for name in names)
 
 
 @dataclass(frozen=True)
@@ -269,10 +458,12 @@ class ScoreLeft(Job[Group, int]):
     folder: RoundsFolder
     method: RoundMethod
     round: int
+    share: float  # of the corpus that all groups are, if they are a sample
 
     def start(self) -> Callable[[Group], int]:
         features: Features = restore(self.folder.features, lambda _: Features)
-        gains_of = scored_by(self.folder, self.method, self.round).gains(features)
+        state = scored_by(self.folder, self.method, self.round, self.share)
+        gains_of = state.gains(features)
 
         def work(group: Group) -> int:
             path = self.folder.group(group.number)
@@ -281,7 +472,7 @@ class ScoreLeft(Job[Group, int]):
                 before, written = Left.read(path)
                 if written == self.round:  # by an earlier command
                     return group.number
-            counted = self.folder.read_counts(group.shards)
+            counted = self.folder.read_counts(group.parts)
             gains = np.concatenate([gains_of(part) for part in counted])
             words = np.concatenate([part.words for part in counted])
             number = np.zeros(len(gains), np.int16)
@@ -296,28 +487,32 @@ class ScoreLeft(Job[Group, int]):
 
 
 @dataclass(frozen=True)
-class SumTaken(PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.int64], int]]):
+class SumTaken(PlainJob[Group, Summed]):
     """Sum the counts of what a threshold takes of a group; all of it without a threshold."""
 
     folder: RoundsFolder
     features: int
 
-    def _work(self, group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """The features taken, how often, and the words taken."""
-        sums, words = np.zeros(self.features, np.int64), 0
-        shards: dict[int, NDArray[np.bool_] | None] = dict.fromkeys(group.shards)
+    def _work(self, group: Group) -> Summed:
+        parts: dict[int, NDArray[np.bool_] | None] = dict.fromkeys(group.parts)
         if group.threshold is not None:
             left = Left.read(self.folder.group(group.number))[0]
             split = np.split(left.chosen(group.threshold), left.ends[:-1])
-            # an early round takes a few segments of a few shards
-            shards = {s: some for s, some in zip(group.shards, split, strict=True) if some.any()}
-        for shard, chosen in shards.items():
-            (part,) = self.folder.read_counts([shard])
-            taken = np.ones(len(part.words), np.bool_) if chosen is None else chosen
-            part.add(taken, sums)
-            words += int(part.words[taken].sum())
-        features = np.flatnonzero(sums)
-        return features, sums[features], words
+            # an early round takes a few segments of a few parts
+            parts = {p: some for p, some in zip(group.parts, split, strict=True) if some.any()}
+        counted = ((_read_counted(self.folder.counts(p)), some) for p, some in parts.items())
+        return _summed(counted, self.features)
+
+
+def _summed(parts: Iterable[tuple[Counted, NDArray[np.bool_] | None]], features: int) -> Summed:
+    """Sum the counts of the chosen segments of some parts, bool [m]; None stands for all."""
+    sums, words = np.zeros(features, np.int64), 0
+    for counted, chosen in parts:
+        taken = np.ones(len(counted.words), np.bool_) if chosen is None else chosen
+        counted.add(taken, sums)
+        words += int(counted.words[taken].sum())
+    numbers = np.flatnonzero(sums)
+    return numbers, sums[numbers], words
 
 
 @dataclass(frozen=True)
@@ -335,11 +530,129 @@ class WriteOrder(PlainJob[Group, int]):
         number = left.after(group.threshold, len(self.rounds))
         scores = order_scores(left.gains, number, list(self.rounds))
         first = 0
-        for shard in group.shards:
+        for shard in group.parts:
             arrays, tally = read_arrays(self.folder.counts(shard), ["words"])
             m = len(arrays["words"])
             path = table.part_path(self.scores, shard)
             table.rewrite(path, score=scores[first : first + m])
             write_bytes(mark_path(self.marks, shard), json.dumps(tally).encode())
             first += m
-        return len(group.shards)
+        return len(group.parts)
+
+
+@dataclass(frozen=True)
+class JoinSampled(PlainJob[Group, Summed]):
+    """Join the counts of the sampled segments of a part's shards; returns the sums of all."""
+
+    folder: RoundsFolder
+    sample: RoundsFolder
+    share: float
+    features: int
+
+    def _work(self, group: Group) -> Summed:
+        sums, total, sampled = np.zeros(self.features, np.int64), 0, []
+        for shard in group.parts:
+            arrays, _ = read_arrays(self.folder.counts(shard))
+            counted = Counted(**{name: arrays[name] for name in _COUNTED})
+            if "sums" in arrays:
+                numbers, counts = arrays["summed"], arrays["sums"]
+                words = arrays["sum_words"].item()
+            else:  # nothing was left out, as the corpus was not known to be large
+                numbers, counts, words = _summed([(counted, None)], self.features)
+            sums[numbers] += counts
+            total += words
+            sampled.append(counted.of(uniform(arrays["keys"]) < self.share))
+        write_arrays(self.sample.counts(group.number), vars(joined(sampled)), {})
+        numbers = np.flatnonzero(sums)
+        return numbers, sums[numbers], total
+
+
+@dataclass(frozen=True)
+class PlaceShard(Job[Shard, Tally]):
+    """Score a shard by the rounds on a sample, but for those that are done again on all texts.
+
+    What has a place in an early round is stored with its counts.
+    """
+
+    folder: RoundsFolder
+    read: ReadPlan
+    cut: CutPlan
+    names: tuple[str, ...]
+    scores: Path
+    again: int  # rounds that are done again
+    early: int  # rounds whose texts are stored
+    keys: Path | None  # folder of the keys of documents, if they are written too
+
+    def start(self) -> Callable[[Shard], Tally]:
+        scorer = restore(self.folder.inner("sample").scorer, lambda _: RoundScorer)
+
+        def work(shard: Shard) -> Tally:
+            units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+            segments = join_units(units, self.cut.gamma)
+            tally.segments = m = len(segments)
+            if self.keys is not None:
+                write_keys(self.keys, shard.index, keys_of(units.row, texts))
+            counted = scorer.features.count(texts, segments.first_unit)
+            early, number = np.zeros(m, np.bool_), np.zeros(m, np.int16)
+            gains = np.zeros(m, np.float32)
+            for i, (new_gains, passed) in enumerate(scorer.rounds(counted), start=1):
+                if i <= self.early:
+                    early |= passed
+                if i > self.again:
+                    now = passed & (number == 0)
+                    number[now], gains[now] = i, new_gains[now]
+            scores = order_scores(gains, number, scorer.bounds)
+            table.write(self.scores, shard.index, tally.sources(self.names), segments, scores)
+            first = counted.of(early)
+            arrays = {**vars(first), "positions": np.flatnonzero(early)}
+            header = {"tally": tally.as_dict(), "early_words": int(first.words.sum())}
+            write_arrays(self.folder.places(shard.index), arrays, header)
+            return tally
+
+        return work
+
+
+@dataclass(frozen=True)
+class JoinEarly(PlainJob[Group, None]):
+    """Join the counts of the segments of a part's shards that have an early place."""
+
+    folder: RoundsFolder
+    early: RoundsFolder
+
+    def _work(self, group: Group) -> None:
+        counted = [_read_counted(self.folder.places(shard)) for shard in group.parts]
+        write_arrays(self.early.counts(group.number), vars(joined(counted)), {})
+
+
+@dataclass(frozen=True)
+class WriteEarly(PlainJob[Group, int]):
+    """Write the scores of what the repeated rounds took, and the marks; returns the shards."""
+
+    folder: RoundsFolder
+    rounds: tuple[Round, ...]
+    again: int  # rounds that were repeated
+    shards: tuple[tuple[int, ...], ...]  # of each part
+    scores: Path
+    marks: Path  # folder of the marks that a shard is finished
+
+    def _work(self, group: Group) -> int:
+        number, scores = np.zeros(0, np.int16), np.zeros(0, np.float32)
+        if group.threshold is not None:
+            left, _ = Left.read(self.folder.inner("early").group(group.number))
+            number = left.after(group.threshold, self.again)
+            scores = order_scores(left.gains, number, list(self.rounds))
+        first = 0
+        shards = [shard for part in group.parts for shard in self.shards[part]]
+        for shard in shards:
+            arrays, header = read_arrays(self.folder.places(shard), ["positions"])
+            positions = arrays["positions"]
+            here = slice(first, first + len(positions))
+            taken = number[here] > 0
+            if taken.any():
+                path = table.part_path(self.scores, shard)
+                values = np.array(table.read_columns(path, "score")[0])
+                values[positions[taken]] = scores[here][taken]
+                table.rewrite(path, score=values)
+            write_bytes(mark_path(self.marks, shard), json.dumps(header["tally"]).encode())
+            first += len(positions)
+        return len(shards)

@@ -53,6 +53,7 @@ class Scored:
     method: MethodPlan
     reason: str = ""  # why `auto` chose it
     remark: str = ""  # remark of the fitted method for the user
+    rounds: dict[str, Any] | None = None  # whether rounds were on all texts, or on what sample
 
 
 def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
@@ -128,13 +129,21 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             # measure the loss on text of the corpus.
             if not background.texts.exists():  # otherwise an interrupted run has read them already
                 read_background(run, background, places)
+    rounds = None
     if isinstance(method, RoundMethod):
-        score_in_rounds(run, folder, used.name, method, target)
+        share = score_in_rounds(run, folder, used.name, method, target)
+        rounds = {"of": "sample" if share < 1.0 else "all", "share": share}
+        if share < 1.0:
+            remark = (
+                f"As the corpus has more than {method.rounds_gb:g} GB of text "
+                f"(`method.rounds_gb`), its order is by rounds on a sample of {100 * share:.3g} % "
+                f"of the text; the rounds up to {50 * share:.3g} % were on all of it."
+            )
     elif not isinstance(method, CorpusMethod):
         with run.stage("fit"):
             job = Fit(target, background, folder.scorer, run.plan.seed, network=not method.exact)
             remark = run.one(job, used)
-    return Scored(used, reason, remark), store
+    return Scored(used, reason, remark, rounds), store
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:

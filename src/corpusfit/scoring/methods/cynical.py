@@ -50,6 +50,9 @@ class Cynical(RoundMethod):
         rounds: Number of rounds; their budgets grow geometrically (default: 40).
         start: The corpus's own counts, scaled to so many words for each word of a round's budget,
             are added to those of the selected text (default: 0.3).
+        rounds_gb: GB of text (billions of characters) up to which all of it is selected in rounds.
+            Of a larger corpus a sample of so much is, drawn by hash; its rounds tell where every
+            text has its place, and the first ones are done again on all texts (default: 8.0).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -67,6 +70,8 @@ class Cynical(RoundMethod):
             raise bad_setting("`method.rounds`", "from 1 to 10000", self.rounds)
         if not 0.0 < self.start <= 1.0:
             raise bad_setting("`method.start`", "in (0, 1]", self.start)
+        if not self.rounds_gb > 0.0:
+            raise bad_setting("`method.rounds_gb`", "above 0", self.rounds_gb)
 
     def learn(self, target: Texts) -> Features:
         """The words and bigrams of the target, weighted by their shares."""
