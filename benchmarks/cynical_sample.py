@@ -75,7 +75,11 @@ def main() -> None:
         results[name] = found
         print(name, json.dumps(found, indent=1), flush=True)
         mb = round(characters_of_all / 1e6)
-        written = {"name": f"cynical_sample_{mb}", "share": asked.share, "text_mb": mb}
+        written = {
+            "name": f"cynical_sample_{mb}_{asked.share:g}",
+            "share": asked.share,
+            "text_mb": mb,
+        }
         written |= {"targets": results, "machine": machine()}
         (RESULTS / f"{written['name']}.json").write_text(json.dumps(written, indent=1) + "\n")
 

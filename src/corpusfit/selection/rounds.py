@@ -65,15 +65,11 @@ def score_in_rounds(
     # large corpus are kept of a sample only.
     files = RoundsFolder(folder.rounds)
     scored = names_in(folder.scored)
-
-    def is_scored(shard: int) -> bool:
-        return mark_path(folder.scored, shard).name in scored
-
     features = method.learn(target.repeated("text"))
     store(files.features, "features", features)
-    share = _count(run, folder, method.rounds_gb, is_scored)
+    share = _count(run, folder, method.rounds_gb)
     shards = range(run.shard_count)
-    if all(map(is_scored, shards)):
+    if all(mark_path(folder.scored, shard).name in scored for shard in shards):
         remove(folder.rounds)
         return share
     if share < 1.0:
@@ -89,14 +85,12 @@ def score_in_rounds(
     return share
 
 
-def _count(
-    run: Run, folder: SelectionFolder, most_gb: float, is_scored: Callable[[int], bool]
-) -> float:
+def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
     """Count the features of the corpus; returns the share of its texts whose counts are kept."""
     files, decided = RoundsFolder(folder.rounds), folder.fit / "rounds.json"
-    counted = names_in(files.counted)
+    complete, counted = decided.exists(), names_in(files.counted)
     # characters of the shards that are counted so far
-    characters = 0 if decided.exists() else _total(run, files.counted, "characters")
+    characters = 0 if complete else _total(run, files.counted, "characters")
 
     def share() -> float:
         return min(1.0, most_gb * 1e9 / max(1, characters))
@@ -105,7 +99,7 @@ def _count(
         # The share falls while more of the corpus is known. A shard keeps its segments with the
         # lowest keys, so those that the last share takes are always among them.
         for shard in run.shards():
-            if not (is_scored(shard.index) or files.counts(shard.index).name in counted):
+            if not complete and files.counts(shard.index).name not in counted:
                 yield shard, share()
 
     plan = run.plan
@@ -114,7 +108,7 @@ def _count(
         for tally in run.map(count, pieces()):
             characters += tally.characters
             run.machine.progress.advance(0, tally.units)
-    if not decided.exists():
+    if not complete:
         write_bytes(decided, json.dumps({"share": share()}).encode())
     decision: float = json.loads(decided.read_bytes())["share"]
     return decision
@@ -142,6 +136,7 @@ def _score_by_sample(
         nothing = Taken(np.zeros(join.features), 0)
         whole = nothing.with_more(*_sums(run, join, _dealt(shards, parts)))
         BeforeRound(whole).write(sample.state(0))
+    remove(files.counted)
     states, rounds, _ = _take(run, sample, method, range(parts), share)
     store(sample.scorer, "rounds", RoundScorer.of(features, states, rounds))
 
@@ -427,7 +422,8 @@ class CountShard(Job[tuple[Shard, float], Tally]):
             sums = {}
             if share < 1.0:
                 numbers, counts, words = _summed([(counted, None)], len(features.weights))
-                sums = {"summed": numbers, "sums": counts, "sum_words": np.array([words])}
+                sums = {"summed": numbers.astype(np.uint32), "sums": counts.astype(np.uint32)}
+                sums["sum_words"] = np.array([words])
                 kept = uniform(keys) < share
                 counted, keys = counted.of(kept), keys[kept]
             else:
