@@ -65,7 +65,7 @@ class Format(ABC):
 
     @abstractmethod
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Cut a source into blocks of whole rows, in the coordinator.
+        """Cut a source into blocks of whole rows, from its beginning.
 
         Raises:
             InputError: stored bytes cannot be read. Bad content becomes a reject.

@@ -6,8 +6,8 @@ The first holds the text, the second its translation, which is in the same row.
 Why: many parallel corpora are published in these forms, and whoever selects or splits one side
 needs the other side with it.
 Trade-off: lines are split at tabs only; quotes are text, as in published parallel corpora. Of two
-files one process reads both in step and feeds the workers, because a byte offset in one says
-nothing about the other; both are read once before any work, to check that they have the same number
+files a worker reads both in step from their beginning, because a byte offset in one says nothing
+about the other; both are read once before any work, to check that they have the same number
 of lines. The first line of a block of columns holds the numbers of the two, so that it can be
 parsed alone; a block of two files holds their lines in turn.
 Reference: Koehn et al. (2007), Moses: Open Source Toolkit for Statistical Machine Translation.
