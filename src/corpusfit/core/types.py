@@ -75,7 +75,7 @@ class Blocks:
         begins: int64 [m], the byte of that row in the unpacked source.
         sizes: int64 [m], bytes of the raw rows.
         positions: int64 [m], stored bytes that are read when the shard ends.
-        plan: how the source was read; with another plan its shards may be others.
+        plan: how the source was read (`blocks.cutting`); with another its shards may be others.
     """
 
     rows: NDArray[np.int64]
@@ -122,6 +122,7 @@ class Nth:
         number: the shard's number among those of the source.
         row: the number of its first row.
         byte: the byte of that row in the unpacked source.
+        size: bytes of its raw rows.
         last: whether it is the last one.
     """
 
@@ -129,6 +130,7 @@ class Nth:
     number: int
     row: int
     byte: int
+    size: int
     last: bool
 
 

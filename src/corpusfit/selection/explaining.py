@@ -279,7 +279,7 @@ def _shard_of(
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
     """Read a source's n-th shard again; the texts of a row's units between two characters."""
-    current, changed = corpus.current_sources([source], run.plan.read)
+    current, changed = corpus.current_sources([source], run.plan.read, run.engine, run.surveys)
     if changed:
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Restore the file, or score again with "

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
@@ -37,6 +38,19 @@ def is_small_file(source: Source, plan: ReadPlan) -> bool:
     return fits and not source.compression and load(source.format).plain
 
 
+def cutting(plan: ReadPlan) -> ReadPlan:
+    """The plan without what is decided by row: plans that cut alike are equal."""
+    plain = ReadPlan()
+    return replace(
+        plan,
+        strict=plain.strict,
+        side=plain.side,
+        normalise=plain.normalise,
+        max_words=plain.max_words,
+        max_length_ratio=plain.max_length_ratio,
+    )
+
+
 def with_blocks(
     sources: list[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
 ) -> list[Source]:
@@ -54,7 +68,7 @@ def with_blocks(
     if not unknown:
         return sources
     asked = [sources[number] for number in unknown]
-    found = _kept_blocks(asked, plan, engine, kept)
+    found = _kept_blocks(asked, cutting(plan), engine, kept)
     described = list(sources)
     for number, blocks in zip(unknown, found, strict=True):
         described[number] = replace(sources[number], blocks=blocks)
@@ -65,9 +79,10 @@ def _kept_blocks(
     sources: Sequence[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
 ) -> list[Blocks]:
     """The blocks of the sources; read from the folder `kept` if the content is known there."""
-    # the fingerprint of a source is that of its content, and its name and place do not matter
-    known_by = [replace(s, name="", url="", translation=s.translation) for s in sources]
-    decides = [_VERSION, asdict(plan), [asdict(source) for source in known_by]]
+    # the fingerprint of a source is that of its content, and its name and place do not matter;
+    # blocks of Parquet are written by pyarrow
+    known_by = [asdict(replace(source, name="", url="")) for source in sources]
+    decides = [_VERSION, pa.__version__, asdict(plan), known_by]
     path = None if kept is None else kept / f"{digest(decides)}.safetensors"
     if path is not None:
         with contextlib.suppress(CorpusfitError, OSError, KeyError):  # damaged
@@ -133,24 +148,31 @@ class _Reader:
     """A source that is read on from one of its blocks, and the last block that was read."""
 
     def __init__(self, begin: Nth, plan: ReadPlan) -> None:
-        self.known_by = (begin.source, plan)
+        self.source, self.plan = begin.source, cutting(plan)
         self.number = begin.number - 1
         self._block: Block | None = None
         form = load(begin.source.format)
-        self._blocks = form.blocks_from(begin.source, plan, begin.row, begin.byte)
+        self._blocks = form.blocks_from(begin.source, self.plan, begin.row, begin.byte)
+
+    def ahead(self, place: Nth, plan: ReadPlan) -> int:
+        """How many blocks it has to read for a place; -1 if it cannot get there."""
+        here = self.source == place.source and self.plan == cutting(plan)
+        return max(-1, place.number - self.number) if here else -1
 
     def read(self, place: Nth) -> Block:
         """The block at a place, which is not before the last one."""
         if place.number > self.number:
-            reached = (block for block in self._blocks if block.first_row >= place.row)
+            wanted = place.row, place.byte
+            reached = (b for b in self._blocks if (b.first_row, b.first_byte) >= wanted)
             self._block = next(reached, None)
             self.number = place.number
             # reading on at the end closes the file
             if place.last and next(self._blocks, None) is not None:
                 self._block = None
-        if self._block is None or self._block.first_row != place.row:
+        block = self._block
+        if block is None or (block.first_row, len(block.data)) != (place.row, place.size):
             raise changed_input(place.source.name)
-        return self._block
+        return block
 
 
 _reader: _Reader | None = None
@@ -159,10 +181,10 @@ _reader: _Reader | None = None
 def nth_block(place: Nth, plan: ReadPlan) -> Block:
     """Read a block of a source; the source stays open for the blocks after it."""
     global _reader  # noqa: PLW0603
-    known_by = (place.source, plan)
-    ahead = -1  # how far the open reader has to go
-    if _reader is not None and _reader.known_by == known_by:
-        ahead = place.number - _reader.number
-    if _reader is None or ahead < 0 or (ahead > 1 and load(place.source.format).seeks):
-        _reader = _Reader(place, plan)
-    return _reader.read(place)
+    reader, _reader = _reader, None  # none is kept after an error
+    ahead = -1 if reader is None else reader.ahead(place, plan)
+    if reader is None or ahead < 0 or (ahead > 1 and load(place.source.format).seeks):
+        reader = _Reader(place, plan)
+    block = reader.read(place)
+    _reader = reader
+    return block

@@ -48,10 +48,12 @@ _COMPILING = (
     "Compiling kernels, once on this machine; this takes a while. To compile those of `select` in "
     "advance, run `corpusfit doctor --warm`."
 )
-# A source that is read from its beginning is divided into so many stretches per worker, at most so
-# many in all, since whoever reads a stretch passes through those before it.
+# A source that is read from its beginning is divided into so many stretches per worker, each of at
+# most so many shards, as results of a stretch are sent together. Whoever reads a stretch passes
+# through those before it, but through each of them once.
 _AHEAD = 2
-_MAX_STRETCHES = 16
+_LONGEST = 256
+_SOME_WORKERS = 8
 # A message to a worker costs the driver 0.7 ms. It has at most so many pieces, and each worker gets
 # at least so many messages of one size, so that all end at about the same time.
 _MOST_PIECES = 64
@@ -225,14 +227,14 @@ class RunContext:
         total = sum(source.size for source in sources)
         workers = self.engine.workers
         if isinstance(self.engine, RayEngine):  # a cluster grows
-            workers = max(workers, _MAX_STRETCHES // _AHEAD)
+            workers = max(workers, _SOME_WORKERS)
         for source in sources:
             # a single worker gets them in order anyway
             if source.blocks and workers > 1:
                 # as many stretches as keep all workers busy; each reads the source up to its end
                 wanted = math.ceil(_AHEAD * workers * source.size / total)
-                stretches = min(wanted, _MAX_STRETCHES)
-                self._stretch[source.url] = math.ceil(len(source.blocks.rows) / stretches)
+                stretch = math.ceil(len(source.blocks.rows) / wanted)
+                self._stretch[source.url] = min(stretch, _LONGEST)
         for shard in cut(sources, read):
             self._weights.append(shard.position - positions[shard.source])
             positions[shard.source] = shard.position

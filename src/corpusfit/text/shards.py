@@ -27,7 +27,7 @@ from corpusfit.core.types import (
     Span,
 )
 from corpusfit.kernels.lines import line_ends
-from corpusfit.text.blocks import is_small_file, nth_block
+from corpusfit.text.blocks import cutting, is_small_file, nth_block
 from corpusfit.text.contract import Format, columns_of, load
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
@@ -294,13 +294,14 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             Block(row, begin, b"", (), end, Span(source.url, begin, end))
             for row, (begin, end) in cells
         )
-    elif source.blocks and source.blocks.plan == plan:
+    elif source.blocks and source.blocks.plan == cutting(plan):
         found, alone = source.blocks, replace(source, blocks=None)
         last = len(found.rows) - 1
-        columns = (found.rows.tolist(), found.begins.tolist(), found.positions.tolist())
+        columns = (found.rows, found.begins, found.sizes, found.positions)
+        each = enumerate(zip(*(column.tolist() for column in columns), strict=True))
         blocks = (
-            Block(row, byte, b"", (), position, Nth(alone, nth, row, byte, nth == last))
-            for nth, (row, byte, position) in enumerate(zip(*columns, strict=True))
+            Block(row, byte, b"", (), position, Nth(alone, nth, row, byte, size, nth == last))
+            for nth, (row, byte, size, position) in each
         )
     else:
         blocks = load(source.format).blocks(source, plan)

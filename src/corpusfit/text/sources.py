@@ -114,7 +114,7 @@ def find(
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
             load(source.format).check(source, plan, setting)
-        sources = _unique(sources)
+        sources = with_blocks(_unique(sources), plan, engine, kept)
     if text := cures.note_of(skipped, setting):
         note(text)
     return sources
@@ -159,13 +159,13 @@ def current_sources(
         current.append(replace(source, fingerprint=digest) if form else source)
     now = _survey(current, plan, engine, kept)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
-    return now, changed
+    return with_blocks(now, plan, engine, kept), changed
 
 
 def _survey(
     sources: Sequence[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
 ) -> list[Source]:
-    """Fill in size, fingerprint, cells and blocks from the sources' stored files, if any."""
+    """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
@@ -189,7 +189,7 @@ def _survey(
                 source.translation,
             )
         )
-    return with_blocks(described, plan, engine, kept)
+    return described
 
 
 def content(source: Source) -> str:

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import current_sources, find, rows, shards, sides
+from corpusfit.text.formats.pairs import Moses
 
 PACKED = {
     "": bytes,
@@ -269,3 +271,28 @@ def test_punctuation_is_that_of_sacremoses(moses, write):
     for wrong in ("de", "de-de", "de-xx", "german-en"):
         with pytest.raises(UsageError, match=r"^`read\.normalise` must "):
             ReadPlan(normalise=wrong).check()
+
+
+def test_both_sides_of_archives_are_read_in_one_pass(moses, tmp_path, monkeypatch):
+    plan = ReadPlan(shard_mb=0.001)
+    given = moses("a", joined(lines(1, 3000)), joined(lines(2, 3000)), ".gz")
+    sources = find([given], plan, spool=tmp_path, role="corpus")
+    opened = []
+    cut = Moses.blocks
+    monkeypatch.setattr(Moses, "blocks", lambda *of: opened.append(1) or cut(*of))
+    both = [replace(plan, side="first"), replace(plan, side="second")]
+    shards_of = list(shards(sources, both[0]))
+    assert len(shards_of) > 5
+    assert not opened
+    texts = [[row.text for side in both for row in rows(s, side)] for s in shards_of]
+    assert opened == [1]
+    assert sum(map(len, texts)) == 6000
+
+
+def test_a_header_that_fills_a_shard(write, tmp_path):
+    plan = ReadPlan(shard_mb=0.0001)
+    text = "".join(f"{i}\ttext {i}\tTexte {i}\n" for i in range(200))
+    path = write("a.tsv", f"{'n' * 200}\ten\tfr\n{text}")
+    sources = find([f"pair:{path}:en,fr"], plan, spool=tmp_path, role="corpus")
+    found = [list(rows(s, plan)) for s in list(shards(sources, plan))[::-1]]
+    assert [r.text for part in reversed(found) for r in part] == [f"text {i}" for i in range(200)]

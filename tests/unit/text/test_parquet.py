@@ -3,11 +3,13 @@
 import gzip
 import random
 import tracemalloc
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusfit import text as corpus
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import find, shards
@@ -165,3 +167,28 @@ def test_ids_before_the_texts_do_not_make_shards_large(table, tmp_path):
     path, plan = table(id=["n"] * 2000, text=["x" * 1000] * 2000), ReadPlan(shard_mb=0.1)
     sources = find([str(path)], plan, spool=tmp_path, role="corpus")
     assert len(list(shards(sources, plan))) == 20
+
+
+@pytest.mark.parametrize("field", ["{a} {b}", "messages", "text"])
+def test_each_shard_alone_has_the_rows_of_one_pass(tmp_path, field):
+    """Also where the size of a text is not known, and borders follow from means of batches."""
+    rows = [
+        {
+            "a": "word " * (i % 37),
+            "b": f"row {i}",
+            "text": f"row {i} " * (1 + i % 7),
+            "messages": [{"role": "user", "content": f"row {i} " * (1 + i * i % 53)}],
+        }
+        for i in range(3000)
+    ]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=1100)
+    plan = ReadPlan(text_field=field, shard_mb=0.02)
+    sources = corpus.find([str(path)], plan, spool=tmp_path, role="corpus")
+    shards = list(corpus.shards(sources, plan))
+    assert len(shards) > 4
+    backwards = [list(corpus.rows(shard, plan)) for shard in reversed(shards)]
+    numbers = [row.row for shard in reversed(backwards) for row in shard]
+    assert numbers == list(range(3000))
+    one_pass = corpus.shards([replace(sources[0], blocks=None)], plan)
+    assert [list(corpus.rows(shard, plan)) for shard in one_pass] == backwards[::-1]

@@ -19,7 +19,7 @@ class Usage:
         cpu: seconds of processors.
         read: bytes read from files, stores and other processes; 0 where only Linux tells.
         written: bytes written to them.
-        pieces: pieces of work that were sent to workers.
+        pieces: messages to workers, each with one or several pieces of work.
     """
 
     cpu: float = 0.0

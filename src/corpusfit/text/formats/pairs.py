@@ -183,6 +183,8 @@ class Columns(_Pairs):
             if headers and row == 0:
                 header = data.partition(b"\n")[0]
                 data, byte = data[len(header) + 1 :], byte + len(header) + 1
+                if not data and not block.rejects:  # a header that fills a block
+                    continue
             else:
                 row -= headers
             rejected = tuple(replace(r, row=r.row - headers) for r in block.rejects)

@@ -42,7 +42,10 @@ _FIELDS = b"fields"
 
 
 class Batches:
-    """Record batches of the needed columns; `problem` tells why they ended early."""
+    """Record batches of the needed columns, each with the bytes of its texts (`_lengths`).
+
+    `problem` tells why they ended early.
+    """
 
     form = "parquet"
 
@@ -51,19 +54,23 @@ class Batches:
         self.problem = ""
         self._skip = first_row  # rows to leave out
         self._source, self._plan = source, plan
+        fields = fields_in(plan.text_field)
+        self._field = fields[0] if len(fields) == 1 else plan.text_field
 
     def __iter__(self) -> Iterator[Any]:
         try:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                for stored, schema in self.read(file):
-                    batch = stored.slice(self._skip)
-                    self._skip -= stored.num_rows - batch.num_rows
+                for batch, schema in self.read(file):
                     fields = [n for field in schema for n in _names(field.name, field.type)]
                     wanted = self.wanted(schema.names)
                     flat = _flat(batch, wanted) if wanted else batch.select([])
-                    yield _plain(flat, fields)
+                    plain = _plain(flat, fields)
+                    # of the whole batch, as a mean differs in a part of it
+                    lengths = _lengths(plain, self._field)
+                    yield plain.slice(self._skip), lengths[self._skip :]
+                    self._skip -= min(self._skip, plain.num_rows)
         # a damaged schema raises ValueError
         except (pa.ArrowException, OSError, LookupError, ValueError) as e:
             if getattr(e, "errno", None):
@@ -88,10 +95,15 @@ class Batches:
             first += 1
         # one batch per row group, as an error would lose all groups of a batch
         for group in range(first, parquet.num_row_groups if columns else 0):
+            left = metadata.row_group(group).num_rows
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
+                left -= batch.num_rows
                 yield batch, parquet.schema_arrow
+            # others would be found at wrong rows behind it
+            if left:
+                raise pa.ArrowInvalid(f"row group {group} lacks {left:,} of its rows")
 
     def wanted(self, names: list[str]) -> list[str]:
         """The fields of the text and the id that are among some columns, or within one."""
@@ -163,12 +175,10 @@ class Parquet(Format):
         batches = self.batches(source, plan, row)
         limit, max_row_bytes = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
         pending: list[Any] = []
-        fields = fields_in(plan.text_field)
-        field = fields[0] if len(fields) == 1 else plan.text_field
         size, first = 0, row
-        for batch in batches:
+        for batch, lengths in batches:
             begin = 0
-            for at, length in enumerate(_lengths(batch, field)):
+            for at, length in enumerate(lengths):
                 long = length > max_row_bytes
                 size += 0 if long else length
                 row += 1
