@@ -33,6 +33,8 @@ T = TypeVar("T")
 _TEMPORARY = re.compile(r"\.\d+\.part$")
 # files fetched concurrently from a store
 _AT_ONCE = 256
+# bytes of a safetensors file that have its header, mostly
+_HEADER = 1024
 
 
 def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
@@ -108,8 +110,23 @@ def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
         else:
             fs = _store(batch[0])[0]
             keys = [_store(path)[1] for path in batch]
-            contents = fs.cat(keys)
+            contents = fs.cat(keys, **_whole(batch[0]))
             yield from (contents[key] for key in keys)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, by one request if it is in a store."""
+    if is_local(path):
+        return path.read_bytes()
+    fs, key = _store(path)
+    content: bytes = fs.cat_file(key, **_whole(path))
+    return content
+
+
+def _whole(path: Any) -> dict[str, Any]:
+    """How to read a whole file of a store."""
+    # s3fs asks for the size first, to read a large file by several requests at a time
+    return {"max_concurrency": 1} if path.protocol in ("s3", "s3a") else {}
 
 
 def remove(*paths: Path) -> None:
@@ -215,7 +232,7 @@ def copy(file: Path, to: Path) -> None:
         to.unlink(missing_ok=True)
         to.hardlink_to(file)
         return
-    write_bytes(to, file.read_bytes())
+    write_bytes(to, read_bytes(file))
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
@@ -239,7 +256,7 @@ def read_arrays(
 
     with _naming_damage(path):
         if not is_local(path):
-            return _from_safetensors(path.read_bytes(), names)
+            return _from_safetensors(read_bytes(path), names)
         path.open("rb").close()  # `safe_open` reports every I/O error as a missing file
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
@@ -252,13 +269,28 @@ def read_slices(path: Path, slices: dict[str, tuple[int, int]]) -> dict[str, NDA
     import numpy as np
 
     kinds = {"U64": np.uint64, "U32": np.uint32, "I64": np.int64, "F32": np.float32}
-    with _naming_damage(path), path.open("rb") as f:
-        start = 8 + (length := int.from_bytes(f.read(8), "little"))
-        header, found = json.loads(f.read(length)), {}
+    with _naming_damage(path), contextlib.ExitStack() as stack:
+        if is_local(path):
+            file = stack.enter_context(path.open("rb"))
+
+        def read(begin: int, end: int) -> bytes:
+            if begin == end:
+                return b""
+            if not is_local(path):
+                fs, key = _store(path)
+                return cast("bytes", fs.cat_file(key, start=begin, end=end))
+            file.seek(begin)
+            return file.read(end - begin)
+
+        start = read(0, _HEADER)
+        length = 8 + int.from_bytes(start[:8], "little")
+        if length > _HEADER:
+            start += read(_HEADER, length)
+        header, found = json.loads(start[8:length]), {}
         for name, (begin, end) in slices.items():
             kind = np.dtype(kinds[header[name]["dtype"]])
-            f.seek(start + header[name]["data_offsets"][0] + begin * kind.itemsize)
-            found[name] = np.frombuffer(f.read((end - begin) * kind.itemsize), kind)
+            at = length + header[name]["data_offsets"][0] + begin * kind.itemsize
+            found[name] = np.frombuffer(read(at, at + (end - begin) * kind.itemsize), kind)
             if len(found[name]) != end - begin:
                 raise ValueError(f"{name} ends early")
         return found

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.artifacts import is_local, no_collection, sweep, write_bytes
+from corpusfit.core.artifacts import is_local, no_collection, read_bytes, sweep, write_bytes
 from corpusfit.core.errors import (
     ChangedInputError,
     InputError,
@@ -84,7 +84,7 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object that a run wrote; raises `InputError` for anything else."""
     with undamaged(path):
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_bytes(path))
         if not isinstance(value, dict):
             raise ValueError("it is no JSON object")
     return value

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.artifacts import is_local, read_bytes, write_bytes
 from corpusfit.core.manifest import undamaged
 from corpusfit.core.types import FILE_BITS, Segments, file_of, in_file, text_array
 
@@ -95,13 +95,16 @@ def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, data])
 
 
-def rewrite(path: Path, **columns: NDArray[Any]) -> None:
-    """Rewrite a part with new values in some columns, each [m]."""
-    table = read(path)
+def rewrite(path: Path, **columns: NDArray[Any]) -> pa.Table:
+    """Rewrite a part with new values in some columns, each [m], if it has others; returns it."""
+    before = table = read(path)
     for name, values in columns.items():
         index = SCHEMA.get_field_index(name)
         table = table.set_column(index, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
-    write_parquet(path, table)
+    # the bytes of a large part depend on the batches in which it was read
+    if len(table) > _ROWS or not table.equals(before):
+        write_parquet(path, table)
+    return table
 
 
 def read(path: Path) -> pa.Table:
@@ -143,16 +146,24 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:
 def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
     """The source names of a part, and each segment's index among them [m]."""
     with undamaged(path):
-        read = columns_of(pq.ParquetFile(_opened(path)), ["source"]).column("source")
-        joined = read.unify_dictionaries()
-        names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
-        places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
-        return names, np.concatenate([np.empty(0, np.int64), *places])
+        return sources_of(columns_of(pq.ParquetFile(_opened(path)), ["source"]))
+
+
+def sources_of(part: pa.Table) -> tuple[list[str], NDArray[np.int64]]:
+    """What `read_sources` returns, of a part that was read."""
+    joined = part.column("source").unify_dictionaries()
+    names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
+    places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
+    return names, np.concatenate([np.empty(0, np.int64), *places])
 
 
 def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
     """The rows of a part's m segments by their numbers in the shard, int64 [m]."""
-    rows = np.asarray(read_columns(path, "row")[0], np.int64)
+    return rows_in_shard(path, sources, np.asarray(read_columns(path, "row")[0], np.int64))
+
+
+def rows_in_shard(path: Path, sources: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What `read_rows` returns, given the column `row` [m]."""
     if len(sources) == 1 or not len(rows):
         return rows
     number = {name: i for i, name in enumerate(sources)}
@@ -172,7 +183,7 @@ def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
 
 def _opened(path: Path) -> Any:
     """The input from which Arrow reads a part."""
-    return path if is_local(path) else pa.BufferReader(path.read_bytes())
+    return path if is_local(path) else pa.BufferReader(read_bytes(path))
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

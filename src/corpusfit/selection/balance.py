@@ -102,7 +102,8 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         quota = np.zeros(clusters.k)
         for index, path in table.parts(folder.scores):
             shares = read_shares(assigned_path(assigned, index))
-            quota += shares[~copies.of(index, path)].sum(axis=0, dtype=np.float64)
+            (segment,) = table.read_columns(path, "segment")
+            quota += shares[~copies.of(index, segment)].sum(axis=0, dtype=np.float64)
     else:
         units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
         if not target.vectors.exists():

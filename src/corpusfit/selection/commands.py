@@ -273,12 +273,12 @@ def _finish(
         copies = copies_of(run, folder)
         method = registry.build(resolved.used.name, resolved.used.options)
         chosen = choose_segments(run, folder, method, copies)
+        recall_at = segments_above(run, folder, chosen) if resolved.stages else None
         write_selected(run, folder, resolved, chosen, copies)
         run.require_unchanged()
         aligned = write_aligned(folder, run.sources)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         selected |= {"aligned": aligned} if aligned else {}
-        recall_at = segments_above(folder, chosen) if resolved.stages else None
         warn_of_amount(run, chosen, manifest["counts"]["segments"])
     command = "select" if selecting else "score"
     urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
@@ -12,9 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import names_in, read_arrays, read_slices, remove, write_arrays
+from corpusfit.core.artifacts import (
+    names_in,
+    read_arrays,
+    read_slices,
+    remove,
+    write_arrays,
+    write_bytes,
+)
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
+from corpusfit.core.manifest import read_object
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard, Texts, buffers, text_array
 from corpusfit.kernels import characters
@@ -278,9 +287,8 @@ class Copies:
         found: NDArray[np.bool_] = read_arrays(keys_path(self.marks, part))[0]["copy"]
         return found
 
-    def of(self, part: int, path: Path) -> NDArray[np.bool_]:
-        """Which of the m segments of a part belong to a copy, bool [m]."""
-        (segment,) = table.read_columns(path, "segment")
+    def of(self, part: int, segment: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which segments of a part belong to a copy, bool [m]; `segment` [m] is its column."""
         if part not in self.parts:
             return np.zeros(len(segment), np.bool_)
         document = np.cumsum(segment == 0) - 1
@@ -291,7 +299,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     """Find the copies that the plan leaves out."""
     if run.plan.choose.dedup == "none":
         return Copies()
-    read, sizes = run.plan.read, {index: tally.documents for index, tally in tallies(folder)}
+    read, sizes = run.plan.read, dict[int, int]()
     searches: list[tuple[str, Job[Shard, int], Path, tuple[str, ...]]] = [
         (
             "exact",
@@ -304,6 +312,15 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
         searches.append(("near", KeyNear(read, folder.near), folder.near, NEAR))
     copies = Copies()
     for kind, job, keys, names in searches:
+        # copies do not depend on the amount, so they are found once
+        found = folder.copies / f"{kind}.json"
+        if found.exists():
+            known = read_object(found)
+            copies = Copies(known["counts"], frozenset(known["parts"]), folder.copies / kind)
+            continue
+        sizes = sizes or {
+            index: tally.documents for index, tally in tallies(folder, run.shard_count)
+        }
         # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
         # hashed only once; a method that scores text has stored them already.
         done = names_in(keys)
@@ -314,6 +331,8 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
                     pass
             search = Search(folder.scores, keys, names, folder.copies / "work", run.names[:3])
             copies = find_copies(run.map, search, sizes, kind, folder.copies / kind, copies)
+            known = {"counts": copies.counts, "parts": sorted(copies.parts)}
+            write_bytes(found, json.dumps(known).encode())
     return copies
 
 

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import restore
+from corpusfit.core.artifacts import read_many, restore
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan
@@ -82,7 +82,7 @@ def draw_examples(
 def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
     """Describe the segments that `WriteSelected` has read, and write them beside the selection."""
     paths = [example_path(folder.example_texts, part) for part in sorted(parts)]
-    rows = [orjson.loads(line) for path in paths for line in path.read_bytes().splitlines()]
+    rows = [orjson.loads(line) for data in read_many(paths) for line in data.splitlines()]
     target = Sample(folder.fit, "target")
     units = target.read_texts()
     keys = place_keys(run.plan.seed, 0, len(units))

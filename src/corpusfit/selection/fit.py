@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import read_arrays, restore, store, write_bytes
+from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, write_bytes
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
@@ -53,17 +53,17 @@ class Sample:
 
     def read_texts(self) -> list[str]:
         """The texts, each once."""
-        texts: list[str] = orjson.loads(self.texts.read_bytes())["texts"]
+        texts: list[str] = orjson.loads(read_bytes(self.texts))["texts"]
         return texts
 
     def repeats(self) -> NDArray[np.int64]:
         """How often each text counts, int64 [n]."""
-        stored = orjson.loads(self.texts.read_bytes())
+        stored = orjson.loads(read_bytes(self.texts))
         return np.array(stored["repeats"] or [1] * len(stored["texts"]), np.int64)
 
     def documents(self) -> NDArray[np.int64] | None:
         """The document of each text, int64 [n]; None if each is one, or if it was not stored."""
-        stored = orjson.loads(self.texts.read_bytes()).get("documents")
+        stored = orjson.loads(read_bytes(self.texts)).get("documents")
         return None if stored is None else np.array(stored, np.int64)
 
     def batch(self, reads: str) -> Any:
@@ -75,7 +75,7 @@ class Sample:
 
     def repeated(self, reads: str) -> Any:
         """The batch, with texts repeated by their counts."""
-        batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
+        batch, repeats = self.batch(reads), orjson.loads(read_bytes(self.texts))["repeats"]
         if repeats is None:
             return batch
         return take_units(batch, np.repeat(np.arange(len(repeats)), repeats))

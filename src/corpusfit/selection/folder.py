@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import copy, no_collection, read_many, remove, write_bytes
-from corpusfit.core.errors import InputError, OutputFolderError
+from corpusfit.core.artifacts import (
+    copy,
+    no_collection,
+    read_bytes,
+    read_many,
+    remove,
+    write_bytes,
+)
+from corpusfit.core.errors import InputError, OutputFolderError, StorageError
 from corpusfit.core.manifest import OutFolder, read_object, undamaged
 from corpusfit.text.reading import Tally
 from corpusfit.text.same_text import FORM
@@ -42,6 +49,7 @@ class SelectionFolder(OutFolder):
         self.keys = self.work / f"keys-{FORM}"
         self.near = self.work / f"near-{FORM}"
         self.copies = self.work / "copies"
+        self.gathered = self.work / "gathered"
 
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
@@ -60,7 +68,7 @@ class SelectionFolder(OutFolder):
         remove(self.work / "scored.json", self.work / "chosen.json", self.parts, self.warnings)
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
         remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near, self.copies)
-        remove(self.pieces)
+        remove(self.pieces, self.gathered)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
 
@@ -131,12 +139,28 @@ def copy_scores(scored: Path, folder: Path) -> None:
 def read_tally(mark: Path) -> Tally:
     """What a shard's completion mark says."""
     with undamaged(mark):
-        return Tally(**json.loads(mark.read_bytes()))
+        return Tally(**json.loads(read_bytes(mark)))
 
 
-def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
-    """(shard, tally) of every scored shard, in order."""
+def require_all(folder: Path, numbers: Sequence[int], shards: int) -> None:
+    """Check that the numbers of the files in a folder are those of all shards, at least of so many.
+
+    A store may list new files late, and a user may remove files.
+    """
+    missing = next((i for i, number in enumerate(numbers) if i != number), len(numbers))
+    if missing < max(len(numbers), shards):
+        raise StorageError(
+            f"{folder} lacks the file of shard {missing}, which was written. If it is in a store "
+            "that lists new files late, run the same command again; else score the corpus again "
+            "with another `out`."
+        )
+
+
+def tallies(folder: SelectionFolder, shards: int | None = None) -> Iterator[tuple[int, Tally]]:
+    """(shard, tally) of every scored shard, in order; with `shards` of all, at least so many."""
     marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
+    if shards is not None:
+        require_all(folder.scored, [int(mark.stem[5:]) for mark in marks], shards)
     for mark, data in zip(marks, read_many(marks), strict=True):
         with undamaged(mark):
             tally = Tally(**json.loads(data))

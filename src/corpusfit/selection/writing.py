@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,17 @@ from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.balance import Balance, balance
-from corpusfit.selection.choosing import Decision, Found, OverRuns, ScoredPart, Step, choose
+from corpusfit.selection.choosing import Decision, choose
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
 from corpusfit.selection.folder import SelectionFolder, mark_path, read_tally, tallies
+from corpusfit.selection.gathering import (
+    CountCopies,
+    Gather,
+    over_runs,
+    read_gathered,
+    runs_of_parts,
+)
 from corpusfit.selection.merging import (
     MergePieces,
     plan_parts,
@@ -89,74 +96,6 @@ def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
         sums[name] = sums.get(name, 0) + count
 
 
-def scored_parts(
-    scores: Path,
-    parts: Iterable[int],
-    copies: Copies,
-    by: Balance | None = None,
-    *,
-    weighted: bool = False,
-) -> Iterator[ScoredPart]:
-    """Some scored parts without copies; with a balance also their clusters, `weighted` shares."""
-    for index in parts:
-        path = table.part_path(scores, index)
-        score, tokens = table.read_columns(path, "score", "tokens")
-        kept = ~copies.of(index, path) if index in copies.parts else slice(None)
-        yield ScoredPart(
-            index,
-            np.asarray(score, np.float32)[kept],
-            np.asarray(tokens, np.int64)[kept],
-            by.groups(index)[kept] if by is not None else None,
-            by.shares(index)[kept] if by is not None and weighted else None,
-        )
-
-
-_MOST_RUNS = 1_024
-_FEW_RUNS = 64
-_SHORT = 16  # parts; work on them takes much longer than a message to a worker
-
-
-def runs_of_parts(folder: SelectionFolder) -> list[tuple[int, ...]]:
-    """The numbers of all parts, divided into runs; at least one."""
-    parts = [index for index, _ in table.parts(folder.scores)]
-    length = max(1, min(_SHORT, len(parts) // _FEW_RUNS), -(-len(parts) // _MOST_RUNS))
-    return [tuple(parts[i : i + length]) for i in range(0, len(parts), length)] or [()]
-
-
-@dataclass(frozen=True)
-class DoStep(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Any]]):
-    """Do a step with a run of scored parts."""
-
-    step: Step[Any]
-    scores: Path
-    copies: Copies
-    by: Balance | None
-    weighted: bool
-
-    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Any]:
-        number, parts = numbered
-        read = scored_parts(self.scores, parts, self.copies, self.by, weighted=self.weighted)
-        return number, self.step.of(number, read)
-
-
-def over_runs(
-    run: Run,
-    scores: Path,
-    runs: Sequence[tuple[int, ...]],
-    copies: Copies,
-    by: Balance | None = None,
-) -> OverRuns:
-    """Does steps with the scores, on the workers."""
-    weighted = run.plan.choose.policy != "top"
-
-    def over(step: Step[Found]) -> list[Found]:
-        job = DoStep(step, scores, copies, by, weighted)
-        found = dict(run.engine.map(job, enumerate(runs)))
-        return [found[number] for number in range(len(runs))]
-
-    return over
-
-
 def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies: Copies) -> Chosen:
     """Select, and write the columns `weight`, `selected` and `copy` beside the scores."""
     plan = run.plan.choose
@@ -166,16 +105,26 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         chosen.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in by.quota]
     if plan.dedup != "none":
         chosen.copies = {**copies.counts, "segments": 0}
-    runs = runs_of_parts(folder)
+    runs = runs_of_parts(folder, run.shard_count)
     with run.stage("choose", len(runs)):
+        for _ in run.engine.map(Gather(folder.scores, folder.gathered, copies, by), runs):
+            pass
+        weighted_by = by if plan.policy != "top" else None
         decision = choose(
-            over_runs(run, folder.scores, runs, copies, by),
+            over_runs(run, folder.gathered, runs, weighted_by),
             plan,
             seed=run.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
-        job = WriteChoice(folder.scores, folder.scored, run.names, copies, by, plan.policy != "top")
+        job = WriteChoice(
+            folder.scores,
+            folder.gathered,
+            folder.scored,
+            run.names,
+            weighted_by,
+            0 if by is None else len(by.quota),
+        )
         pieces = [(i, parts, decision.of_run(i)) for i, parts in enumerate(runs)]
         written: dict[int, Chosen] = {}
         for number, of_run in run.engine.map(job, pieces):
@@ -191,11 +140,11 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
     """Write what is decided of a run of parts, and count it."""
 
     scores: Path
+    gathered: Path
     marks: Path
     names: tuple[str, ...]
-    copies: Copies
-    by: Balance | None
-    weighted: bool
+    weighted_by: Balance | None  # of continuous weights
+    clusters: int  # of a balance; 0 without one
 
     def start(self) -> Callable[[tuple[int, tuple[int, ...], Decision]], tuple[int, Chosen]]:
         """Group the sources once."""
@@ -206,34 +155,32 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
     ) -> tuple[int, Chosen]:
         number, parts, decision = piece
         chosen, copied = Chosen(), 0
-        read = scored_parts(self.scores, parts, self.copies, self.by, weighted=self.weighted)
-        every = scored_parts(self.scores, parts, Copies(), self.by)
-        for choice, part in zip(decision.choices(0, read), every, strict=True):
-            path = table.part_path(self.scores, part.index)
-            copy = np.zeros(len(part.scores), np.bool_)
-            if part.index in self.copies.parts:
-                copy = self.copies.of(part.index, path)
+        chosen.by_cluster = [
+            Counter(segments=0, selected=0, tokens=0) for _ in range(self.clusters)
+        ]
+        gathered = list(read_gathered(self.gathered, parts))
+        without_copies = (part.without_copies(self.weighted_by) for part in gathered)
+        for choice, part in zip(decision.choices(0, without_copies), gathered, strict=True):
             # the decision is of the segments without copies; copies get weight 0
+            copy = part.copy
             weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
             weight[~copy], selected[~copy] = choice.weight, choice.selected
-            table.rewrite(path, weight=weight, selected=selected, copy=copy)
+            path = table.part_path(self.scores, part.index)
+            stored = table.rewrite(path, weight=weight, selected=selected, copy=copy)
 
             # the sources, or groups of them, that the segments are of
-            tally = read_tally(mark_path(self.marks, part.index))
-            groups = [group_of(tally.sources(self.names)[0])]
-            group_numbers = np.zeros(len(copy), np.int64)
-            if tally.files > 1:
-                groups, group_numbers = grouped(*table.read_sources(path), group_of)
+            if len(copy):
+                groups, group_numbers = grouped(*table.sources_of(stored), group_of)
+            else:  # a source without segments counts too
+                tally = read_tally(mark_path(self.marks, part.index))
+                of_one = tally.sources(self.names) if tally.files == 1 else ()
+                groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
             by_group = [
                 chosen.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
                 for group in groups
             ]
             _count(by_group, group_numbers, part.tokens, selected)
-            if part.groups is not None and self.by is not None:
-                if not chosen.by_cluster:
-                    chosen.by_cluster = [
-                        Counter(segments=0, selected=0, tokens=0) for _ in self.by.quota
-                    ]
+            if part.groups is not None:
                 _count(chosen.by_cluster, part.groups, part.tokens, selected)
             chosen.of_tokens += int(part.tokens[~copy].sum())
             copied += int(copy.sum())
@@ -265,13 +212,12 @@ def _count(
         counter["tokens"] += int(pieces[number])
 
 
-def segments_above(folder: SelectionFolder, chosen: Chosen) -> int:
+def segments_above(run: Run, folder: SelectionFolder, chosen: Chosen) -> int:
     """Number of segments with the lowest selected score or a higher one, copies included."""
-    count = chosen.segments
-    for _, path in table.parts(folder.scores) if chosen.threshold is not None else ():
-        score, copy = table.read_columns(path, "score", "copy")
-        count += int(np.sum(np.asarray(score, np.float32)[copy == 1] >= chosen.threshold))
-    return count
+    if chosen.threshold is None:
+        return chosen.segments
+    job = CountCopies(folder.gathered, chosen.threshold)
+    return chosen.segments + sum(run.engine.map(job, runs_of_parts(folder)))
 
 
 def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
@@ -307,13 +253,16 @@ def write_selected(
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
-    over = over_runs(run, folder.scores, runs_of_parts(folder), copies)
+    over = over_runs(run, folder.gathered, runs_of_parts(folder))
     examples = draw_examples(run, over, segments, chosen.threshold)
-    paths = dict(table.parts(folder.scores))
-    places = {
-        index: tuple(np.flatnonzero(~copies.of(index, paths[index]))[of_part].tolist())
-        for index, of_part in examples.items()
-    }
+    remove(folder.gathered)
+    places: dict[int, tuple[int, ...]] = {}
+    for index, of_part in examples.items():
+        places[index] = tuple(of_part.tolist())
+        if index in copies.parts:
+            (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
+            kept = np.flatnonzero(~copies.of(index, segment))
+            places[index] = tuple(kept[of_part].tolist())
 
     # the selected text and the examples of each shard, unless they are written, or merged
     parts = stored_parts(folder.parts, chosen.parts)
@@ -359,7 +308,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     cut_off: dict[str, str] = {}  # files whose later rows cannot be read, with the reason
     scored = dict(table.parts(folder.scores))
     with writing(folder.path / "rejects.jsonl") as out:
-        for shard, tally in tallies(folder):
+        for shard, tally in tallies(folder, run.shard_count):
             reasons.add(tally.rejects)
             total.update(
                 rows=tally.documents + len(tally.rejects),
@@ -420,7 +369,8 @@ class WriteSelected(PlainJob[Shard, tuple[int, int]]):
     def _work(self, shard: Shard) -> tuple[int, int]:
         path = table.part_path(self.scores, shard.index)
         columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
-        columns["row"] = table.read_rows(path, Tally.of(shard).sources(self.names))
+        names = Tally.of(shard).sources(self.names)
+        columns["row"] = table.rows_in_shard(path, names, np.asarray(columns["row"], np.int64))
         places = np.array(self.places.get(shard.index, ()), np.int64)
         taken = np.flatnonzero(columns["selected"])
         files = set(file_of(columns["row"][np.concatenate([places, taken])]).tolist())

@@ -22,6 +22,7 @@ from corpusfit.text.sources import (
     is_pair,
     is_parallel,
     located,
+    replaced,
     sides,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
     "packed",
     "prune_cache",
     "raw_rows",
+    "replaced",
     "rows",
     "shards",
     "sides",

@@ -394,6 +394,8 @@ class Run(RunContext):
         for source, state in zip(sources, self.file_states, strict=True):
             if _file_state(source) != state and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "`overwrite`")
+        if changed := corpus.replaced(sources):
+            raise changed_input(changed.name, "`overwrite`")
 
     def usage_by_stage(self) -> dict[str, dict[str, dict[str, Any]]]:
         """What each stage used, for the manifest."""

@@ -8,7 +8,8 @@ import hashlib
 import lzma
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -29,6 +30,12 @@ CHUNK = 1 << 20
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
+_NO_RANGES = {"http", "https"}
+"""Stores whose files are opened to read a part, as some servers answer with the whole file."""
+_LISTED = 8
+"""Files of a folder of a store that are listed rather than asked for one by one."""
+_ASKED = 32
+"""Files that are asked for at a time."""
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
 # bytes to unpack before the bomb limit applies, as small files may compress very well
@@ -54,6 +61,10 @@ COMPRESSIONS = tuple(_OPENERS)
 """Suffixes of readable compressed files, without the dot."""
 MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 """Their first bytes."""
+
+
+Infos = dict[str, dict[str, Any]]
+"""What stores say of files, by URL."""
 
 
 def is_url(path: str) -> bool:
@@ -134,7 +145,13 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
 def read_bytes(url: str, begin: int, end: int) -> bytes:
     """The bytes [begin, end) of a stored file."""
     size = end - begin
-    if is_url(url):
+    if is_url(url) and url.partition("://")[0] not in _NO_RANGES:
+        fs, path = filesystem(url, "The input")
+        try:
+            data = fs.cat_file(path, start=begin, end=end) if size else b""
+        except Exception as e:
+            raise unreadable(url, e) from e
+    elif is_url(url):
         with open_stored(url) as file:
             file.seek(begin)
             data = read_full(file, size, url)
@@ -180,16 +197,54 @@ def unreadable(url: str, error: Exception) -> InputError:
     return InputError(f"{url} cannot be read: {reason}. {cure}")
 
 
-def stated_digest(url: str) -> tuple[str, int] | None:
-    """A hash of the digest that the store reports, and the size in bytes; None without one."""
+def reports_digest(url: str) -> bool:
+    """Whether the store of a file reports a digest of its content."""
+    return url.partition("://")[0] in _REPORTS_DIGEST
+
+
+def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
+    """What stores that report digests say of files; nothing of files that do not exist.
+
+    Many files of one folder are listed, a request for about a thousand; others are asked for one by
+    one, many at a time.
+    """
+    folders: dict[tuple[Any, str], dict[str, str]] = {}
+    for url in filter(reports_digest, urls):
+        fs, path = filesystem(url, setting)
+        folders.setdefault((fs, path.rpartition("/")[0]), {})[path] = url
+    for fs in {fs for fs, _ in folders}:
+        fs.invalidate_cache()  # its listings may be those of an earlier command
+    found: Infos = {}
+    single = list[tuple[Any, str, str]]()
+    for (fs, folder), files in folders.items():
+        if len(files) >= _LISTED:
+            try:
+                listed = {info["name"]: info for info in fs.ls(folder, detail=True)}
+            except Exception as e:
+                raise unreadable(f"The folder of {next(iter(files.values()))}", e) from e
+            found |= {url: listed[path] for path, url in files.items() if path in listed}
+        # also a new file that is not listed yet
+        single += [(fs, path, url) for path, url in files.items() if url not in found]
+
+    def ask(fs: Any, path: str, url: str) -> dict[str, Any] | None:
+        try:
+            info: dict[str, Any] = fs.info(path)
+        except FileNotFoundError:
+            return None
+        except Exception as e:
+            raise unreadable(url, e) from e
+        return info
+
+    if single:
+        with ThreadPoolExecutor(_ASKED) as threads:
+            answers = threads.map(ask, *zip(*single, strict=True))
+            found |= {url: info for (_, _, url), info in zip(single, answers, strict=True) if info}
+    return found
+
+
+def stated_digest(info: Mapping[str, Any]) -> tuple[str, int] | None:
+    """A hash of the digest that a store reports, and the size in bytes; None without one."""
     # trusted, so that a corpus of terabytes is not downloaded for its fingerprint
-    if not is_url(url) or url.partition("://")[0] not in _REPORTS_DIGEST:
-        return None
-    fs, path = filesystem(url, "The input")
-    try:
-        info = fs.info(path)
-    except Exception as e:
-        raise unreadable(url, e) from e
     stated = [f"{key}={info[key]}" for key in _DIGESTS if info.get(key)]
     if not stated or info.get("size") is None:
         return None

@@ -31,7 +31,7 @@ from corpusfit.text.blocks import cutting, is_small_file, nth_block
 from corpusfit.text.contract import Format, columns_of, load
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
-from corpusfit.text.files import read_bytes, stated_digest, stored_size
+from corpusfit.text.files import Infos, infos, read_bytes, stated_digest, stored_size
 
 # sources in a shard: its row numbers, which contain that of the source, must fit into int64
 _MAX_SOURCES = 1 << 20
@@ -122,7 +122,10 @@ def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
 
 
 def survey(
-    files: Sequence[tuple[str, bool]], plan: ReadPlan, engine: Engine | None = None
+    files: Sequence[tuple[str, bool]],
+    plan: ReadPlan,
+    engine: Engine | None = None,
+    known: Infos | None = None,
 ) -> list[tuple[str, int, Cells | None]]:
     """Fingerprint and size of each file, and row offsets of those whose rows are lines.
 
@@ -130,12 +133,14 @@ def survey(
     chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
     file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
     whose store reports a digest is scanned only if its rows are lines. Without an engine, this
-    process scans.
+    process scans. What is `known` of a file is not asked again.
     """
     cell, small_file = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
     reported_files, chunks = [], list[Chunk]()
+    stated = dict(known or {})
+    stated |= infos(url for url, _ in files if url not in stated)
     for url, lines in files:
-        reported = stated_digest(url)
+        reported = stated_digest(stated[url]) if url in stated else None
         size = reported[1] if reported else stored_size(url)
         # other files are one shard, or only a sequential reader can cut them
         has_cells = lines and size > small_file

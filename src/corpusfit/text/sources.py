@@ -40,7 +40,18 @@ from corpusfit.text.contract import (
     named,
 )
 from corpusfit.text.cutting import BOM
-from corpusfit.text.files import MAGIC, Stream, filesystem, is_url, unpacked_name, unreadable
+from corpusfit.text.files import (
+    MAGIC,
+    Infos,
+    Stream,
+    filesystem,
+    infos,
+    is_url,
+    reports_digest,
+    stated_digest,
+    unpacked_name,
+    unreadable,
+)
 from corpusfit.text.formats.hub import with_prefix
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import surveyed
@@ -89,6 +100,9 @@ def find(
             raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
         files: dict[tuple[str, str], _Found] = {}
         others: dict[str, Source] = {}
+        # of files that are named one by one, all at once
+        plain = (name for name in names if not (named(name) or glob.has_magic(name)))
+        known = infos(plain, setting)
         for name in names:
             # inputs with a prefix, such as hub: and pair:
             form = named(name)
@@ -106,10 +120,10 @@ def find(
                     others[name] = _spool(name, spool, role)
             else:
                 # the real path is the key, so that a file named twice counts once
-                for file in _expand(name, setting, skipped):
+                for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, engine, kept), *others.values()]
+        sources = [*_survey(stored, plan, engine, kept, known), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
@@ -163,14 +177,18 @@ def current_sources(
 
 
 def _survey(
-    sources: Sequence[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
+    sources: Sequence[Source],
+    plan: ReadPlan,
+    engine: Engine | None,
+    kept: Path | None,
+    known: Infos | None = None,
 ) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = iter(surveyed(to_scan, plan, engine, kept))
+    scans = iter(surveyed(to_scan, plan, engine, kept, known))
     described = []
     for source, form, urls in zip(sources, formats, files, strict=True):
         if not urls:
@@ -199,6 +217,20 @@ def content(source: Source) -> str:
     """
     digests = [fingerprint(url)[0] for url in files_of(source)]
     return load(source.format).fingerprint(source, digests) if digests else source.fingerprint
+
+
+def replaced(sources: Sequence[Source]) -> Source | None:
+    """A source whose store reports another content than that of its fingerprint, if any."""
+    files = [files_of(source) for source in sources]
+    now = infos(url for urls in files for url in urls)
+    for source, urls in zip(sources, files, strict=True):
+        stated = [digest for url in urls if (digest := stated_digest(now.get(url, {})))]
+        if not urls or len(stated) < len(urls):
+            continue
+        digests = [digest for digest, _ in stated]
+        if load(source.format).fingerprint(source, digests) != source.fingerprint:
+            return source
+    return None
 
 
 def located(input_name: str, home: Path) -> str:
@@ -321,7 +353,7 @@ def _source_of_copy(name: str, copy: Path) -> Source:
     return replace(source, format=format_of_bytes(begin))
 
 
-def _expand(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
+def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> list[_Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
@@ -332,7 +364,7 @@ def _expand(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     """
     try:
         if is_url(input_name):
-            files = _remote(input_name, setting, skipped)
+            files = _remote(input_name, setting, skipped, known)
         else:
             files = _local(input_name, input_name, setting, skipped)
     except OSError as e:
@@ -521,22 +553,26 @@ def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | 
     return ("jsonl", archive) if alike[series] else None
 
 
-def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
+def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> list[_Found]:
     fs, path = filesystem(input_name, setting)
     store = input_name.partition("://")[0]
     if store in ("file", "local"):
         return _local(path, input_name, setting, skipped)
     try:
-        if fs.isfile(path):
+        kind = known[input_name]["type"] if input_name in known else ""
+        if not kind:
+            fs.invalidate_cache()  # its listings may be those of an earlier command
+        if kind == "file" or (not kind and fs.isfile(path)):
             form = _required_format(input_name, input_name, setting)
             return [_Found(input_name, path, path.rpartition("/")[0], store, *form, real=path)]
-        if fs.isdir(path):
-            folder, paths = path, set(fs.find(path))
+        if kind == "directory" or fs.isdir(path):
+            folder, paths = path, fs.find(path, detail=True)
         elif glob.has_magic(path):
             matches = fs.glob(path, detail=True)
-            folder, paths = _fixed_part(path), set[str]()
+            folder, paths = _fixed_part(path), {}
             for match, info in matches.items():
-                paths |= set(fs.find(match)) if info.get("type") == "directory" else {match}
+                is_folder = info.get("type") == "directory"
+                paths |= fs.find(match, detail=True) if is_folder else {match: info}
         else:
             raise _missing(input_name, setting, ", which does not exist")
     except InputError:
@@ -551,7 +587,10 @@ def _remote(input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
         for path in paths
         if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
     ]
-    files = ((fs.unstrip_protocol(path), path, path) for path in remote_paths)
+    urls = {path: fs.unstrip_protocol(path) for path in remote_paths}
+    if reports_digest(input_name):
+        known |= {url: paths[path] for path, url in urls.items() if "size" in paths[path]}
+    files = ((url, path, path) for path, url in urls.items())
     return _with_formats(files, folder, store, skipped)
 
 

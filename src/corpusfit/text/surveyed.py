@@ -22,6 +22,7 @@ from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Cells
+from corpusfit.text.files import Infos
 from corpusfit.text.shards import CHUNK_BYTES, survey
 
 _VERSION = 1  # of what `survey` returns for the same content
@@ -36,11 +37,12 @@ def surveyed(
     plan: ReadPlan,
     engine: Engine | None = None,
     kept: Path | None = None,
+    known: Infos | None = None,
 ) -> list[tuple[str, int, Cells | None]]:
     """What `survey` returns; taken from the folder `kept`, or kept there, if nothing changed."""
     states = None if kept is None else _states(files)
     if kept is None or states is None:
-        return survey(files, plan, engine)
+        return survey(files, plan, engine, known)
     decides = [_VERSION, CHUNK_BYTES, plan.shard_mb, plan.max_row_mb, states]
     path = kept / f"{digest(decides)}.safetensors"
     with contextlib.suppress(CorpusfitError, OSError):  # damaged, or on a failing disk

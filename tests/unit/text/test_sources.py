@@ -303,7 +303,9 @@ def test_a_store_that_gives_less_than_it_stated_is_an_error(
     kind = type(memory.open(f"/box/{name}"))
     short = kind.read
     monkeypatch.setattr(kind, "read", lambda file, *size: short(file, *size)[:-1])
-    with pytest.raises(InputError, match=rf"{name}.*store gave"):
+    ranges = type(memory).cat_file
+    monkeypatch.setattr(type(memory), "cat_file", lambda *a, **range_: ranges(*a, **range_)[:-1])
+    with pytest.raises(InputError, match=rf"{name}.*(store gave|became shorter)"):
         read(f"memory://box/{name}")
 
 
@@ -334,6 +336,9 @@ def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
     class Store:
         def info(self, path):
             return {"size": 5, "ETag": path}
+
+        def invalidate_cache(self):
+            pass
 
     monkeypatch.setattr(files, "filesystem", lambda url, setting: (Store(), url))
     assert fingerprint("s3://b/x") == fingerprint("s3://b/x")

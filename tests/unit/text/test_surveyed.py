@@ -22,9 +22,9 @@ def look(tmp_path, monkeypatch, scans):
     monkeypatch.setattr(module, "_SETTLED", -1.0)
     plan = ReadPlan(shard_mb=0.0001)
 
-    def counted(files, plan, engine):
+    def counted(files, plan, engine, known=None):
         scans.append(len(files))
-        return survey(files, plan, engine)
+        return survey(files, plan, engine, known)
 
     monkeypatch.setattr(module, "survey", counted)
 

@@ -1,0 +1,148 @@
+"""What a selection is decided by, gathered from the score files of many shards to a few files.
+
+To choose takes several passes over all scores, and a part of `scores/` is a small file. So the
+first pass writes what the others need of a run of parts to one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.core.artifacts import read_arrays, write_arrays
+from corpusfit.core.engine import PlainJob
+from corpusfit.scoring import table
+from corpusfit.selection.balance import Balance
+from corpusfit.selection.choosing import Found, OverRuns, ScoredPart, Step
+from corpusfit.selection.copies import Copies
+from corpusfit.selection.folder import SelectionFolder, require_all
+from corpusfit.text.context import Run
+
+_MOST_RUNS = 1_024
+_FEW_RUNS = 64
+_SHORT = 16  # parts; work on them takes much longer than a message to a worker
+
+
+def runs_of_parts(folder: SelectionFolder, shards: int = 0) -> list[tuple[int, ...]]:
+    """The numbers of all parts, at least of so many shards, divided into runs; at least one."""
+    parts = [index for index, _ in table.parts(folder.scores)]
+    require_all(folder.scores, parts, shards)
+    length = max(1, min(_SHORT, len(parts) // _FEW_RUNS), -(-len(parts) // _MOST_RUNS))
+    return [tuple(parts[i : i + length]) for i in range(0, len(parts), length)] or [()]
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredPart:
+    """Scores (float32 [n]) and word pieces (int64 [n]) of one part, copies included.
+
+    With quotas also the main group of each segment, int64 [n].
+    """
+
+    index: int
+    scores: NDArray[np.float32]
+    tokens: NDArray[np.int64]
+    copy: NDArray[np.bool_]
+    groups: NDArray[np.int64] | None
+
+    def without_copies(self, weighted_by: Balance | None = None) -> ScoredPart:
+        """The part without its copies; with a balance also the segments' shares."""
+        kept = ~self.copy
+        return ScoredPart(
+            self.index,
+            self.scores[kept],
+            self.tokens[kept],
+            None if self.groups is None else self.groups[kept],
+            None if weighted_by is None else weighted_by.shares(self.index)[kept],
+        )
+
+
+@dataclass(frozen=True)
+class Gather(PlainJob[tuple[int, ...], None]):
+    """Write what the steps need of a run of parts to one file."""
+
+    scores: Path
+    out: Path
+    copies: Copies
+    by: Balance | None
+
+    def _work(self, parts: tuple[int, ...]) -> None:
+        found: dict[str, list[NDArray[Any]]] = {
+            "score": [np.empty(0, np.float32)],
+            "tokens": [np.empty(0, np.int64)],
+            "copy": [np.empty(0, np.bool_)],
+        }
+        if self.by is not None:
+            found["group"] = [np.empty(0, np.int64)]
+        for index in parts:
+            score, tokens, segment = table.read_columns(
+                table.part_path(self.scores, index), "score", "tokens", "segment"
+            )
+            found["score"].append(np.asarray(score, np.float32))
+            found["tokens"].append(np.asarray(tokens, np.int64))
+            found["copy"].append(self.copies.of(index, segment))
+            if self.by is not None:
+                found["group"].append(self.by.groups(index))
+        arrays = {name: np.concatenate(each) for name, each in found.items()}
+        arrays["size"] = np.array([len(each) for each in found["score"][1:]], np.int64)
+        write_arrays(_path(self.out, parts), arrays, {})
+
+
+def _path(folder: Path, parts: Sequence[int]) -> Path:
+    return folder / f"from-{parts[0] if parts else 0:05d}.safetensors"
+
+
+def read_gathered(folder: Path, parts: Sequence[int]) -> Iterator[GatheredPart]:
+    """The parts of a run, as `Gather` wrote them."""
+    arrays, _ = read_arrays(_path(folder, parts))
+    ends = np.cumsum(arrays["size"]).tolist()
+    for index, begin, end in zip(parts, [0, *ends], ends, strict=False):
+        yield GatheredPart(
+            index,
+            arrays["score"][begin:end],
+            arrays["tokens"][begin:end],
+            arrays["copy"][begin:end],
+            arrays["group"][begin:end] if "group" in arrays else None,
+        )
+
+
+@dataclass(frozen=True)
+class DoStep(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Any]]):
+    """Do a step with a run of parts."""
+
+    step: Step[Any]
+    gathered: Path
+    weighted_by: Balance | None
+
+    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Any]:
+        number, parts = numbered
+        read = read_gathered(self.gathered, parts)
+        return number, self.step.of(number, (p.without_copies(self.weighted_by) for p in read))
+
+
+@dataclass(frozen=True)
+class CountCopies(PlainJob[tuple[int, ...], int]):
+    """Count the copies with a score or a higher one."""
+
+    gathered: Path
+    score: float
+
+    def _work(self, parts: tuple[int, ...]) -> int:
+        read = read_gathered(self.gathered, parts)
+        return sum(int(np.sum(part.scores[part.copy] >= self.score)) for part in read)
+
+
+def over_runs(
+    run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], weighted_by: Balance | None = None
+) -> OverRuns:
+    """Does steps with the gathered scores, on the workers."""
+
+    def over(step: Step[Found]) -> list[Found]:
+        found = dict(run.engine.map(DoStep(step, gathered, weighted_by), enumerate(runs)))
+        return [found[number] for number in range(len(runs))]
+
+    return over
