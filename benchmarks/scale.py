@@ -52,7 +52,7 @@ STEPS = 4
 COUNTED = {
     "driver, s of a core": lambda of: of["driver"]["cpu"],
     "driver, MB read and written": lambda of: _megabytes(of["driver"]),
-    "messages": lambda of: of["workers"]["pieces"],
+    "messages": lambda of: of["workers"]["messages"],
     "workers, s of a core": lambda of: of["workers"]["cpu"],
     "workers, MB read": lambda of: of["workers"]["read"] / 1e6,
     "workers, MB written": lambda of: of["workers"]["written"] / 1e6,

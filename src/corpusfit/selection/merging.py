@@ -33,7 +33,7 @@ def _piece_path(pieces: Path, shard: int, size: int) -> Path:
 def write_piece(pieces: Path, shard: int, lines: bytes) -> None:
     """Write the selected text of a shard, until it is merged; its name has the number of bytes."""
     # in the shortest time: compressed in little more than half of what a part takes, as it is read
-    # once, and not synced, as the checksum tells whether it is whole
+    # once, and not synced, as the checksum shows whether it is whole
     data = zstandard.ZstdCompressor(level=1, write_checksum=True).compress(lines)
     write_bytes(_piece_path(pieces, shard, len(lines)), data, synced=False)
 

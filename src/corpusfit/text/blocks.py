@@ -8,9 +8,10 @@ there (`nth_block`). A worker keeps its reader open, so consecutive blocks are r
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,21 @@ _VERSION = 1  # of the blocks of the same content
 _LEAST = 1 << 20
 """Stored bytes below which blocks are found faster than a file of the cache is worth."""
 _BATCH_BYTES = 16 << 20
-_BATCH_SOURCES = 1024
+_BATCH_FILES = 1024
+T = TypeVar("T")
+
+
+def in_batches(pieces: Iterable[T], size_of: Callable[[T], int]) -> list[list[T]]:
+    """Consecutive pieces together, as a message takes longer than the work on a small file."""
+    batches: list[list[T]] = []
+    size = _BATCH_BYTES
+    for piece in pieces:
+        if size >= _BATCH_BYTES or len(batches[-1]) == _BATCH_FILES:
+            batches.append([])
+            size = 0
+        batches[-1].append(piece)
+        size += size_of(piece)
+    return batches
 
 
 def is_small_file(source: Source, plan: ReadPlan) -> bool:
@@ -128,14 +143,7 @@ def _found(
     sources: Sequence[Source], plan: ReadPlan, engine: Engine | None
 ) -> list[NDArray[np.int64]]:
     """The blocks of each source, read by the engine's workers if there is more than a batch."""
-    batches: list[list[Source]] = []
-    size = _BATCH_BYTES
-    for source in sources:
-        if size >= _BATCH_BYTES or len(batches[-1]) == _BATCH_SOURCES:
-            batches.append([])
-            size = 0
-        batches[-1].append(source)
-        size += source.size
+    batches = in_batches(sources, lambda source: source.size)
     job = _FindBlocks(plan)
     if engine is None or sum(source.size for source in sources) < _BATCH_BYTES:
         found = dict(map(job.start(), enumerate(batches)))

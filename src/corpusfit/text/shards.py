@@ -27,7 +27,7 @@ from corpusfit.core.types import (
     Span,
 )
 from corpusfit.kernels.lines import line_ends
-from corpusfit.text.blocks import cutting, is_small_file, nth_block
+from corpusfit.text.blocks import cutting, in_batches, is_small_file, nth_block
 from corpusfit.text.contract import Format, columns_of, load
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
@@ -37,8 +37,6 @@ from corpusfit.text.files import Infos, infos, read_bytes, stated_digest, stored
 _MAX_SOURCES = 1 << 20
 
 CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
-_BATCH_BYTES = 16 << 20
-_BATCH_CHUNKS = 1024
 
 
 class Chunk(NamedTuple):
@@ -103,14 +101,10 @@ class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
 def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
     """Scan chunks on an engine's workers; the results are in the order of the chunks."""
     # batches of plain values, because a scan of a small file takes less time than its transfer
-    batches: list[list[tuple[str, int, int, int]]] = []
-    size = _BATCH_BYTES
-    for chunk in chunks:
-        if size >= _BATCH_BYTES or len(batches[-1]) == _BATCH_CHUNKS:
-            batches.append([])
-            size = 0
-        batches[-1].append((chunk.url, chunk.begin, chunk.end, chunk.cell))
-        size += chunk.end - chunk.begin
+    batches = in_batches(
+        ((chunk.url, chunk.begin, chunk.end, chunk.cell) for chunk in chunks),
+        lambda chunk: chunk[2] - chunk[1],
+    )
     if engine is None or len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
     scans = dict(engine.map(_Scan(), enumerate(batches)))

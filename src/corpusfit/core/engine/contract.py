@@ -73,7 +73,7 @@ class _Metered(Job[Piece, tuple[Result, Usage]]):
             nonlocal opening
             before = Usage.so_far()
             result = work(piece)
-            used = Usage.so_far() - before + opening + Usage(pieces=1)
+            used = Usage.so_far() - before + opening + Usage(messages=1)
             opening = Usage()
             return result, used
 

@@ -17,15 +17,15 @@ class Usage:
 
     Attributes:
         cpu: seconds of processors.
-        read: bytes read from files, stores and other processes; 0 where only Linux tells.
+        read: bytes read from files, stores and other processes; 0 on systems other than Linux.
         written: bytes written to them.
-        pieces: messages to workers, each with one or several pieces of work.
+        messages: sent to workers, each with one or several pieces of work.
     """
 
     cpu: float = 0.0
     read: int = 0
     written: int = 0
-    pieces: int = 0
+    messages: int = 0
 
     @classmethod
     def so_far(cls) -> Usage:
@@ -37,12 +37,16 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """The sum."""
-        pairs = zip(asdict(self).values(), asdict(other).values(), strict=True)
-        return Usage(*(a + b for a, b in pairs))
+        return Usage(
+            self.cpu + other.cpu,
+            self.read + other.read,
+            self.written + other.written,
+            self.messages + other.messages,
+        )
 
     def __sub__(self, other: Usage) -> Usage:
         """The difference."""
-        return self + Usage(-other.cpu, -other.read, -other.written, -other.pieces)
+        return self + Usage(-other.cpu, -other.read, -other.written, -other.messages)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a manifest."""

@@ -50,9 +50,9 @@ class Cynical(RoundMethod):
         rounds: Number of rounds; their budgets grow geometrically (default: 40).
         start: The corpus's own counts, scaled to so many words for each word of a round's budget,
             are added to those of the selected text (default: 0.3).
-        rounds_gb: GB of text (billions of characters) up to which all of it is selected in rounds.
-            Of a larger corpus a sample of so much is, drawn by hash; its rounds tell where every
-            text has its place, and the first ones are done again on all texts (default: 8.0).
+        rounds_gb: GB of text (billions of characters) that the rounds read at most. Of a larger
+            corpus they read a sample of that size, drawn by hash; every text gets its place from
+            the sample's rounds, and the first rounds are repeated on all texts (default: 8.0).
     """
 
     reads: ClassVar[Reads] = "text"

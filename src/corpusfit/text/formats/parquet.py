@@ -44,7 +44,7 @@ _FIELDS = b"fields"
 class Batches:
     """Record batches of the needed columns, each with the bytes of its texts (`_lengths`).
 
-    `problem` tells why they ended early.
+    `problem` says why they ended early.
     """
 
     form = "parquet"
