@@ -32,7 +32,7 @@ from sklearn.linear_model import LinearRegression
 
 import corpusfit
 from corpusfit.core.artifacts import remove
-from corpusfit.selection import writing
+from corpusfit.selection import folder
 from corpusfit.text import context
 from harness import machine
 
@@ -57,7 +57,7 @@ COUNTED = {
     "workers, MB read": lambda of: of["workers"]["read"] / 1e6,
     "workers, MB written": lambda of: of["workers"]["written"] / 1e6,
 }
-_WORD = re.compile(rb"[a-z]{4,}")
+_WORD = re.compile(rb'[a-z]{4,}(?!"\s*:)')  # but no name of a field
 
 
 def main() -> None:
@@ -110,6 +110,7 @@ def measure(
         again = corpusfit.choose(out, fraction=0.1, workers=2, cache=work / "cache")
         shards = len(list((out / "scores").glob("part-*")))
         for command, stages in (("select", None), ("choose", ("choose", "write", "merge"))):
+            assert not done.manifest["warnings"], done.manifest["warnings"]
             usage = (done if stages is None else again).manifest["usage"]
             counts: Counter[str] = Counter()
             for stage, of in usage.items():
@@ -167,7 +168,7 @@ def messages(shards: float, workers: int, command: str) -> float:
         many = context._MESSAGES * workers if size < context._MOST_PIECES else shards / size
         many = min(many, (shards - before) / size)
         sent, before = sent + many, before + many * size
-    runs = min(writing._MOST_RUNS, shards)
+    runs = min(folder._MOST_RUNS, shards)
     return PASSES[command] * sent + STEPS * runs
 
 

@@ -1,21 +1,23 @@
-"""Many small files against one file of the same texts: `select` with `moore_lewis`, two workers.
+"""Many small files against one file of the same texts, for each command that reads a corpus.
 
-Both sides read the same texts of about 1 kB, as JSON lines or as plain text, in folders of 1,000
-files, and select the same share. `moore_lewis` costs little for each text, so that the ratio is an
-upper bound for other methods. The caches of the file system are warm.
+Both sides read the same texts of about 1 kB, as JSON lines or (`select`) as plain text, in folders
+of 1,000 files, with two workers. Little is done with each text (`select` with `moore_lewis`, two
+steps of `adapt` on all texts read), so that the ratio is an upper bound. The caches of the file
+system are warm.
 
-Run: python benchmarks/small_files.py [FILES]
+Run: python benchmarks/small_files.py [FILES [RUNS [COMMAND …]]]
 """
 
 from __future__ import annotations
 
 import json
 import random
-import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import corpusfit
 from encode import docstrings
@@ -44,37 +46,58 @@ def write(folder: Path, n: int) -> Path:
     return target
 
 
-def main(files: int = 10_000) -> None:
-    """Time both kinds of small files against the one file."""
+def commands(folder: Path, target: Path, files: int) -> dict[str, Callable[[str], object]]:
+    """What is run, by name, each on a corpus in the folder."""
+    shared = {"workers": 2, "cache": folder / "cache"}
+
+    def out(command: str) -> dict[str, Any]:
+        return {"out": folder / f"out-{command}", "overwrite": True, **shared}
+
+    def compose(corpus: str) -> object:
+        recipe = folder / f"{corpus}.toml"
+        recipe.write_text(
+            f'composition = "E_D"\nbudget = {files}\n[[sources]]\nname = "corpus"\n'
+            f'kind = "specific"\nlanguage = "en"\npath = {json.dumps(str(folder / corpus))}\n'
+        )
+        return corpusfit.compose(recipe, **out("compose"))
+
+    def contamination(corpus: str) -> object:
+        return corpusfit.contamination(task=target, data=folder / corpus, **shared)
+
+    def adapt(corpus: str) -> object:
+        size = {"init": "tiny", "steps": 2, "batch": 2, "length": 64}
+        return corpusfit.adapt(data=folder / corpus, **size, **out("adapt"))
+
+    def select(corpus: str) -> object:
+        method = {"target": target, "method": "moore_lewis"}
+        return corpusfit.select(corpus=folder / corpus, **method, **out("select"))
+
+    def split(corpus: str) -> object:
+        return corpusfit.split(data=folder / corpus, dev=0.01, test=0.01, **out("split"))
+
+    every = (select, split, compose, contamination, adapt)
+    return {command.__name__: command for command in every}
+
+
+def main(files: int = 10_000, runs: int = 3, *wanted: str) -> None:
+    """Time small files against the one file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         target = write(folder, files)
-
-        def select(corpus: str) -> int:
-            shutil.rmtree(folder / "out", ignore_errors=True)
-            machine = corpusfit.Machine(workers=2)
-            corpusfit.select(
-                target=target,
-                corpus=folder / corpus,
-                out=folder / "out",
-                method="moore_lewis",
-                machine=machine,
-            )
-            return len(list((folder / "out" / "scores").iterdir()))
-
-        for kind in ("jsonl", "txt"):
-            parts = {"parts": select(kind), "parts of one file": select("one.jsonl")}
-            paired(
-                f"small_files_{kind}",
-                partial(select, kind),
-                partial(select, "one.jsonl"),
-                runs=3,
-                note=f"{files:,} {kind} files of 1 kB against one file, two workers",
-                work=files,
-                unit="texts",
-                extra=parts,
-            )
+        for command, run in commands(folder, target, files).items():
+            if wanted and command not in wanted:
+                continue
+            for kind in ("jsonl", "txt") if command == "select" else ("jsonl",):
+                paired(
+                    f"small_files_{command}_{kind}",
+                    partial(run, kind),
+                    partial(run, "one.jsonl"),
+                    runs=runs,
+                    note=f"{files:,} {kind} files of 1 kB against one file, two workers",
+                    work=files,
+                    unit="texts",
+                )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])

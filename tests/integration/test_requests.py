@@ -10,7 +10,7 @@ import corpusfit
 from corpusfit.core.artifacts import folder_path, read_slices, write_arrays
 from corpusfit.core.errors import ChangedInputError, InputError, StorageError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.selection import examples, gathering
+from corpusfit.selection import examples, folder
 from corpusfit.text import files
 from corpusfit.text.sources import current_sources, find
 from store import CountedStore
@@ -36,7 +36,7 @@ def rows(begin, n=2):
 def select(store, inline, monkeypatch):
     """`select` over n files, each a shard."""
     # as in a large corpus: long runs of parts, and few of the parts with examples
-    monkeypatch.setattr(gathering, "_FEW_RUNS", 1)
+    monkeypatch.setattr(folder, "_FEW_RUNS", 1)
     monkeypatch.setattr(examples, "_EACH", 1)
     monkeypatch.setattr(examples, "SHARES", (0.5,))
 

@@ -34,6 +34,7 @@ from corpusfit.selection.auto import contenders, decide_fraction, ranking_of
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
+from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder
@@ -57,7 +58,6 @@ from corpusfit.selection.samples import background_texts, target_texts
 from corpusfit.selection.scoring import Scored, require_strict, score_corpus
 from corpusfit.selection.writing import (
     choose_segments,
-    count_rows,
     segments_above,
     warn_of_amount,
     write_aligned,

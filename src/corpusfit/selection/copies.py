@@ -31,7 +31,7 @@ from corpusfit.kernels.chance import place_keys
 from corpusfit.kernels.grams import count_each, grams_of
 from corpusfit.kernels.overlap import band_keys
 from corpusfit.scoring import table
-from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.text import documents
 from corpusfit.text.context import Run
 from corpusfit.text.same_text import exact_key, folded, form_keys
@@ -95,6 +95,17 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
         for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
     )
     return np.fromiter(hashes, np.uint64, len(first))
+
+
+@dataclass(frozen=True)
+class CountDocuments(PlainJob[tuple[int, ...], list[tuple[int, int]]]):
+    """The numbers of shards, each with that of its documents."""
+
+    scored: Path
+
+    def _work(self, shards: tuple[int, ...]) -> list[tuple[int, int]]:
+        tallies = read_tallies(self.scored, shards)
+        return [(n, tally.documents) for n, tally in zip(shards, tallies, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -318,9 +329,10 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
             known = read_object(found)
             copies = Copies(known["counts"], frozenset(known["parts"]), folder.copies / kind)
             continue
-        sizes = sizes or {
-            index: tally.documents for index, tally in tallies(folder, run.shard_count)
-        }
+        if not sizes:
+            runs = runs_of_parts(folder, run.shard_count)
+            for of_run in sorted(run.engine.map(CountDocuments(folder.scored), runs)):
+                sizes.update(of_run)
         # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
         # hashed only once; a method that scores text has stored them already.
         done = names_in(keys)

@@ -11,13 +11,13 @@ from typing import Any
 from corpusfit.core.artifacts import (
     copy,
     no_collection,
-    read_bytes,
     read_many,
     remove,
     write_bytes,
 )
 from corpusfit.core.errors import InputError, OutputFolderError, StorageError
 from corpusfit.core.manifest import OutFolder, read_object, undamaged
+from corpusfit.scoring import table
 from corpusfit.text.reading import Tally
 from corpusfit.text.same_text import FORM
 
@@ -136,10 +136,13 @@ def copy_scores(scored: Path, folder: Path) -> None:
     aside.rename(folder)
 
 
-def read_tally(mark: Path) -> Tally:
-    """What a shard's completion mark says."""
-    with undamaged(mark):
-        return Tally(**json.loads(read_bytes(mark)))
+def read_tallies(marks: Path, shards: Sequence[int]) -> Iterator[Tally]:
+    """What the completion marks of some shards say, in their order."""
+    paths = [mark_path(marks, shard) for shard in shards]
+    for path, data in zip(paths, read_many(paths), strict=True):
+        with undamaged(path):
+            tally = Tally(**json.loads(data))
+        yield tally
 
 
 def require_all(folder: Path, numbers: Sequence[int], shards: int) -> None:
@@ -156,12 +159,20 @@ def require_all(folder: Path, numbers: Sequence[int], shards: int) -> None:
         )
 
 
-def tallies(folder: SelectionFolder, shards: int | None = None) -> Iterator[tuple[int, Tally]]:
-    """(shard, tally) of every scored shard, in order; with `shards` of all, at least so many."""
-    marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
-    if shards is not None:
-        require_all(folder.scored, [int(mark.stem[5:]) for mark in marks], shards)
-    for mark, data in zip(marks, read_many(marks), strict=True):
-        with undamaged(mark):
-            tally = Tally(**json.loads(data))
-        yield int(mark.stem[5:]), tally
+def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
+    """(shard, tally) of every scored shard, in order."""
+    shards = sorted(int(mark.stem[5:]) for mark in folder.scored.glob("part-*.json"))
+    yield from zip(shards, read_tallies(folder.scored, shards), strict=True)
+
+
+_MOST_RUNS = 1_024
+_FEW_RUNS = 64
+_SHORT = 16  # parts; work on them takes much longer than a message to a worker
+
+
+def runs_of_parts(folder: SelectionFolder, shards: int = 0) -> list[tuple[int, ...]]:
+    """The numbers of all parts, at least of so many shards, divided into runs; at least one."""
+    parts = [index for index, _ in table.parts(folder.scores)]
+    require_all(folder.scores, parts, shards)
+    length = max(1, min(_SHORT, len(parts) // _FEW_RUNS), -(-len(parts) // _MOST_RUNS))
+    return [tuple(parts[i : i + length]) for i in range(0, len(parts), length)] or [()]

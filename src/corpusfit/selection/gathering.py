@@ -20,20 +20,7 @@ from corpusfit.scoring import table
 from corpusfit.selection.balance import Balance
 from corpusfit.selection.choosing import Found, OverRuns, ScoredPart, Step
 from corpusfit.selection.copies import Copies
-from corpusfit.selection.folder import SelectionFolder, require_all
 from corpusfit.text.context import Run
-
-_MOST_RUNS = 1_024
-_FEW_RUNS = 64
-_SHORT = 16  # parts; work on them takes much longer than a message to a worker
-
-
-def runs_of_parts(folder: SelectionFolder, shards: int = 0) -> list[tuple[int, ...]]:
-    """The numbers of all parts, at least of so many shards, divided into runs; at least one."""
-    parts = [index for index, _ in table.parts(folder.scores)]
-    require_all(folder.scores, parts, shards)
-    length = max(1, min(_SHORT, len(parts) // _FEW_RUNS), -(-len(parts) // _MOST_RUNS))
-    return [tuple(parts[i : i + length]) for i in range(0, len(parts), length)] or [()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,12 @@ from corpusfit.selection.balance import Balance, balance
 from corpusfit.selection.choosing import Decision, choose
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
-from corpusfit.selection.folder import SelectionFolder, mark_path, read_tally, tallies
+from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.gathering import (
     CountCopies,
     Gather,
     over_runs,
     read_gathered,
-    runs_of_parts,
 )
 from corpusfit.selection.merging import (
     MergePieces,
@@ -47,11 +46,10 @@ from corpusfit.selection.merging import (
 )
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import Selection
-from corpusfit.selection.samples import may_be_whole
-from corpusfit.text import cures, rejects, rows
+from corpusfit.text import rows
 from corpusfit.text.context import Run
 from corpusfit.text.cutting import MIB
-from corpusfit.text.reading import Reasons, Tally
+from corpusfit.text.reading import Tally
 
 
 @dataclass
@@ -172,7 +170,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
             if len(copy):
                 groups, group_numbers = grouped(*table.sources_of(stored), group_of)
             else:  # a source without segments counts too
-                tally = read_tally(mark_path(self.marks, part.index))
+                (tally,) = read_tallies(self.marks, [part.index])
                 of_one = tally.sources(self.names) if tally.files == 1 else ()
                 groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
             by_group = [
@@ -296,59 +294,6 @@ def write_selected(
     remove(folder.pieces)
     if not folder.examples.exists():
         write_examples(run, folder, resolved, list(places))
-
-
-def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
-    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
-    # Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
-    # text files are divided.
-    total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
-    reasons, names = Reasons(), run.names
-    losses = cures.Losses()
-    cut_off: dict[str, str] = {}  # files whose later rows cannot be read, with the reason
-    scored = dict(table.parts(folder.scores))
-    with writing(folder.path / "rejects.jsonl") as out:
-        for shard, tally in tallies(folder, run.shard_count):
-            reasons.add(tally.rejects)
-            total.update(
-                rows=tally.documents + len(tally.rejects),
-                documents=tally.documents,
-                rejected=len(tally.rejects),
-                units=tally.units,
-                segments=tally.segments,
-                characters=tally.characters,
-            )
-            for row, byte, reason in tally.rejects:
-                source = names[tally.source + file_of(row)]
-                losses.add(source, 0, [reason])
-                if reason.startswith(rejects.BROKEN):
-                    cut_off[source] = reason
-                line = {"source": source, "row": in_file(row), "byte": byte}
-                out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
-            if tally.files == 1:
-                losses.add(names[tally.source], tally.documents)
-            elif tally.rejects:  # the tally has no counts per small file, so count its segments
-                files, file_numbers = table.read_sources(scored[shard])
-                for name, documents in Counter(files[i] for i in file_numbers).items():
-                    losses.add(name, documents)
-    cure = losses.cure(run.sources, run.plan.read)
-    if cure or total["rejected"] > total["documents"]:
-        of_all = f"{total['rejected']:,} of {total['rows']:,} rows are rejected: {reasons}"
-        listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
-        run.warn(f"{of_all}. {cure or listed}")
-    if cut_off:  # one reject each, whatever the number of missing rows
-        listed = ", ".join(f"{name} ({reason})" for name, reason in [*cut_off.items()][:3])
-        more = f" and {len(cut_off) - 3:,} more" if len(cut_off) > 3 else ""
-        run.warn(
-            f"The rows after the damage are missing of {listed}{more}. Fetch the files again, then "
-            "run with another `out`."
-        )
-    if may_be_whole(run.sources, run.plan.read, total["documents"]):
-        run.progress.note(
-            f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
-            "divided by blank lines (`read.txt=file`: one per file)."
-        )
-    return {**total, "reasons": dict(reasons.counts.most_common())}
 
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")

@@ -181,6 +181,12 @@ class Losses:
         self._kept[name] += kept
         self._lost[name].update(map(rejects.kind, rejected))
 
+    def update(self, more: Losses) -> None:
+        """Add the counts of others."""
+        self._kept.update(more._kept)
+        for name, reasons in more._lost.items():
+            self._lost[name].update(reasons)
+
     def cure(self, sources: Sequence[Source], plan: ReadPlan) -> str:
         """Advice on the file that lost most rows, if it lost a tenth or more."""
         total = {name: reasons.total() for name, reasons in self._lost.items()}

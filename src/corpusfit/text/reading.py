@@ -79,6 +79,11 @@ class Reasons:
             self.counts[kind(reason)] += 1
             self._examples.setdefault(kind(reason), reason)
 
+    def update(self, more: Reasons) -> None:
+        """Add the counts of later shards."""
+        self.counts.update(more.counts)
+        self._examples = more._examples | self._examples
+
     def __str__(self) -> str:
         """The three most frequent reasons with their examples, or that there are no rows."""
         common = self.counts.most_common(3)

@@ -99,7 +99,9 @@ class LocalEngine(Engine):
                 free = self.workers * _PIECES_PER_WORKER - len(running)
                 for in_map, piece in itertools.islice(waiting, free):
                     number = next(self._numbers)
-                    with _clean_environment():  # the pool starts workers on demand
+                    # the pool starts workers on demand
+                    starts = len(self._pool._processes or ()) < self.workers
+                    with _clean_environment() if starts else contextlib.nullcontext():
                         running[self._pool.submit(_do, job_file, number, piece)] = number, in_map
                 if not running:
                     return

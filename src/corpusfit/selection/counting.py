@@ -1,0 +1,111 @@
+"""Counts the rows of a scored corpus, and lists those that were rejected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from corpusfit.core.artifacts import writing
+from corpusfit.core.engine import PlainJob
+from corpusfit.core.types import file_of, in_file
+from corpusfit.scoring import table
+from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
+from corpusfit.selection.samples import may_be_whole
+from corpusfit.text import cures, rejects
+from corpusfit.text.context import Run
+from corpusfit.text.reading import Reasons
+
+_COUNTED = ("rows", "documents", "rejected", "units", "segments", "characters")
+
+
+@dataclass
+class Counts:
+    """The counts of some shards, and their rejected rows."""
+
+    total: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
+    reasons: Reasons = field(default_factory=Reasons)
+    losses: cures.Losses = field(default_factory=cures.Losses)
+    cut_off: dict[str, str] = field(default_factory=dict)
+    """Files whose later rows cannot be read, with the reason."""
+
+    def add(self, more: Counts) -> None:
+        """Add the counts of later shards."""
+        self.total.update(more.total)
+        self.reasons.update(more.reasons)
+        self.losses.update(more.losses)
+        self.cut_off.update(more.cut_off)
+
+
+@dataclass(frozen=True)
+class CountRows(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Counts, bytes]]):
+    """Count a run of shards; returns also the lines of `rejects.jsonl`."""
+
+    scored: Path
+    scores: Path
+    names: tuple[str, ...]
+
+    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Counts, bytes]:
+        number, shards = numbered
+        counts, lines = Counts(), []
+        for shard, tally in zip(shards, read_tallies(self.scored, shards), strict=True):
+            counts.reasons.add(tally.rejects)
+            counts.total.update(
+                rows=tally.documents + len(tally.rejects),
+                documents=tally.documents,
+                rejected=len(tally.rejects),
+                units=tally.units,
+                segments=tally.segments,
+                characters=tally.characters,
+            )
+            for row, byte, reason in tally.rejects:
+                source = self.names[tally.source + file_of(row)]
+                counts.losses.add(source, 0, [reason])
+                if reason.startswith(rejects.BROKEN):
+                    counts.cut_off[source] = reason
+                line = {"source": source, "row": in_file(row), "byte": byte}
+                lines.append(orjson.dumps({**line, "reason": reason}) + b"\n")
+            if tally.files == 1:
+                counts.losses.add(self.names[tally.source], tally.documents)
+            elif tally.rejects:  # the tally has no counts per small file, so count its segments
+                files, file_numbers = table.read_sources(table.part_path(self.scores, shard))
+                for name, documents in Counter(files[i] for i in file_numbers).items():
+                    counts.losses.add(name, documents)
+        return number, counts, b"".join(lines)
+
+
+def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
+    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
+    # Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
+    # text files are divided.
+    job = CountRows(folder.scored, folder.scores, run.names)
+    runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
+    counted = {number: (counts, lines) for number, counts, lines in run.over("count", job, runs)}
+    of_all = Counts()
+    with writing(folder.path / "rejects.jsonl") as out:
+        for number, _ in runs:
+            counts, lines = counted.pop(number)
+            of_all.add(counts)
+            out.write(lines)
+    total, cut_off = of_all.total, of_all.cut_off
+    cure = of_all.losses.cure(run.sources, run.plan.read)
+    if cure or total["rejected"] > total["documents"]:
+        rejected = f"{total['rejected']:,} of {total['rows']:,} rows are rejected"
+        listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
+        run.warn(f"{rejected}: {of_all.reasons}. {cure or listed}")
+    if cut_off:  # one reject each, whatever the number of missing rows
+        listed = ", ".join(f"{name} ({reason})" for name, reason in [*cut_off.items()][:3])
+        more = f" and {len(cut_off) - 3:,} more" if len(cut_off) > 3 else ""
+        run.warn(
+            f"The rows after the damage are missing of {listed}{more}. Fetch the files again, then "
+            "run with another `out`."
+        )
+    if may_be_whole(run.sources, run.plan.read, total["documents"]):
+        run.progress.note(
+            f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
+            "divided by blank lines (`read.txt=file`: one per file)."
+        )
+    return {**total, "reasons": dict(of_all.reasons.counts.most_common())}
