@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from journeys import prose
@@ -36,20 +38,27 @@ def steady(tiny_lm, tmp_path):
     return folder
 
 
-def together(processes, *arguments):
+def started(processes, *arguments):
     """`adapt` in so many processes; on a CPU `accelerate launch` leaves starting them to others."""
     launch = [
         *("-m", "torch.distributed.run", "--nproc-per-node", processes, "--standalone"),
         *("-m", "corpusfit", "adapt"),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, *map(str, launch), *map(str, arguments)],
-        check=False,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=environment,
     )
+
+
+def together(processes, *arguments):
+    """What `adapt` in so many processes prints and returns."""
+    process = started(processes, *arguments)
+    out, errors = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
 @pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
@@ -95,3 +104,62 @@ def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, 
     for record, other in zip(expected, records, strict=True):
         assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
         assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
+
+
+def weights_of(folder):
+    from safetensors.torch import load_file
+
+    (file,) = folder.glob("*model.safetensors")
+    return load_file(file)
+
+
+def test_a_sharded_training_is_killed_and_resumed_by_more_processes(
+    steady, jsonl, tmp_path, inline
+):
+    data, steps = jsonl("data.jsonl", prose("task", 60) + prose("market", 30)), 20
+    words = {"steps": steps, "batch": 5, "length": LENGTH, "rate": 1e-3}
+    one = corpusfit.adapt(
+        model=str(steady),
+        data=data,
+        out=tmp_path / "one",
+        settings=SETTINGS,
+        machine=inline,
+        **words,
+    )
+    command = [
+        *("--model", steady, "--data", data, "--out", tmp_path / "parts"),
+        *(word for name, value in words.items() for word in (f"--{name}", value)),
+        *(word for setting in SETTINGS for word in ("--set", setting)),
+        *("--set", "train.shard=true"),
+    ]
+    process = started(2, *command)
+    checkpoints = tmp_path / "parts" / ".corpusfit" / "checkpoints"
+    while process.poll() is None and not list(checkpoints.glob("step-*/state.json")):
+        time.sleep(0.02)
+    assert process.poll() is None, process.communicate()[1][-3000:]
+    (rank, *_) = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], check=True, capture_output=True, text=True
+    ).stdout.split()
+    os.kill(int(rank), signal.SIGKILL)
+    process.communicate()
+    assert process.returncode != 0
+    assert not (tmp_path / "parts" / "model.safetensors").exists()
+    resumed_at = max(int(mark.parent.name[5:]) for mark in checkpoints.glob("step-*/state.json"))
+    assert 0 < resumed_at < steps
+
+    done = together(3, *command, "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    mine, theirs = weights_of(one.path), weights_of(tmp_path / "parts")
+    assert mine.keys() == theirs.keys()
+    for name, weight in mine.items():
+        if "key.bias" not in name:  # no loss depends on it: AdamW magnifies rounding there
+            assert (weight - theirs[name]).abs().max() < 5e-5, name
+    ours, others = (
+        [json.loads(line) for line in (folder / "losses.jsonl").read_text("utf-8").splitlines()]
+        for folder in (one.path, tmp_path / "parts")
+    )
+    for record, other in zip(ours, others, strict=True):
+        assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
+        assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
+    shared = json.loads((tmp_path / "parts" / "config.json").read_text("utf-8"))
+    assert shared["architectures"] == ["BertForMaskedLM"]

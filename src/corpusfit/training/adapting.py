@@ -74,6 +74,7 @@ from corpusfit.training.presets import (
     task_phase,
 )
 from corpusfit.training.scratch import new_model
+from corpusfit.training.sharding import launched_sharded
 from corpusfit.training.special_tokens import add_tags, backend_tokenizer
 from corpusfit.training.trainer import TrainerCallback, require_batch, start_accelerator
 
@@ -114,6 +115,8 @@ def adapt(
     # Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
     # section 5, for both phases.
     began = time.perf_counter()
+    if launched_sharded():
+        plan = plan.with_value("train.shard", True)
     plan = plan.check()
     require_extras("Adapting a model", "train", plan.model.name)
     hardware = resolve(plan.train, "train")

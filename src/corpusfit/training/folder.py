@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from corpusfit.core.artifacts import names_in, remove, write_bytes, writing
 from corpusfit.core.manifest import OutFolder
 from corpusfit.embed.folders import POOLING
+from corpusfit.training.sharding import assign
 
 if TYPE_CHECKING:
     import torch
@@ -84,7 +85,6 @@ class Checkpoints:
         self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
     ) -> None:
         """Write a checkpoint, then remove old, unfinished and newer checkpoints."""
-        # Newer checkpoints are incomplete: training would have resumed from a complete one.
         mark = self._mark(state.step)
         files = {
             "weights.safetensors": {n: p.detach() for n, p in parameters.items()},
@@ -97,7 +97,22 @@ class Checkpoints:
         digests = {
             name: save_weights(mark.with_name(name), tensors) for name, tensors in files.items()
         }
-        write_bytes(mark, json.dumps({"digests": digests, **vars(state)}).encode())
+        self._finish(state, digests)
+
+    def shards(self, step: int) -> Path:
+        """The folder of a checkpoint that several processes write together."""
+        return self._mark(step).parent / "shards"
+
+    def finish(self, state: State, names: Sequence[str]) -> None:
+        """Mark a checkpoint as complete, whose `shards` have files of these names."""
+        folder = self.shards(state.step)
+        self._finish(state, {f"shards/{name}": _digest(folder / name) for name in names})
+
+    def _finish(self, state: State, digests: Mapping[str, str]) -> None:
+        # Newer checkpoints are incomplete: training would have resumed from a complete one.
+        write_bytes(
+            self._mark(state.step), json.dumps({"digests": digests, **vars(state)}).encode()
+        )
         steps = self._steps()
         newest = [s for s in steps if s <= state.step and self._mark(s).is_file()][-self.keep :]
         for step in set(steps) - set(newest):
@@ -159,13 +174,17 @@ def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
 
 def load_weights(path: Path, parameters: Mapping[str, torch.nn.Parameter]) -> None:
     """Copy weights from a file into the parameters of the same names."""
-    import torch
     from safetensors.torch import load_file
 
     stored = load_file(path)
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(stored[name])
+    for name, parameter in parameters.items():
+        assign(parameter, stored[name])
+
+
+def _digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def _fault(folder: Path) -> str | None:
@@ -176,8 +195,7 @@ def _fault(folder: Path) -> str | None:
         return "writing did not finish"
     for name, digest in digests.items():
         try:
-            with (folder / name).open("rb") as f:
-                actual = hashlib.file_digest(f, "sha256").hexdigest()
+            actual = _digest(folder / name)
         except OSError:
             return f"{name} is missing"
         if actual != digest:

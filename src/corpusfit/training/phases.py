@@ -331,6 +331,8 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
     """Store the resolved settings; raise `ChangedInputError` if a resumed training had others."""
     now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
     now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
+    if facts["training"]["shard"]:  # any number of processes can read the parts
+        now["processes"] = "those of `train.shard`"
     if folder.checkpoints.is_dir() and folder.settled.exists():
         before = json.loads(folder.settled.read_text("utf-8"))
         changed = [f"{n} was {before.get(n)}, is {v}" for n, v in now.items() if before.get(n) != v]

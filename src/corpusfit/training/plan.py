@@ -402,6 +402,14 @@ class TrainPlan(Group, group="train"):
     ] = 0
     precision: Precision = "auto"
     device: Device = "auto"
+    shard: Annotated[
+        bool,
+        Option(
+            "Divide weights, gradients and optimiser among the processes that train together "
+            "(FSDP2), for models that do not fit one GPU; on with `accelerate launch --use_fsdp`. "
+            "For `objective.name` mlm and causal"
+        ),
+    ] = False
     checkpoint_minutes: Annotated[float, Option("Minutes between checkpoints", above=0)] = 10.0
     checkpoints: Annotated[int, Option("Number of checkpoints to keep", above=0)] = 2
 
@@ -505,6 +513,7 @@ FREE = (
     ("model", "name"),
     ("read", "strict"),
     ("train", "micro_tokens"),
+    ("train", "shard"),
     ("train", "checkpoint_minutes"),
     ("train", "checkpoints"),
 )
@@ -569,6 +578,13 @@ class AdaptPlan(Settings):
     def _check_together(self) -> None:
         self._check_translation()
         self._check_embeddings()
+        if self.train.shard and self.objective.name not in ("mlm", "causal"):
+            cure = "Or leave out `train.shard`."
+            raise bad_setting(
+                "`objective.name`", "mlm or causal with `train.shard`", self.objective.name, cure
+            )
+        if self.train.shard and self.adapter.kind == "pfeiffer":
+            raise _left_out("train.shard", "with `adapter.kind=pfeiffer`", True, "Take lora.")
         for other in ("init", "new_head", "add_tokens"):
             if self.adapter.kind and getattr(self.model, other):
                 why = {

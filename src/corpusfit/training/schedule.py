@@ -14,6 +14,7 @@ import numpy as np
 from corpusfit.core.errors import TrainingError
 from corpusfit.embed.hardware import seed_generators
 from corpusfit.training.plan import TrainPlan
+from corpusfit.training.sharding import whole
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +73,8 @@ class Updates:
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, self._plan)
         loss = gradient()
-        if not torch.nn.utils.clip_grad_norm_(self._weights, self._plan.clip).isfinite():
+        norm = torch.nn.utils.clip_grad_norm_(self._weights, self._plan.clip)
+        if not whole(norm).isfinite():
             raise diverged(step + 1)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)

@@ -3,7 +3,7 @@
 What: steps over batches that are prepared one step ahead, with held-out losses and checkpoints.
 Why: a step is a function of the seed and its number, so a killed training resumes exactly. A loop
 of our own guarantees this, and feeds packed rows to the model.
-Trade-off: data parallelism and trackers are Accelerate's; sharded optimisers are not supported. On
+Trade-off: data parallelism and trackers are Accelerate's, sharding is PyTorch's (`sharding.py`). On
 CUDA the order of sums varies, so a repeated step can differ in its last bits.
 Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019), AdamW.
 """
@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import TrainingError, bad_setting, importing
 from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.embed.hardware import seeded
 from corpusfit.kernels.chance import place_keys
+from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes, prefetch
 from corpusfit.training.decoding import beam_search
@@ -291,12 +293,18 @@ class TrainingLoop:
         self.work, self.callback = work, callback
         self.history: list[dict[str, Any]] = []
         self.parameters = trainable_parameters(work.network.predictor.model)
-        self.updates = Updates(self.parameters, work.plan)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
         self.steps = work.plan.steps or 0
-        call = work.accelerator.prepare(work.network.predictor.model)
-        self.network = dataclasses.replace(work.network, call=call)
+        model = work.network.predictor.model
+        if work.plan.shard:
+            sharding.shard(model, self.world)
+            self.network = work.network
+            self.parameters = trainable_parameters(model)
+        else:
+            call = work.accelerator.prepare(model)
+            self.network = dataclasses.replace(work.network, call=call)
+        self.updates = Updates(self.parameters, work.plan)
         self._losses: list[torch.Tensor] = []
         self.keep = work.keep
         self._kept: int | None = None  # step of the last checkpoint
@@ -332,13 +340,21 @@ class TrainingLoop:
             in_sync = self.world == 1 or done % every == 0
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
                 self._kept = done
-                if self.main:
-                    losses = [float(loss) for loss in self._losses]
-                    state = State(done, batch.after, self.history, losses)
-                    work.checkpoints.write(state, self.parameters, self.updates.optimizer)
+                losses = [float(loss) for loss in self._losses]
+                state = State(done, batch.after, self.history, losses)
+                weights = self.parameters, self.updates.optimizer
+                if work.plan.shard:
+                    folder = work.checkpoints.shards(done)
+                    sharding.save(folder, *weights, main=self.main)
+                    if self.main:
+                        work.checkpoints.finish(state, sorted(names_in(folder)))
+                elif self.main:
+                    work.checkpoints.write(state, *weights)
                 saved = time.monotonic()
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(work.best, self.parameters)
+        if work.plan.shard:
+            sharding.gather(work.network.predictor.model, main=self.main)
 
     def _resume(self) -> State:
         """The state to resume from; the initial state without a checkpoint."""
@@ -348,7 +364,11 @@ class TrainingLoop:
         state = checkpoints.newest(self.callback.warn)
         if state is None:
             return State(0, (0, 0), [], [])
-        checkpoints.restore(state.step, self.parameters, self.updates.optimizer)
+        if self.work.plan.shard:
+            folder = checkpoints.shards(state.step)
+            sharding.load(folder, self.parameters, self.updates.optimizer)
+        else:
+            checkpoints.restore(state.step, self.parameters, self.updates.optimizer)
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         # losses are summed over processes, so only one may restore them
@@ -399,13 +419,17 @@ class TrainingLoop:
         counts = [sum(len(m.at) for m in batch.micros), len(batch.rows)]
         predicted, pairs = self._summed(torch.tensor(counts, dtype=torch.float64)).tolist()
         total = torch.zeros((), device=device)
-        for number, micro in enumerate(batch.micros):
+        micros = [(micro, 1.0) for micro in batch.micros]
+        if work.plan.shard:  # all processes put a layer together at once, so each calls as often
+            most = -(-(work.plan.batch or 1) // self.world)
+            micros += [(micros[-1][0], 0.0)] * (-(-most // work.micro_rows) - len(micros))
+        for number, (micro, counts_as) in enumerate(micros):
             # processes exchange gradients once, with the last micro-batch
-            last = number == len(batch.micros) - 1
+            last = work.plan.shard or number == len(micros) - 1
             with nullcontext() if last else work.accelerator.no_sync(self.network.call):
                 with self.network.scope():
                     tokens, follows = work.objective.losses(self.network, micro.to(device))
-                loss = tokens / max(1.0, predicted) + follows / pairs
+                loss = counts_as * (tokens / max(1.0, predicted) + follows / pairs)
                 work.accelerator.backward(loss * self.world)  # processes average gradients
             total += loss.detach()
         return total
@@ -441,8 +465,11 @@ class TrainingLoop:
         if work.bleu is not None:
             record["bleu"] = round(work.bleu.measure(work.network), 4)
         self._record(record)
-        if self.keep != "last" and minimised(record) < best and self.main:
-            save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
+        together = self.main or work.plan.shard  # all processes put the weights together at once
+        if self.keep != "last" and minimised(record) < best and together:
+            weights = {n: sharding.whole(p.detach()) for n, p in self.parameters.items()}
+            if self.main:
+                save_weights(work.best, weights)
         work.accelerator.wait_for_everyone()
 
     def _record(self, record: dict[str, Any]) -> None:

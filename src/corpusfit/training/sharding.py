@@ -1,0 +1,162 @@
+"""Training of a model whose weights, gradients and optimiser are divided among processes (FSDP2).
+
+What: each process keeps a part of each matrix; a layer is put together while it is computed.
+Why: 8 billion weights with AdamW need 128 GB, which no single GPU has.
+Trade-off: PyTorch's `fully_shard` is called directly, as Accelerate only passes it on, on GPUs
+alone, and wants the optimiser before it. Each process still loads the whole model at the start.
+Reference: Zhao et al. (2023), PyTorch FSDP.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpusfit.core.artifacts import remove
+from corpusfit.core.errors import ModelError, UsageError, bad_setting
+
+if TYPE_CHECKING:
+    import torch
+
+_LAYERS = "FSDP_TRANSFORMER_CLS_TO_WRAP"
+_REFUSED = {
+    "ACCELERATE_USE_DEEPSPEED": "DeepSpeed",
+    "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
+    "ACCELERATE_USE_PARALLELISM_CONFIG": "tensor or context parallelism",
+}
+
+
+def launched_sharded() -> bool:
+    """Whether `accelerate launch` was asked for FSDP; raises `UsageError` for what cannot be."""
+    # Accelerate itself must not see it: it would prepare the model in its own way.
+    for variable, name in _REFUSED.items():
+        if os.environ.get(variable, "").lower() == "true":
+            raise UsageError(
+                f"`accelerate launch` was asked for {name}, which is not supported. Launch with "
+                "`--use_fsdp --fsdp_version 2`, or without either for data parallelism."
+            )
+    if os.environ.pop("ACCELERATE_USE_FSDP", "").lower() != "true":
+        return False
+    version = os.environ.get("FSDP_VERSION", "1")
+    if version != "2":
+        cure = "Launch with `--fsdp_version 2`."
+        raise bad_setting("`--fsdp_version`", "2", version, cure)
+    if os.environ.get("FSDP_OFFLOAD_PARAMS", "").lower() == "true":
+        raise bad_setting("`--fsdp_offload_params`", "false", "true", "It is not supported.")
+    return True
+
+
+def shard(model: Any, world: int) -> None:
+    """Divide a model's weights among the processes, layer by layer, in place."""
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    if world == 1 and not torch.distributed.is_initialized():
+        cure = "Start several: `torchrun --nproc-per-node 2 -m corpusfit adapt …`."
+        raise bad_setting("`train.shard`", "false with one process", "true", cure)
+    asked = [name for name in os.environ.get(_LAYERS, "").split(",") if name]
+    names = set(asked or getattr(model, "_no_split_modules", None) or ())
+    layers = [part for part in model.modules() if type(part).__name__ in names]
+    if not layers:
+        named = ", ".join(asked) or "layers that transformers names as wholes"
+        raise ModelError(
+            f"`train.shard` divides a model by layers, and {type(model).__name__} has no {named}. "
+            f"Name the class of its layers in the variable {_LAYERS}, or leave out `train.shard`."
+        )
+    mesh = torch.distributed.device_mesh.init_device_mesh(model.device.type, (world,))
+    owners: dict[int, set[Any]] = {}  # the modules of each weight; several share a tied one
+    for part in model.modules():
+        for weight in part.parameters(recurse=False):
+            owners.setdefault(id(weight), set()).add(part)
+    for layer in reversed(layers):  # the inner ones first
+        # a weight that is also elsewhere, as that of embeddings, belongs to the whole model
+        inside = set(layer.modules())
+        if all(owners[id(weight)] <= inside for weight in layer.parameters()):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor put together, on all processes at once; any other as it is."""
+    together: torch.Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return together
+
+
+def assign(parameter: torch.Tensor, value: torch.Tensor) -> None:
+    """Copy a whole tensor, which all processes have, into a parameter that may be divided."""
+    import torch
+
+    with torch.no_grad():
+        if hasattr(parameter, "device_mesh"):
+            from torch.distributed.tensor import distribute_tensor
+
+            value = value.to(parameter.device, parameter.dtype)
+            where: Any = parameter
+            value = distribute_tensor(value, where.device_mesh, where.placements)
+        parameter.copy_(value)
+
+
+def gather(model: Any, *, main: bool) -> None:
+    """Put the weights together in the main process's memory, so that the model can be saved.
+
+    The other processes keep none. The model cannot be called afterwards.
+    """
+    import torch
+    from torch.distributed.fsdp import FSDPModule
+
+    gathered: dict[int, torch.nn.Parameter] = {}  # a shared weight once
+    for part in model.modules():
+        for name, parameter in list(part._parameters.items()):
+            if parameter is None:
+                continue
+            if id(parameter) not in gathered:
+                tensor = whole(parameter.detach())
+                tensor = tensor.cpu() if main else tensor.to("meta")
+                own = torch.nn.Parameter(tensor, requires_grad=parameter.requires_grad)
+                gathered[id(parameter)] = own
+            part._parameters[name] = gathered[id(parameter)]
+    for part in model.modules():
+        part._state_dict_pre_hooks.clear()  # they would divide the weights again
+        if isinstance(part, FSDPModule):
+            part.__class__ = type(part).__mro__[2]  # what it was before `fully_shard`
+
+
+def save(
+    folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any, *, main: bool
+) -> None:
+    """Write each process's part of the weights and moments, on all processes at once."""
+    from torch.distributed import barrier
+    from torch.distributed.checkpoint.state_dict_saver import save as save_parts
+
+    if main:
+        remove(folder)
+    barrier()
+    save_parts(_stored(parameters, optimizer), checkpoint_id=folder)
+
+
+def load(folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> None:
+    """Read what `save` wrote, by the same or another number of processes."""
+    import torch
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.state_dict_loader import load as load_parts
+
+    names = FileSystemReader(folder).read_metadata().state_dict_metadata
+    for name, parameter in parameters.items():
+        if f"{name}/step" in names:  # missing where a weight has no gradient
+            optimizer.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter.detach()),
+                "exp_avg_sq": torch.zeros_like(parameter.detach()),
+            }
+    load_parts(_stored(parameters, optimizer), checkpoint_id=folder)
+
+
+def _stored(parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> dict[str, Any]:
+    """The tensors of a checkpoint by name; reading one fills them."""
+    stored: dict[str, Any] = {name: p.detach() for name, p in parameters.items()}
+    for name, parameter in parameters.items():
+        state = optimizer.state.get(parameter, {})
+        stored |= {f"{name}/{key}": value for key, value in state.items()}
+    return stored
