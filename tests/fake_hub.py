@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Repositories by name, with the files of their last commit."""
+    """Repositories by name, with the files of `main` and those of other branches and tags."""
 
     made: ClassVar[dict] = {}
     asked: ClassVar[list] = []
@@ -28,26 +28,37 @@ class Hub(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def repository(self, words):
-        """The name and the files of the repository that a path begins with."""
+    def repository(self, words, revision="main"):
+        """The files of the repository that a path begins with, at a branch, tag or commit."""
         name = "/".join(words)
         if name not in self.made:
             self.answer({"error": "Not found"}, 404, X_Error_Code="RepoNotFound")
             return None
-        return self.made[name]["files"]
+        revisions = {"main": self.made[name]["files"], **self.made[name].get("revisions", {})}
+        revisions |= {commit(files): files for files in revisions.values()}
+        if revision not in revisions:
+            self.answer({"error": "Invalid rev id"}, 404, X_Error_Code="RevisionNotFound")
+            return None
+        return revisions[revision]
 
     def do_GET(self):
         self.asked.append(self.path)
-        words = unquote(urlsplit(self.path).path).strip("/").split("/")
+        words = [unquote(word) for word in urlsplit(self.path).path.strip("/").split("/")]
         if words[:2] == ["api", "whoami-v2"]:
             known = self.headers.get("Authorization") == "Bearer hf_mine"
             self.answer({"name": "me"} if known else {"error": "Invalid"}, 200 if known else 401)
         elif words[0] == "api":
-            files = self.repository(words[2:4])
+            of_revision = words[5:6] if words[4:5] in (["tree"], ["revision"]) else []
+            files = self.repository(words[2:4], *of_revision)
             if files is None:
                 return
             sha = commit(files)
-            if words[4:5] == ["tree"]:
+            if words[4:5] == ["refs"]:
+                others = self.made["/".join(words[2:4])].get("revisions", {})
+                branches = [{"name": name, "ref": name, "targetCommit": sha} for name in others]
+                main = {"name": "main", "ref": "refs/heads/main", "targetCommit": sha}
+                self.answer({"branches": [main, *branches], "tags": [], "converts": []})
+            elif words[4:5] == ["tree"]:
                 inside = "/".join(words[6:])
                 self.answer(
                     [entry(path, data) for path, data in files.items() if path.startswith(inside)]
@@ -58,7 +69,8 @@ class Hub(BaseHTTPRequestHandler):
                 self.answer({"sha": sha, "siblings": siblings, "id": name, "tags": []})
         elif "resolve" in words:
             at = words.index("resolve")
-            files, path = self.repository(words[at - 2 : at]), "/".join(words[at + 2 :])
+            files = self.repository(words[at - 2 : at], words[at + 1])
+            path = "/".join(words[at + 2 :])
             if files is None:
                 return
             if path not in files:
@@ -76,7 +88,8 @@ class Hub(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         url = f"http://{self.headers['Host']}"
         if "/paths-info/" in self.path:
-            files = self.repository(self.path.split("/")[3:5])
+            words = self.path.split("/")
+            files = self.repository(words[3:5], unquote(words[6]))
             wanted = json.loads(body)["paths"]
             self.answer([entry(path, files[path]) for path in wanted if path in files])
         elif self.headers.get("Authorization") != "Bearer hf_mine":

@@ -35,7 +35,7 @@ from corpusfit.domains.plan import ClustersPlan
 from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.embedding import add_vectors, assign
-from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.fit import PrepareEncoder, Sample, commits_of
 from corpusfit.selection.labels import NONE, labels_at
 from corpusfit.selection.samples import ALL, Drawn, below, first_bound, lowest, merge, strings
 from corpusfit.text.context import Machine, Run, absolute, command_words
@@ -94,7 +94,8 @@ def clusters(
         run.engine.needs_gpu = plan.embed.device == "cuda"
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), plan.embed)
-        run = dataclasses.replace(run, encoder=encoder)
+            commits = commits_of(run, [plan.embed.embedder])
+        run = dataclasses.replace(run, encoder=encoder, commits=commits)
         settings = {**plan.as_dict(), "read": plan.read.stated()}
         del settings["read"]["strict"]
         identity = {
@@ -190,6 +191,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "plan": plan.as_dict(),
         "corpus": [source_as_dict(s) for s in run.sources],
         "encoder": run.encoder,
+        **({"commits": run.commits} if run.commits else {}),
         "units": len(units),
         "domains": dict(zip(names, counts.sum(axis=0).tolist(), strict=True)),
         "k": model.k,

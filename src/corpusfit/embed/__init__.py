@@ -6,9 +6,12 @@ from pathlib import Path
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.hub import HubName
 from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.folders import (
+    MINILM,
+    commit_of,
     default_embedder,
     find,
     is_static,
@@ -19,7 +22,16 @@ from corpusfit.embed.folders import (
 from corpusfit.embed.static import PACKAGED, distilled_folder, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 
-__all__ = ["Encoder", "has_network", "load", "prepare", "reads_whole", "wants_gpu"]
+__all__ = [
+    "Encoder",
+    "commit",
+    "has_network",
+    "is_of_hub",
+    "load",
+    "prepare",
+    "reads_whole",
+    "wants_gpu",
+]
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
@@ -35,6 +47,19 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
     if static:
         return load_static(folder, plan.embedder)
     return load_transformer(folder, plan, plan.embedder)
+
+
+def commit(embedder: str) -> str:
+    """The commit of an embedder of the hub that `prepare` has downloaded; empty if unknown."""
+    model = embedder.removeprefix("static:")
+    return commit_of(model, find(model, check_hub=False))
+
+
+def is_of_hub(embedder: str) -> bool:
+    """Whether an embedder, or what a static one is distilled from, is named by a hub id."""
+    model = embedder.removeprefix("static:")
+    built_in = model in (MINILM, "static", AUTO)
+    return not built_in and HubName.parsed(model) is not None and not user_path(model).is_dir()
 
 
 def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
@@ -59,7 +84,7 @@ def has_network(embedder: str) -> bool:
 def transformer(embedder: str) -> Path:
     """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
     static = embedder.partition(":")[0] == "static"
-    folder = Path() if static else _named(embedder, check_hub=False)
+    folder = Path() if static else _named(embedder, once=True)
     if static or is_static(folder):
         raise bad_setting(
             "`method.embedder`",
@@ -77,8 +102,10 @@ def transformer_files(embedder: str) -> tuple[str, ...]:
     return tuple(str(path) for path in model_files(transformer(embedder)))
 
 
-def _named(embedder: str, *, check_hub: bool) -> Path:
-    return minilm_folder() if embedder in ("minilm", AUTO) else find(embedder, check_hub=check_hub)
+def _named(embedder: str, *, check_hub: bool = True, once: bool = False) -> Path:
+    if embedder in ("minilm", AUTO):
+        return minilm_folder()
+    return find(embedder, check_hub=check_hub, once=once)
 
 
 def _folder(embedder: str, cache: Path, *, check_hub: bool) -> tuple[Path, bool]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from corpusfit.core.errors import (
     bad_setting,
     raise_machine_fault,
 )
+from corpusfit.core.hub import HubName, asked
 from corpusfit.embed.contract import file_digest
 
 MINILM = "minilm"
@@ -53,7 +54,6 @@ EMBEDDER = ModelSetting(
     lighter="A static model (model2vec) needs only pip install 'corpusfit[hub]'.",
 )
 ADAPTER = "adapter.json"
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
 EXCLUDED = ("onnx/*", "openvino/*", "coreml/*")
 DECISIVE_FILES = (
@@ -69,12 +69,16 @@ DECISIVE_FILES = (
 """Patterns of the files that decide the embeddings of a transformer."""
 # seconds to wait for the hub
 _HUB_TIMEOUT = 10.0
+_LISTED = 10  # revisions that a message lists
 
 
-def find(name: str, *, check_hub: bool = True, setting: ModelSetting = EMBEDDER) -> Path:
-    """The folder of a model; a hub id is downloaded.
+def find(
+    name: str, *, check_hub: bool = True, once: bool = False, setting: ModelSetting = EMBEDDER
+) -> Path:
+    """The folder of a model; a hub id is downloaded, at the revision that it names.
 
-    With `check_hub`, a newer version on the hub replaces an earlier download.
+    With `check_hub`, a newer version on the hub replaces an earlier download; with `once`, unless
+    this command has asked for the model before.
     """
     folder = user_path(name)
     if name and folder.is_dir():
@@ -83,39 +87,76 @@ def find(name: str, *, check_hub: bool = True, setting: ModelSetting = EMBEDDER)
         return minilm_folder(setting.name)
     if name and folder.exists():
         raise bad_setting(setting.name, setting.allowed, name, "That is a file; name its folder.")
-    if not HUB_ID.fullmatch(name):
-        raise bad_setting(setting.name, setting.allowed, name, "There is no such folder.")
-    return _download(name, check_hub, setting)
-
-
-def _download(name: str, check_hub: bool, setting: ModelSetting) -> Path:
-    """Download a model from the hub, without pickles; offline, use an earlier download."""
+    hub_name = HubName.parsed(name)
+    if hub_name is None:
+        cure = "There is no such folder."
+        if "@" in name:
+            cure += " A name of the hub is OWNER/NAME@REVISION: a branch, a tag or a commit."
+        raise bad_setting(setting.name, setting.allowed, name, cure)
     try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+        from huggingface_hub import constants
     except ImportError as e:
         raise MissingDependencyError("A model from the hub", setting.extra, setting.lighter) from e
+    key = (name, constants.HF_HUB_CACHE)
+    if once and key in asked:
+        return asked[key]
+    folder = _download(hub_name, check_hub, setting)
+    if check_hub:
+        asked[key] = folder
+    return folder
+
+
+def _download(hub_name: HubName, check_hub: bool, setting: ModelSetting) -> Path:
+    """Download a model from the hub, without pickles; offline, use an earlier download."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import (
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    # a branch or tag in the cache stands for the commit that it was when it was downloaded, and
+    # the client looks for the revision that is named, never for another one
+    repository, revision = hub_name
+    name = f"{repository}@{revision}" if revision else repository
     wanted: dict[str, Any] = {
+        "revision": revision or None,
         "allow_patterns": list(PATTERNS),
         "ignore_patterns": list(EXCLUDED),
     }
     try:
         if not check_hub:
             try:
-                return Path(snapshot_download(name, local_files_only=True, **wanted))
+                return Path(snapshot_download(repository, local_files_only=True, **wanted))
             except LocalEntryNotFoundError:
                 pass
         only = {} if hub_is_reachable() else {"local_files_only": True}
-        return Path(snapshot_download(name, **only, **wanted))
+        return Path(snapshot_download(repository, **only, **wanted))
     except RepositoryNotFoundError as e:
         cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
         raise bad_setting(setting.name, setting.allowed, name, cure) from e
+    except RevisionNotFoundError as e:
+        cure = f"{repository} has no such branch, tag or commit."
+        with contextlib.suppress(Exception):  # the client raises any error of its HTTP library
+            refs = HfApi().list_repo_refs(repository)
+            has = [ref.name for ref in (*refs.branches, *refs.tags)]
+            more = f" and {len(has) - _LISTED} more" if len(has) > _LISTED else ""
+            cure += f" It has {', '.join(has[:_LISTED])}{more}."
+        raise bad_setting(setting.name, setting.allowed, name, cure) from e
     except Exception as e:  # the hub client passes on any error of its HTTP library
+        at = f" at revision {revision}" if revision else ""
         raise ModelError(
-            f"{setting.name} must be {setting.allowed}; got {name!r}, which is not a local folder, "
-            f"and the Hugging Face hub cannot be reached ({type(e).__name__}). Name a folder that "
-            f"holds the model, or {setting.otherwise}."
+            f"{setting.name} must be {setting.allowed}; got {name!r}, which is not a local folder "
+            f"and has not been downloaded{at}, and the Hugging Face hub cannot be reached "
+            f"({type(e).__name__}). Name a folder that holds the model, or {setting.otherwise}."
         ) from e
+
+
+def commit_of(name: str, folder: Path) -> str:
+    """The commit of a hub id that `find` downloaded to a folder; empty for a folder's own name."""
+    if user_path(name).is_dir():
+        return ""
+    return next((at.name for at in (folder, *folder.parents) if at.parent.name == "snapshots"), "")
 
 
 def hub_is_reachable() -> bool:

@@ -16,8 +16,9 @@ from corpusfit.core.errors import (
     bad_setting,
     raise_machine_fault,
 )
+from corpusfit.core.hub import pinned
 from corpusfit.embed.contract import digest
-from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, ModelSetting, commit_of, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.prediction import evaluation_mode, relative_difference
 from corpusfit.embed.transformer import (
@@ -248,7 +249,8 @@ class Model:
     """A model by its content, and the plan that opens it."""
 
     fingerprint: str
-    plan: HeadPlan
+    plan: HeadPlan  # names a model of the hub with its commit, so that every seed has the same one
+    commit: str = ""  # of a hub id
 
 
 @dataclass(frozen=True)
@@ -268,21 +270,26 @@ class Side:
             if name in models:
                 continue
             ours = dataclasses.replace(plan.model, name=plan.model.name.replace("{seed}", seed))
-            key = head_fingerprint(name, "`base`" if base else "`model.name`")
-            model = dataclasses.replace(ours, name=name)
+            setting = "`base`" if base else "`model.name`"
+            folder = find(name, setting=MODEL_TO_EVALUATE._replace(name=setting))
+            commit = commit_of(name, folder)
+            opened_as = pinned(name, commit)
+            key = head_fingerprint(opened_as, setting)
+            model = dataclasses.replace(ours, name=opened_as)
             if base and load(kind).learns:
-                model = base_plan(ours, name)
+                model = base_plan(ours, opened_as)
                 if model.adapter != ours.adapter:
                     # the base gets a new adapter here, so its key is not that of the whole base
                     adapter = [model.adapter, model.reduction, model.rank]
                     key = digest({"base": key, "adapter": adapter})
-            models[name] = Model(key, model)
+            models[name] = Model(key, model, commit)
         return cls(pattern, tuple(models[name] for name in names))
 
     def as_dict(self) -> dict[str, Any]:
-        """Name, fingerprint and adapter, and the fingerprints by seed if they differ."""
+        """Name, fingerprint, commit and adapter, and the fingerprints by seed if they differ."""
         first, each = self.models[0], [model.fingerprint for model in self.models]
         facts = {"name": self.name, "fingerprint": first.fingerprint, "adapter": first.plan.adapter}
+        facts |= {"commit": first.commit} if first.commit else {}
         return facts | ({"by_seed": each} if len(set(each)) > 1 else {})
 
 

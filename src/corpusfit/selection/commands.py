@@ -239,6 +239,7 @@ def _manifest(
         "method": dataclasses.asdict(scored.method),
         "encoder": run.encoder,
         "encoders": run.encoders,
+        **({"commits": run.commits} if run.commits else {}),
         "embedder_reason": resolved.embedder_reason,
         "files": run.files,
         "ranking": ranking_of(folder),

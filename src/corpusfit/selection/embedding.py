@@ -46,7 +46,7 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         counts: list[int] = json.loads(complete.read_bytes())
         return folder, counts
     store = VectorStore(folder)
-    job = EmbedShards(run.plan.read, run.plan.cut, embed, run.cache, folder, run.names)
+    job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), run.cache, folder, run.names)
     rejected, units = Reasons(), {}
     for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
         units[shard] = tally.units
@@ -70,7 +70,7 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
     """Encode a sample's texts, by default with the run's embedder; vectors go beside the texts."""
     texts = sample.read_texts()
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
-    embed = embed or run.plan.embed
+    embed = run.pinned(embed or run.plan.embed)
     job = EmbedTexts(embed, run.cache, kept=has_network(embed.embedder))
     vectors_of = dict(run.over(f"embed {sample.name}", job, pieces))
     vectors = np.concatenate([vectors_of[i] for i, _ in pieces])

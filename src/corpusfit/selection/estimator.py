@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import folder_path, restore, store, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
+from corpusfit.core.hub import pinned
 from corpusfit.core.manifest import undamaged, versions
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
@@ -354,6 +355,8 @@ class Fitted:
         request = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
         if encoder:
             request["embedder"] = embed.embedder
+        name = pinned(embed.embedder, manifest.get("commits", {}).get(embed.embedder, ""))
+        embed = dataclasses.replace(embed, embedder=name)
         fitted = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
         fitted._require_tokens(manifest, folder.path)
         return fitted, request
@@ -389,4 +392,5 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         encodes = registry.build(used.name, used.options).encodes
         encoder = run.encoder if encodes else None
-        return Fitted(scorer, used, run.plan.embed, encoder, fitted.reason, run.cache, run.plan.cut)
+        embed = run.pinned(run.plan.embed)
+        return Fitted(scorer, used, embed, encoder, fitted.reason, run.cache, run.plan.cut)

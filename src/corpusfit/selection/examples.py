@@ -95,7 +95,7 @@ def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts:
         target,
         tuple(places.tolist()),
         run.plan.cut,
-        run.plan.embed,
+        run.pinned(run.plan.embed),
         encoder,
         run.cache,
     )

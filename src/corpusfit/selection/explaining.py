@@ -137,7 +137,8 @@ def explain(
         _check(row, text, top, used.name)
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")
-            run = Run.of(context, plan, [], [Source(**s) for s in manifest["corpus"]])
+            sources = [Source(**s) for s in manifest["corpus"]]
+            run = Run.of(context, plan, [], sources, commits=manifest.get("commits", {}))
             if text is not None:
                 document = Documents(np.zeros(1, np.int64), text_array([text]))
                 units: list[str] = cut_units(document, plan.cut)[1].to_pylist()
@@ -146,14 +147,15 @@ def explain(
                 units, facts = _segment(run, folder, resolved, str(row))
             fingerprint = manifest["encoder"]
             context.engine.needs_gpu = plan.embed.device == "cuda"
-            if fingerprint and run.one(PrepareEncoder(run.cache), plan.embed) != fingerprint:
+            embed = run.pinned(plan.embed)
+            if fingerprint and run.one(PrepareEncoder(run.cache), embed) != fingerprint:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
                     "Restore the model, or score again with another `out`."
                 )
             scorer, target = folder.scorer, Sample(folder.fit, "target")
             summed = registry.build(used.name, used.options).log_weights
-            job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
+            job = Explain(used, summed, scorer, target, embed, run.cache, top)
             explained = run.one(job, units)
         selected = (folder.finished() or {}).get("selected")
     if selected is None:

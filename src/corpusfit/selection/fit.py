@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import Paired, buffers, take_units, text_array
-from corpusfit.embed import prepare, reads_whole
+from corpusfit.embed import commit, is_of_hub, prepare, reads_whole
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import Trial, trial
+from corpusfit.text.context import Run
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,21 @@ class PrepareEncoder(PlainJob[EmbedPlan, str]):
 
     def _work(self, plan: EmbedPlan) -> str:
         return prepare(plan, self.cache)
+
+
+@dataclass(frozen=True)
+class EncoderCommit(PlainJob[str, str]):
+    """The commit of a prepared encoder of the hub, by its name."""
+
+    def _work(self, embedder: str) -> str:
+        return commit(embedder)
+
+
+def commits_of(run: Run, embedders: Iterable[str]) -> dict[str, str]:
+    """The commits of prepared encoders, by name; those that are not of the hub are left out."""
+    of_hub = filter(is_of_hub, dict.fromkeys(embedders))
+    commits = {name: run.one(EncoderCommit(), name) for name in of_hub}
+    return {name: commit for name, commit in commits.items() if commit}
 
 
 @dataclass(frozen=True)

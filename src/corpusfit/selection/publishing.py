@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.errors import StorageError, bad_setting, importing
 from corpusfit.core.escaping import harmless, in_markdown
+from corpusfit.core.hub import HubName
 from corpusfit.core.manifest import Finished
 from corpusfit.embed.folders import POOLING, hub_is_reachable
 from corpusfit.selection.copies import copies_in_words
@@ -129,6 +130,8 @@ def write_model_card(
 ) -> None:
     """Write the card of an adapted model, with the verdicts of its evaluations."""
     base, plan = harmless(_public(manifest["base"]["name"])), manifest["plan"]
+    hub_name = HubName.parsed(base)
+    repository = hub_name.repository if hub_name else base  # the hub knows no revision here
     objective = plan["objective"]["name"]
     lines = []
     if objective in ("tsdae", "simcse"):
@@ -136,7 +139,7 @@ def write_model_card(
     if evaluations:
         lines.append(f"model-index: {json.dumps(_index(base, evaluations))}")
     lines += [
-        f"base_model: {json.dumps(base, ensure_ascii=False)}\n---\n",  # YAML can hold JSON
+        f"base_model: {json.dumps(repository, ensure_ascii=False)}\n---\n",  # YAML can hold JSON
         f"# {in_markdown(base)}, adapted by corpusfit\n",
         in_markdown(f"{manifest['words'][:1].upper()}{manifest['words'][1:]}") + "\n",
     ]

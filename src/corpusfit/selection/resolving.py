@@ -37,7 +37,7 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
-from corpusfit.selection.fit import PrepareEncoder, ReadsWhole
+from corpusfit.selection.fit import PrepareEncoder, ReadsWhole, commits_of
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 
@@ -305,6 +305,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     methods = [registry.build(m.name, m.options) for m in resolved.methods if m.name != AUTO]
     files = sorted({file for method in methods for file in method.files})
     encoder = None
+    commits: dict[str, str] = {}
     encoders = {}  # of the earlier stages of a cascade
     method = resolved.method
     earlier = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
@@ -322,11 +323,13 @@ def prepared(run: Run, resolved: Resolved) -> Run:
                     )
             for name, embed in earlier.items():
                 encoders[name] = run.one(PrepareEncoder(run.cache), embed)
+            commits = commits_of(run, [plan.embed.embedder, *earlier] if encoder else earlier)
     return dataclasses.replace(
         run,
         plan=plan,
         encoder=encoder,
         encoders=encoders,
+        commits=commits,
         files={file: corpus.fingerprint(file)[0] for file in files},
         clusters=clusters_fingerprint(run, plan.choose),
     )

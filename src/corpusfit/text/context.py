@@ -31,9 +31,10 @@ from corpusfit.core.errors import (
     bad_setting,
     changed_input,
 )
+from corpusfit.core.hub import asked, pinned
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.offers import MACHINE
-from corpusfit.core.plan import Plan, ReadPlan
+from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
@@ -106,6 +107,7 @@ class Machine:
         """A command on this machine, with its engine started."""
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
+        asked.clear()  # each command asks the hub again
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
         with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once
@@ -346,6 +348,7 @@ class Run(RunContext):
     # fingerprints of what decides the scores beside plan and sources
     encoder: str | None = None
     encoders: dict[str, str] = field(default_factory=dict)  # those of a cascade's earlier stages
+    commits: dict[str, str] = field(default_factory=dict)  # of encoders of the hub, by name
     files: dict[str, str] = field(default_factory=dict)  # those that methods read
     clusters: str = ""  # that balance the selection
     file_states: tuple[int, ...] = ()  # when the command began
@@ -372,6 +375,11 @@ class Run(RunContext):
             warnings=list(dict.fromkeys(context.passed_over)),
             **attributes,
         )
+
+    def pinned(self, embed: EmbedPlan) -> EmbedPlan:
+        """The plan with the encoder's commit, so that every worker loads the same one."""
+        commit = self.commits.get(embed.embedder, "")
+        return dataclasses.replace(embed, embedder=pinned(embed.embedder, commit))
 
     @property
     def names(self) -> tuple[str, ...]:

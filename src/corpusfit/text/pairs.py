@@ -136,7 +136,7 @@ def with_side(
 
 def is_english_only(embedder: str) -> bool:
     """Whether an encoder, or the one that a static model is distilled from, reads only English."""
-    return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:")))
+    return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:").partition("@")[0]))
 
 
 def warn_english_only(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corpusfit.core.artifacts import user_path, write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
+from corpusfit.core.hub import HubName
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
 from corpusfit.embed.hardware import seeded
@@ -48,7 +49,7 @@ _LAST_MATRICES = ("mlp.c_proj", "mlp.down_proj", "mlp.Wo", "mlp.dense_4h_to_h", 
 class Base(NamedTuple):
     """The model that an adapter was trained on."""
 
-    name: str  # its folder or hub id
+    name: str  # its folder, or its hub id with the commit
     fingerprint: str  # `models.fingerprint` of its folder
 
 
@@ -106,6 +107,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
         return
     at = user_path(base.name)
     name = str(at.resolve()) if at.is_dir() else base.name
+    hub_name = None if at.is_dir() else HubName.parsed(name)
     note: dict[str, Any] = {"kind": plan.kind, "base": base._replace(name=name)._asdict()}
     if plan.kind == "pfeiffer":
         note["reduction"] = plan.reduction
@@ -126,7 +128,8 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
             plan.alpha,
             layers,
             task_type="CAUSAL_LM" if causal else "FEATURE_EXTRACTION",
-            base_model_name_or_path=name,
+            base_model_name_or_path=hub_name.repository if hub_name else name,
+            revision=(hub_name.revision or None) if hub_name else None,
             inference_mode=True,
         )
         text = json.dumps(settings.to_dict(), default=sorted, indent=2, sort_keys=True)
@@ -190,6 +193,9 @@ def model_under(folder: Path) -> Path:
         extra="train",
     )
     path = transformer_folder(find(base.name, check_hub=False, setting=setting), setting)
+    if fingerprint(path) != base.fingerprint:
+        # adapters of older versions do not name the commit
+        path = transformer_folder(find(base.name, setting=setting), setting)
     if fingerprint(path) != base.fingerprint:
         raise ModelError(
             f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "

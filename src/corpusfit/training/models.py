@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from corpusfit.core.errors import ModelError, StorageError, machine_fault, raise
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import (
     ModelSetting,
+    commit_of,
     file_digests,
     find,
     read_pooling,
@@ -87,6 +88,12 @@ class LoadedModel:
     max_length: int  # maximum tokens of a sequence, special tokens included
     name: str  # name that the user gave
     fingerprint: str  # hex digest of the model's files, or of the settings that made it
+    commit: str = ""  # of a hub id
+
+    def facts(self) -> dict[str, str]:
+        """Name and content, for a manifest."""
+        facts = {"name": self.name, "fingerprint": self.fingerprint}
+        return facts | ({"commit": self.commit} if self.commit else {})
 
 
 def open_model(
@@ -139,7 +146,8 @@ def open_model(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
             f"head: {_names(head)} new."
         )
-    return checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
+    opened = checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
+    return replace(opened, commit=commit_of(plan.name, folder))
 
 
 def fingerprint(folder: Path) -> str:
@@ -367,4 +375,5 @@ def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel
             for row, pieces in enumerate(new.pieces, first):
                 table[row] = table[list(pieces)].mean(dim=0)
     fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
-    return checked_model(model, tokenizer, objective, opened.name, fingerprint)
+    extended = checked_model(model, tokenizer, objective, opened.name, fingerprint)
+    return replace(extended, commit=opened.commit)

@@ -16,6 +16,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, bad_setting
+from corpusfit.core.hub import pinned
 from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_small
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
@@ -148,7 +149,7 @@ def assemble_training(
         "plan": plan.as_dict(),
         "training": dataclasses.asdict(settings),
         "words": summary,
-        "base": {"name": opened.name, "fingerprint": opened.fingerprint},
+        "base": opened.facts(),
         "parameters": size.parameters,
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "precision": hardware.precision,
@@ -258,7 +259,7 @@ class PhaseRunner:
         return {
             **before,
             "plan": ready.plan.as_dict(),
-            "base": {"name": ready.opened.name, "fingerprint": ready.opened.fingerprint},
+            "base": ready.opened.facts(),
             "words": f"{before['words']} Then, on the task's text: {after['words']}",
             "losses": {"before": before["losses"]["before"], "after": after["losses"]["after"]},
             "weights": after.get("weights"),
@@ -315,7 +316,7 @@ class PhaseRunner:
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model
             if adapter.kind:
-                base = Base(opened.name, opened.fingerprint)
+                base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
                 save_adapter(model, opened.tokenizer, adapter, base, folder.path)
             else:
                 if ready.plan.objective.name in EMBEDDINGS:

@@ -269,7 +269,7 @@ class ConditionalLoss(Method[Texts]):
         if not self.model:
             cure = "For instance `method.model=distilbert/distilbert-base-uncased`."
             raise bad_setting(MODEL.name, MODEL.allowed, self.model, cure)
-        folder = transformer_folder(find(self.model, check_hub=False, setting=MODEL), MODEL)
+        folder = transformer_folder(find(self.model, once=True, setting=MODEL), MODEL)
         names = read_json(folder / "config.json", {}, MODEL).get("architectures") or ["none"]
         # a name with "With" is of an older masked model, such as XLMWithLMHeadModel
         causal = any(n.endswith(("CausalLM", "LMHeadModel")) and "With" not in n for n in names)
