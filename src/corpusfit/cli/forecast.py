@@ -68,7 +68,7 @@ def retrieval(result: Retrieval) -> None:
 
     Options:
         --model, --embedder MODEL: Model for embeddings: minilm, static, a model folder or a Hugging
-            Face hub id; repeatable, to compare with the first
+            Face hub id OWNER/NAME[@REVISION]; repeatable, to compare with the first
         --pairs INPUT: Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file
             of two columns, or pair:… as for --corpus of `corpusfit select`; repeatable
     """
@@ -108,7 +108,7 @@ def tokenizers(result: Tokenized) -> None:
 
     Options:
         --tokenizer MODEL: Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word
-            pieces or a Hugging Face hub id; repeatable, to compare with the first
+            pieces or a Hugging Face hub id OWNER/NAME[@REVISION]; repeatable, to compare with the first
         --specific INPUT: Texts of a domain: files of CoNLL columns, or {INPUTS}
         --general INPUT: General texts, in any form that --specific takes; repeatable
     """  # noqa: E501

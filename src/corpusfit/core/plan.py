@@ -234,8 +234,9 @@ class EmbedPlan(Group, group="embed"):
         str,
         Option(
             "Model for embeddings: `minilm`, `static` (fast, in the package), `static:MODEL` "
-            "(distilled from it), a model folder, a Hugging Face hub id, or `auto`: minilm if "
-            "installed, and for a large corpus static",
+            "(distilled from it), a model folder, a Hugging Face hub id "
+            "(`OWNER/NAME[@REVISION]`), or `auto`: minilm if installed, and for a large corpus "
+            "static",
             "embedder",
             metavar="MODEL",
         ),
@@ -367,7 +368,11 @@ class StageText:
             share = float(last) if rest else None
         except ValueError:
             share = None
-        name, _, embedder = (rest if share is not None else text).partition("@")
+        whole = (rest if share is not None else text).strip()
+        name, _, embedder = whole.partition("@")
+        # no method has a slash in its name: OWNER/NAME@REVISION is one embedder
+        if "/" in name:
+            return cls(whole, "", share)
         return cls(name.strip(), embedder.strip(), share)
 
     def __str__(self) -> str:

@@ -92,8 +92,8 @@ class HeadPlan(Group, group="model"):
     name: Annotated[
         str,
         Option(
-            "Model to fine-tune: a model folder, an adapter's folder, a Hugging Face hub id or "
-            "`minilm`",
+            "Model to fine-tune: a model folder, an adapter's folder, a Hugging Face hub id "
+            "(`OWNER/NAME[@REVISION]`) or `minilm`",
             "model",
             default="none; required",
             metavar="MODEL",
@@ -308,7 +308,8 @@ class AugmentPlan(Group, group="augment"):
     mt: Annotated[
         str,
         Option(
-            "Model that translates to another language, for `augment.kind=backtranslate`",
+            "Model that translates to another language, for `augment.kind=backtranslate`: a folder "
+            "or a Hugging Face hub id (`OWNER/NAME[@REVISION]`)",
             "mt",
             default="none",
             metavar="MODEL",
@@ -317,7 +318,8 @@ class AugmentPlan(Group, group="augment"):
     mt_back: Annotated[
         str,
         Option(
-            "Model that translates back to the source language, for `augment.kind=backtranslate`",
+            "Model that translates back to the source language, for `augment.kind=backtranslate`: "
+            "a folder or a Hugging Face hub id (`OWNER/NAME[@REVISION]`)",
             "mt_back",
             default="none",
             metavar="MODEL",

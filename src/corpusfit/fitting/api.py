@@ -27,7 +27,8 @@ FIT = Offer(
     required=("model",),
     differs={
         "model": {
-            "help": "Model to adapt: a model folder, a Hugging Face hub id or `minilm`",
+            "help": "Model to adapt: a model folder, a Hugging Face hub id "
+            "(`OWNER/NAME[@REVISION]`) or `minilm`",
             "default": "none; required",
         },
         "kind": {

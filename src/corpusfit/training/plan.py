@@ -55,7 +55,8 @@ class ModelPlan(Group, group="model"):
     name: Annotated[
         str,
         Option(
-            "Base model: a model folder, a Hugging Face hub id or `minilm`",
+            "Base model: a model folder, a Hugging Face hub id (`OWNER/NAME[@REVISION]`) or "
+            "`minilm`",
             "model",
             default="none; `model.name` or `model.init` is required",
             metavar="MODEL",

@@ -33,7 +33,10 @@ TUNE = Offer(
     ),
     required=("model",),
     differs={
-        "model": {"help": "Model to adapt: a model folder or a Hugging Face hub id"},
+        "model": {
+            "help": "Model to adapt: a model folder or a Hugging Face hub id "
+            "(`OWNER/NAME[@REVISION]`)"
+        },
         "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
         "steps": {
             "help": "Training steps with `train`",

@@ -22,6 +22,9 @@ def resolved(stages, *more):
         ("pyod:ECOD", ("pyod:ECOD", "", None)),
         ("pyod:ECOD@minilm", ("pyod:ECOD", "minilm", None)),
         ("static:org/model", ("static:org/model", "", None)),
+        ("org/model@v1:0.5", ("org/model@v1", "", 0.5)),
+        ("static:org/model@v1:1", ("static:org/model@v1", "", 1.0)),
+        ("knn@org/model@v1", ("knn", "org/model@v1", None)),
     ],
 )
 def test_a_stage_is_read(text, stage):

@@ -230,8 +230,8 @@ class ConditionalLoss(Method[Texts]):
     """Fall of a language model's loss by an adaptation to the target (CoLoR-Filter).
 
     Attributes:
-        model: Language model with its head, masked or causal: a model folder or a hub id, best the
-            model that the selection is for (required).
+        model: Language model with its head, masked or causal: a model folder or a hub id
+            (OWNER/NAME[@REVISION]), best the model that the selection is for (required).
         steps: Steps of the adaptation, which reads 4,000 texts of the target in them, each text
             several times if there are fewer; with 1 a score is an influence (default: 60).
         rate: Learning rate of Adam (default: 5e-5).

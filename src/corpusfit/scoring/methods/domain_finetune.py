@@ -85,7 +85,8 @@ class DomainFinetune(Method[Texts]):
     """Log odds of the target's domain, by a fine-tuned encoder (Domain-Finetune).
 
     Attributes:
-        embedder: Encoder to fine-tune: minilm, a model folder or a hub id (default: --embedder).
+        embedder: Encoder to fine-tune: minilm, a model folder or a hub id
+            OWNER/NAME[@REVISION] (default: --embedder).
         epochs: Passes over the training texts (default: 5).
         rate: Learning rate of Adam (default: 2e-5).
         batch: Most texts per step (default: 256).
