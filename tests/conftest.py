@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.engine import InlineEngine
+from corpusfit.embed import hardware
 from corpusfit.text.context import Machine
 from fake_hub import Hub
 
@@ -75,6 +76,15 @@ class InlineMachine(Machine):
 def inline():
     """A machine that does everything in this process."""
     return InlineMachine()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def preferred_devices():
+    """Where a Mac has a GPU, tests train on its CPU too; yields what `auto` prefers elsewhere."""
+    preferred = hardware._PREFERRED
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hardware, "_PREFERRED", dict.fromkeys(preferred, ("cuda",)))
+        yield preferred
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +37,7 @@ class Option:
         more: further text for `docs/settings.md`.
         metavar: placeholder of the value in `--help` (default: by the type).
         allowed: the words that are allowed; empty for any.
+        pattern: of words that are allowed, too.
         cure: sentence for the error of a value that is not allowed.
         above: exclusive lower bound.
         minimum: inclusive lower bound.
@@ -50,6 +52,7 @@ class Option:
     more: str = ""
     metavar: str = ""
     allowed: tuple[str, ...] = ()
+    pattern: str = ""
     cure: str = ""
     above: float | None = None
     minimum: float | None = None
@@ -114,7 +117,11 @@ class Setting:
             if not option.holds(value):
                 allowed = f"{option.range}, or {listed}" if listed else option.range
                 raise bad_setting(f"`{self.path}`", allowed, value, option.cure)
-        elif option.allowed and value not in option.allowed:
+        elif (
+            option.allowed
+            and value not in option.allowed
+            and not (option.pattern and re.fullmatch(option.pattern, value))
+        ):
             near = difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
             allowed = f"one of {listed}"

@@ -21,7 +21,8 @@ FRACTION_OF = ("words", "segments")
 DEDUPS = ("exact", "near", "none")
 PRECISIONS = ("auto", "bf16", "fp32")
 _DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
-DEVICES = ("auto", "cpu", "cuda")
+GPUS = ("cuda", "mps", "xpu")
+DEVICES = ("auto", "cpu", *GPUS)
 DEFAULT_FRACTION = 0.2
 FIRST, SECOND = "first", "second"
 TXT = ("blocks", "lines", "file")
@@ -30,7 +31,21 @@ TXT = ("blocks", "lines", "file")
 AUTO = "auto"
 """The fraction that held-out bits decide."""
 
-Device = Annotated[str, Option("Device to run on: `auto`, `cpu` or `cuda`", allowed=DEVICES)]
+_DEVICE = Option(
+    "Device to run on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several as `cuda:1`, or "
+    "`auto`: the first that is here of cuda, mps and xpu, else cpu",
+    allowed=DEVICES,
+    pattern=r"(cuda|xpu):\d+",
+    cure="One of several is named by its number, such as cuda:1.",
+)
+Device = Annotated[str, _DEVICE]
+_ENCODES_ON = dataclasses.replace(
+    _DEVICE,
+    help="Device to encode on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several as "
+    "`cuda:1`, or `auto`: cuda if it is here, else cpu",
+    more="`auto` takes no mps or xpu, because workers that encode at the same time load a model "
+    "each, into one memory",
+)
 Separator = Annotated[
     str,
     Option(
@@ -77,6 +92,11 @@ Query = Annotated[
     ),
 ]
 _AMOUNT = "set by `choose.fraction`"
+
+
+def kind_of(device: str) -> str:
+    """A device without its number: `cuda` of `cuda:1`. Results depend on nothing else of it."""
+    return device.partition(":")[0]
 
 
 @dataclass(frozen=True)
@@ -262,7 +282,7 @@ class EmbedPlan(Group, group="embed"):
             allowed=PRECISIONS,
         ),
     ] = "auto"
-    device: Device = "auto"
+    device: Annotated[str, _ENCODES_ON] = "auto"
     batch_tokens: Annotated[
         int,
         Option(
@@ -270,6 +290,11 @@ class EmbedPlan(Group, group="embed"):
             minimum=0,
         ),
     ] = 0
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether a GPU is asked for, not taken if there is one."""
+        return kind_of(self.device) in ("cuda", "xpu")
 
 
 @dataclass(frozen=True)
@@ -641,8 +666,10 @@ class Plan(Settings):
 
     def identity(self) -> dict[str, Any]:
         """All settings, plus removed ones at their defaults, so that older runs still match."""
+        settings = self.as_dict()
+        settings["embed"]["device"] = kind_of(self.embed.device)
         return {
-            **self.as_dict(),
+            **settings,
             "auto": {"budget": ""},
             "cascade": {**_LEFT, **dataclasses.asdict(self.cascade)},
         }

@@ -18,7 +18,7 @@ from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.languages import count_words
 from corpusfit.core.manifest import Finished, locked, source_as_dict, source_identity, versions
-from corpusfit.core.plan import AUTO, CutPlan, ReadPlan
+from corpusfit.core.plan import AUTO, CutPlan, ReadPlan, kind_of
 from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.describe import (
     LabelledUnit,
@@ -91,13 +91,14 @@ def clusters(
         plan = dataclasses.replace(plan, read=read)
         run = Run.of(context, plan.reading(), [], sources)
         run.engine.require_shared(run.cache, "`cache`")
-        run.engine.needs_gpu = plan.embed.device == "cuda"
+        run.engine.needs_gpu = plan.embed.needs_gpu
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), plan.embed)
             commits = commits_of(run, [plan.embed.embedder])
         run = dataclasses.replace(run, encoder=encoder, commits=commits)
         settings = {**plan.as_dict(), "read": plan.read.stated()}
         del settings["read"]["strict"]
+        settings["embed"]["device"] = kind_of(plan.embed.device)
         identity = {
             "command": "clusters",
             **settings,

@@ -16,10 +16,10 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import resolve, seeded
+from corpusfit.embed.hardware import resolve, seeded, size_for
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
 
-BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
+BATCH_TOKENS = {"cpu": 1_024, "gpu": 8_192}
 """Tokens per training batch; all layers' activations are in memory. See `hardware.py`."""
 
 
@@ -77,7 +77,7 @@ def finetune(
         parameters = [*encoder.model.parameters(), *head.parameters()]
         optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
         rng, n = np.random.default_rng(tuning.seed), len(ids)
-        budget, bf16 = BATCH_TOKENS[hardware.device], hardware.precision == "bf16"
+        budget, bf16 = size_for(hardware.device, BATCH_TOKENS), hardware.precision == "bf16"
         encoder.model.train()
         for _ in range(tuning.epochs):
             for step in np.array_split(rng.permutation(n), -(-n // tuning.batch)):

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from corpusfit.core.errors import MissingDependencyError, bad_setting
+from corpusfit.core.plan import GPUS, kind_of
 
-BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
+BATCH_TOKENS = {"cpu": 1_024, "gpu": 32_768}
+
+# What `auto` takes, by the group of settings: the first that this machine has, else its CPU. To
+# encode, it does not take mps or xpu: several workers load a model each, into one memory.
+_PREFERRED = {"embed": ("cuda",), "train": GPUS, "finetune": GPUS}
+T = TypeVar("T")
 
 
 class Wanted(Protocol):
-    """A plan's settings: `auto`, `cpu` or `cuda`, and `auto`, `fp32` or `bf16`."""
+    """A plan's settings: a device or `auto`, and `auto`, `fp32` or `bf16`."""
 
     @property
     def device(self) -> str: ...  # noqa: D102
@@ -25,9 +31,14 @@ class Wanted(Protocol):
 class Hardware(NamedTuple):
     """A plan's device, precision and batch size, resolved on this machine."""
 
-    device: str
+    device: str  # as torch names it: `cpu`, `cuda`, `cuda:1`, `mps` or `xpu`
     precision: str
     batch_tokens: int
+
+    @property
+    def kind(self) -> str:
+        """The device without its number, as all of a kind compute alike."""
+        return kind_of(self.device)
 
     @property
     def attention(self) -> str:
@@ -35,34 +46,68 @@ class Hardware(NamedTuple):
         return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
 
 
+def size_for(device: str, sizes: Mapping[str, T]) -> T:
+    """The size for a device of sizes for `cpu` and `gpu`, which is every other device."""
+    return sizes["cpu" if device == "cpu" else "gpu"]
+
+
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
-    """Resolve a plan's device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch size."""
+    """Resolve a plan's device, precision (`bf16` or `fp32`) and batch size."""
     # `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
-    # CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16).
+    # CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16). Apple's
+    # GPUs have it from macOS 14 on, but not all of torch's operators do.
     device = resolve_device(wanted.device, group)
     if wanted.precision != "auto":
         precision = wanted.precision
-    elif device == "cuda":
-        import torch
-
-        precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     else:
-        precision = "bf16" if cpu_has_bf16() else "fp32"
-    return Hardware(device, precision, batch_tokens or BATCH_TOKENS[device])
+        precision = "bf16" if _has_bf16(device) else "fp32"
+    return Hardware(device, precision, batch_tokens or size_for(device, BATCH_TOKENS))
+
+
+def _has_bf16(device: str) -> bool:
+    """Whether a device multiplies bf16 natively."""
+    import torch
+
+    kind = kind_of(device)
+    if kind == "cuda":
+        with torch.cuda.device(device) if device != kind else nullcontext():
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if kind == "xpu":
+        return torch.xpu.is_bf16_supported()
+    return kind == "cpu" and cpu_has_bf16()
+
+
+def devices() -> list[str]:
+    """The devices of this machine that torch can use: the CPU, GPUs by kind and by number."""
+    import torch
+
+    found = ["cpu"]
+    for kind, module in (("cuda", torch.cuda), ("mps", torch.backends.mps), ("xpu", torch.xpu)):
+        if not module.is_available():
+            continue
+        found.append(kind)
+        count = 0 if kind == "mps" else module.device_count()
+        found += [f"{kind}:{i}" for i in range(count)]
+    return found
 
 
 def resolve_device(wanted: str, group: str) -> str:
-    """Resolve `auto`, `cpu` or `cuda` of a group of settings; raises as `resolve`."""
+    """Resolve the device, or `auto`, of a group of settings; raises as `resolve`."""
     try:
-        import torch
+        import torch  # noqa: F401
     except ImportError as e:
         raise MissingDependencyError(*_NEEDS[group]) from e
-    available = wanted != "cpu" and torch.cuda.is_available()
-    if wanted == "cuda" and not available:
-        raise bad_setting(
-            f"`{group}.device`", "auto or cpu here", "cuda", "torch sees no CUDA device."
-        )
-    return "cuda" if available else "cpu"
+    if wanted == "cpu":
+        return wanted
+    here = devices()
+    if wanted == "auto":
+        preferred = _PREFERRED[group.rpartition(".")[2]]
+        return next((kind for kind in preferred if kind in here), "cpu")
+    if wanted not in here:
+        allowed = f"{', '.join(['auto', *here[:-1]])} or {here[-1]} here"
+        cure = f"torch sees no device {wanted}."
+        raise bad_setting(f"`{group}.device`", allowed, wanted, cure)
+    return wanted
 
 
 # what needs torch, and the extra that installs it, by the group of settings
@@ -99,7 +144,13 @@ def seeded(seed: int) -> Iterator[None]:
     import torch
 
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices))
+        if torch.xpu.is_available():
+            others = [torch.xpu.current_device()]
+            stack.enter_context(torch.random.fork_rng(others, device_type="xpu"))
+        if torch.backends.mps.is_available():
+            stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
         seed_generators(seed)
         yield
 
@@ -111,6 +162,9 @@ def seed_generators(seed: int) -> None:
     import torch
 
     torch.default_generator.manual_seed(seed)
-    cuda: Any = torch.cuda
-    if cuda.is_initialized():
-        cuda.manual_seed_all(seed)
+    modules: tuple[Any, ...] = (torch.cuda, torch.xpu)
+    for module in modules:
+        if module.is_initialized():
+            module.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)

@@ -20,7 +20,7 @@ from corpusfit.core.manifest import digest
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
 from corpusfit.embed.folders import ModelSetting
-from corpusfit.embed.hardware import resolve_device
+from corpusfit.embed.hardware import resolve_device, size_for
 from corpusfit.embed.transformer import position_limit, quiet, token_batches
 from corpusfit.evaluation.network import open_translator
 from corpusfit.evaluation.plan import AugmentPlan
@@ -208,7 +208,7 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
 # Sampling temperature (Xie et al. 2019); 0 takes the most likely token.
 TEMPERATURE = 0.9
 _THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
-_BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens per batch
+_BUDGET = {"cpu": 2_048, "gpu": 32_768}  # tokens per batch
 # a translation of n tokens has at most _MAX_RATIO * n + _EXTRA_TOKENS
 _MAX_RATIO = 2
 _EXTRA_TOKENS = 16
@@ -288,7 +288,7 @@ class _Translator:
             min(position_limit(model), tokenizer.model_max_length),
             getattr(config, "prefix", None) or "",
             temperature,
-            budget or _BUDGET[device],
+            budget or size_for(device, _BUDGET),
         )
 
     def translate(
@@ -396,9 +396,10 @@ class TokenSampler:
         import torch
 
         number = uniform(value_keys(input_ids.shape[1], 0, self.keys))
-        through = torch.softmax(scores.double() / self.temperature, -1).cumsum(-1)
-        drawn = torch.from_numpy(number).to(scores.device)[:, None] * through[:, -1:]
-        token = torch.searchsorted(through, drawn, right=True)
+        exact = scores.cpu() if scores.device.type == "mps" else scores  # mps has no float64
+        through = torch.softmax(exact.double() / self.temperature, -1).cumsum(-1)
+        drawn = torch.from_numpy(number).to(exact.device)[:, None] * through[:, -1:]
+        token = torch.searchsorted(through, drawn, right=True).to(scores.device)
         return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
 
 
@@ -422,7 +423,7 @@ class Backtranslate(Job[Passage, int]):
     mt_back: str  # folder or hub id of the model that translates back to it
     copies: int  # number of translations of each text
     seed: int
-    device: str  # `auto`, `cpu` or `cuda`
+    device: str  # that of `finetune`
 
     encodes = True  # two networks are loaded
 

@@ -244,7 +244,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
         if task_type.learns
         else answering_hardware(plan, task.kind)
     )
-    settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
+    settings["finetune"] |= {"device": hardware.kind, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         model_name = settings["augment"][name]
         settings["augment"][name] = head_fingerprint(model_name, f"`augment.{name}`")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.engine import PlainJob, report
 from corpusfit.core.errors import CorpusfitError, TrainingError
-from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded, size_for
 from corpusfit.embed.transformer import token_batches
 from corpusfit.evaluation.encoding import (
     NOWHERE,
@@ -104,7 +104,7 @@ class _FineTuning:
         self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
         self.type, self.network = load(task.kind), headed.network
         self.model = headed.network.predictor.model
-        self.at_once = max(_EVALUATED_AT_ONCE, BATCH_TOKENS[hardware.device])
+        self.at_once = max(_EVALUATED_AT_ONCE, size_for(hardware.device, BATCH_TOKENS))
         self.history: list[dict[str, Any]] = []
         self.truncated: dict[str, int] = {}
         self.best = 0  # the best epoch so far
@@ -199,7 +199,11 @@ class _FineTuning:
 
         with self.network.scope():
             logits = self._logits(batch)
-        loss = self.type.loss(logits.float(), batch.targets.to(logits.device), self.task)
+        targets = batch.targets
+        # mps has no float64
+        if (logits.device.type, targets.dtype) != ("mps", torch.float64):
+            targets = targets.to(logits.device)
+        loss = self.type.loss(logits.float(), targets, self.task)
         torch.autograd.backward(loss)
         return loss.detach()
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import ModelError, TrainingError
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
-from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, size_for
 from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
 from corpusfit.embed.transformer import (
     LOCAL,
@@ -78,7 +78,7 @@ class Decoder:
 
         network, model = self.network, self.network.predictor.model
         lengths = np.array([len(ids) - 1 for ids, _ in sequences], np.int64)
-        budget = min(_MAX_BATCH_TOKENS, BATCH_TOKENS[model.device.type])
+        budget = min(_MAX_BATCH_TOKENS, size_for(model.device.type, BATCH_TOKENS))
         sums = np.zeros(len(sequences))
         out_of_memory = TrainingError(
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
@@ -103,7 +103,7 @@ class Decoder:
                 )
                 inputs = network.inputs(*tensors)
                 logits = network.predictor.logits(network.call, inputs, places)
-                losses = cross_entropies(logits, labels).double().cpu().numpy()
+                losses = cross_entropies(logits, labels).cpu().double().numpy()
             counts = [len(tokens) for tokens in wanted]
             # the losses of a sequence are adjacent; their negated sum is its log-likelihood
             sums[numbers] = -np.add.reduceat(losses, np.cumsum([0, *counts[:-1]]))

@@ -246,7 +246,7 @@ def retrieval(
     encoders: dict[str, str] = {}
     with machine.running() as context:
         progress = context.progress
-        context.engine.needs_gpu = embed.device == "cuda"
+        context.engine.needs_gpu = embed.needs_gpu
         for model in models:
             plan = dataclasses.replace(embed, embedder=model)
             (encoders[model],) = context.engine.map(PrepareEncoder(context.cache), [plan])

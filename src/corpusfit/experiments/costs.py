@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from corpusfit.core.plan import GPUS, kind_of
 from corpusfit.experiments.config import Recipe
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.graph import StepGraph
@@ -63,7 +64,7 @@ def costs_of(recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> Costs:
             steps = [records[key] for key in sorted(keys) if key in records]
             seconds.append(sum(r["seconds"] for r in steps))
             cores += sum(r["cpu_seconds"] for r in steps)
-            gpu += sum(r["seconds"] for r in steps if r.get("device") == "cuda")
+            gpu += sum(r["seconds"] for r in steps if kind_of(r.get("device") or "") in GPUS)
         joules = cores * recipe.watts + gpu * recipe.gpu_watts
         select_s, adapt_s, tune_s = seconds
         return Cost(select_s, adapt_s, tune_s, cores, joules / 3600)

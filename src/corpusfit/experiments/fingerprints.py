@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.core.manifest import digest
-from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
+from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan, kind_of
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
 from corpusfit.evaluation.tasks import load
@@ -119,12 +119,15 @@ def adapting(plan: AdaptPlan) -> dict[str, Any]:
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     """What decides a fine-tuning, except the model, the examples, the augmentation and the seed."""
     if group := load(kind).group:
-        return {group: dataclasses.asdict(getattr(plan, group)), "device": plan.finetune.device}
+        return {
+            group: dataclasses.asdict(getattr(plan, group)),
+            "device": kind_of(plan.finetune.device),
+        }
     whole = settled(plan, kind, adapter=adapter, max_length=_ANY_LENGTH)
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
     return {
-        "tune": dataclasses.asdict(whole.finetune),
+        "tune": dataclasses.asdict(whole.finetune) | {"device": kind_of(whole.finetune.device)},
         "metric": whole.task.metric,
         "adapter": [new.adapter, size],
     }
@@ -137,7 +140,7 @@ def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dic
         return settings
     return (
         settings
-        | {"share": 0.0, "device": device}
+        | {"share": 0.0, "device": kind_of(device)}
         | {name: models[getattr(plan, name)] for name in ("mt", "mt_back")}
     )
 

@@ -262,7 +262,8 @@ def _run_steps(
 
 
 def _device_of(steps: Sequence[Step]) -> str:
-    return "cuda" if any(step.device == "cuda" for step in steps) else "cpu"
+    # on Ray, `auto` is left to the workers
+    return next((step.device for step in steps if step.device not in ("auto", "cpu")), "cpu")
 
 
 def _write_results(

@@ -29,7 +29,7 @@ from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
 from corpusfit.core.manifest import Finished, OutFolder, locked, read_object, versions
 from corpusfit.embed.folders import find, require_extras
-from corpusfit.embed.hardware import resolve_device
+from corpusfit.embed.hardware import resolve_device, size_for
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import BASE, Evaluated
 from corpusfit.evaluation.formats.conll import read_conll
@@ -51,7 +51,7 @@ from corpusfit.training.plan import EMBEDDINGS
 
 PLAIN = "language_modelling"
 _CHARACTERS_PER_TOKEN = 4.5
-_BATCH = {"cpu": (16, 128), "cuda": (64, 512)}
+_BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""
 _MEASURED = {
     "settings": [
@@ -498,7 +498,7 @@ class _Work:
 
     def measured(self, seconds: float) -> Schedule:
         """A schedule by measured costs."""
-        batch, length = _BATCH[resolve_device("auto", "train")]
+        batch, length = size_for(resolve_device("auto", "train"), _BATCH)
         progress = self.machine.progress
         quiet = dataclasses.replace(
             self.machine, progress=_Part(_Whole(Progress()), 0.0, self._said)

@@ -146,7 +146,7 @@ def explain(
             else:
                 units, facts = _segment(run, folder, resolved, str(row))
             fingerprint = manifest["encoder"]
-            context.engine.needs_gpu = plan.embed.device == "cuda"
+            context.engine.needs_gpu = plan.embed.needs_gpu
             embed = run.pinned(plan.embed)
             if fingerprint and run.one(PrepareEncoder(run.cache), embed) != fingerprint:
                 raise ModelError(

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from corpusfit.core.errors import MissingDependencyError
 from corpusfit.core.manifest import versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
-from corpusfit.embed.hardware import may_have_cuda, resolve
+from corpusfit.embed.hardware import devices, may_have_cuda, resolve
 from corpusfit.scoring import registry
 from corpusfit.selection.auto import contenders
 from corpusfit.selection.commands import select
@@ -173,7 +173,9 @@ def _device() -> tuple[str, str]:
 
     hardware = resolve(EmbedPlan())
     if hardware.device == "cpu":
-        return "cpu", hardware.precision
+        # `auto` trains on these, but does not encode on them
+        others = [name for name in devices() if name in ("mps", "xpu")]
+        return " and ".join(["cpu", *others]), hardware.precision
     names = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     return ", ".join(f"{p.name} ({p.total_memory / 1e9:.0f} GB)" for p in names), hardware.precision
 

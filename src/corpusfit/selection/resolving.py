@@ -252,7 +252,7 @@ def open_run(
     plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
 ) -> Run:
     """Find the inputs of a plan."""
-    context.engine.needs_gpu = plan.embed.device == "cuda"
+    context.engine.needs_gpu = plan.embed.needs_gpu
     seconds, usage = dict[str, float](), UsageByStage()
     with noting("find inputs", context.engine, seconds, usage):
         targets = context.find(target, plan.target_read, "target")

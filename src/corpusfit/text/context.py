@@ -95,7 +95,7 @@ class Machine:
 
     def for_training(self, device: str) -> Machine:
         """The machine for several training runs: on a local GPU, one at a time."""
-        one_at_a_time = self.engine == "local" and device == "cuda"
+        one_at_a_time = self.engine == "local" and device != "cpu"
         return dataclasses.replace(self, workers=1) if one_at_a_time else self
 
     def cache_folder(self) -> Path:

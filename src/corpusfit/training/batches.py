@@ -345,7 +345,9 @@ class MicroBatch:
     def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
         tensors = {k: v for k, v in vars(self).items() if v is not None}
-        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in tensors.items()})
+        # a copy to mps that nobody waits for may read memory that is free again
+        unwaited = device.type != "mps"
+        return MicroBatch(**{k: v.to(device, non_blocking=unwaited) for k, v in tensors.items()})
 
 
 def _empty(rows: int, width: int, pad: int) -> TokenRows:

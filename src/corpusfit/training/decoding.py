@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from corpusfit.embed.hardware import size_for
 from corpusfit.embed.transformer import position_limit, token_batches
 from corpusfit.training.plan import DecodePlan
 from corpusfit.training.special_tokens import known_tag
@@ -28,7 +29,7 @@ from corpusfit.training.special_tokens import known_tag
 if TYPE_CHECKING:
     import torch
 
-BUDGET = {"cpu": 1_024, "cuda": 16_384}
+BUDGET = {"cpu": 1_024, "gpu": 16_384}
 """Source tokens of a batch, padding included."""
 
 _NEVER = -1e9  # score of a missing hypothesis, as in `generate`
@@ -94,7 +95,7 @@ def beam_search(
     with torch.inference_mode(), _folding(model) as folding:
         early = getattr(stated, "early_stopping", None) or False
         decode = partial(_decode, search, early, forbidden, folding)
-        for batch in token_batches(lengths, budget or BUDGET[model.device.type]):
+        for batch in token_batches(lengths, budget or size_for(model.device.type, BUDGET)):
             tensors = [torch.tensor(rows[i], dtype=torch.long) for i in batch]
             ids = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad)
             mask = torch.arange(ids.shape[1]) < torch.from_numpy(lengths[batch])[:, None]

@@ -20,7 +20,7 @@ from corpusfit.core.hub import pinned
 from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_small
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
-from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.hardware import Hardware, size_for
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
@@ -42,7 +42,7 @@ ROSE = "The held-out loss on"
 """How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
-_MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
+_MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def assemble_training(
         draw=plan.weights.policy == "resample",
         pack=packing is not None,
         # not `train.micro_tokens`, which may change on resume and would reorder the data
-        batch=max(1, _MICRO_TOKENS[hardware.device] // ready.length),
+        batch=max(1, size_for(hardware.device, _MICRO_TOKENS) // ready.length),
         seed=plan.seed,
     )
     size = Size(
@@ -103,7 +103,7 @@ def assemble_training(
         texts=len(passes.rows(0).order),
         parameters=sum(p.numel() for p in model.parameters()),
         max_length=opened.max_length,
-        device=hardware.device,
+        device=hardware.kind,
     )
     settings, summary = resolve_training(plan, size, ready.passes)
     # Reference: Kish (1965), Survey Sampling, section 11.7 (the effective sample size).
@@ -115,7 +115,7 @@ def assemble_training(
         note += f"{len(text.train):,}."
     progress.note(note)
     # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
-    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
     rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
     bleu = None
     if plan.train.best_by == "bleu":
@@ -153,7 +153,7 @@ def assemble_training(
         "parameters": size.parameters,
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "precision": hardware.precision,
-        "device": hardware.device,
+        "device": hardware.kind,
         "processes": accelerator.num_processes,
         "packed": bool(packing),
         "fill": round(passes.fill(0), 4) if packing or pairs else None,

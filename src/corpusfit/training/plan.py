@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.options import Option
-from corpusfit.core.plan import PRECISIONS, Device, ReadPlan
+from corpusfit.core.plan import PRECISIONS, Device, ReadPlan, kind_of
 from corpusfit.core.settings import SEED, Group, Settings
 
 TASK = "task"
@@ -568,6 +568,7 @@ class AdaptPlan(Settings):
         settings = self.as_dict()
         for group, name in FREE:
             del settings[group][name]
+        settings["train"]["device"] = kind_of(self.train.device)
         pairs = self.objective.name == TRANSLATION  # trains on both sides
         settings["read"] = (self.read.sides()[0] if pairs else self.read).decisive()
         if not self.then_task.on:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.core.errors import bad_setting
+from corpusfit.embed.hardware import size_for
 from corpusfit.training.plan import (
     EMBEDDINGS,
     SIMCSE,
@@ -79,13 +80,13 @@ PASSES = 3
 """Passes over the data that the default number of steps makes, within its limits."""
 TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
-_LENGTH = {"cpu": 128, "cuda": 512}
-BATCH = {"cpu": 16, "cuda": 256}
-PAIR_BATCHES = {"cpu": 1, "cuda": 8}
+_LENGTH = {"cpu": 128, "gpu": 512}
+BATCH = {"cpu": 16, "gpu": 256}
+PAIR_BATCHES = {"cpu": 1, "gpu": 8}
 """Batches of pairs per step of a translation."""
 _EMBEDDING_LENGTH = 128
-_EMBEDDING_BATCH = {"cpu": 16, "cuda": 64}
-_MAX_STEPS = {"cpu": 2_000, "cuda": 50_000}
+_EMBEDDING_BATCH = {"cpu": 16, "gpu": 64}
+_MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
 _MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
 _RATES = {True: 3e-4, False: 1e-4}
@@ -116,13 +117,14 @@ class Size:
     texts: int  # chunks in a pass; a packed row has several
     parameters: int  # number of weights of the model
     max_length: int  # maximum tokens of a sequence of the model
-    device: str  # `cpu` or `cuda`
+    device: str  # `cpu`, `cuda`, `mps` or `xpu`
 
 
 def length_of(plan: AdaptPlan, max_length: int, device: str) -> int:
     """Tokens in a sequence, for a model with a maximum of `max_length`."""
     embeds = plan.objective.name in EMBEDDINGS
-    length = plan.train.length or min(_EMBEDDING_LENGTH if embeds else _LENGTH[device], max_length)
+    usual = _EMBEDDING_LENGTH if embeds else size_for(device, _LENGTH)
+    length = plan.train.length or min(usual, max_length)
     if length > max_length:
         cure = "Longer texts are split into several sequences."
         raise bad_setting("`train.length`", f"at most {max_length} for this model", length, cure)
@@ -145,7 +147,7 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     translates = plan.objective.name == TRANSLATION
     embeds = plan.objective.name in EMBEDDINGS
     batches = PAIR_BATCHES if translates else _EMBEDDING_BATCH if embeds else BATCH
-    batch = train.batch or batches[size.device]
+    batch = train.batch or size_for(size.device, batches)
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
@@ -160,7 +162,7 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
         steps = max(1, math.ceil(size.rows * train.epochs / batch))
     if steps is None:
         wanted = math.ceil(passes * size.rows / batch)
-        steps = min(_MAX_STEPS[size.device], max(_MIN_STEPS, wanted))
+        steps = min(size_for(size.device, _MAX_STEPS), max(_MIN_STEPS, wanted))
     whole = dataclasses.replace(
         train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -183,24 +184,34 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
     # that one process and several compute the same gradient (docs/decisions/trainer.md).
     from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState, PartialState
+    from accelerate.utils import patch_environment
 
     if track and track not in TRACKERS:
         raise bad_setting("`track`", f"one of {', '.join(TRACKERS)}", track)
     if track and importlib.util.find_spec(track) is None:
         cure = f"Install it: pip install {track}"
         raise bad_setting("`track`", "a tracker that is installed", track, cure)
+    launched = "LOCAL_RANK" in os.environ
+    if launched and ":" in device:
+        cure = "Each process of `accelerate launch` takes a device of its own."
+        raise bad_setting("`train.device`", "a device without a number here", device, cure)
     # accelerate keeps the first device that a process asked for
-    if PartialState._shared_state and PartialState().device.type != device:
-        AcceleratorState._reset_state(reset_partial_state=True)
+    if PartialState._shared_state:
+        current = PartialState().device
+        if (current.type if launched else str(current)) != device:
+            AcceleratorState._reset_state(reset_partial_state=True)
     # the other processes wait while one tokenises, which may take long
     timeout = InitProcessGroupKwargs(timeout=timedelta(days=7))
-    return Accelerator(
-        cpu=device == "cpu",
-        mixed_precision="no",
-        log_with=track or None,
-        project_dir=str(out),
-        kwargs_handlers=[timeout],
-    )
+    # of a kind accelerate takes the first device, and of several kinds the one that it prefers
+    named = {} if launched or device in ("cpu", "cuda") else {"ACCELERATE_TORCH_DEVICE": device}
+    with patch_environment(**named):
+        return Accelerator(
+            cpu=device == "cpu",
+            mixed_precision="no",
+            log_with=track or None,
+            project_dir=str(out),
+            kwargs_handlers=[timeout],
+        )
 
 
 class TrainerCallback:

@@ -15,7 +15,7 @@ from typing import Any
 from corpusfit.core.artifacts import remove, write_bytes
 from corpusfit.core.engine import Progress, WarningCollector
 from corpusfit.core.errors import InputError, TrainingError
-from corpusfit.embed.hardware import resolve
+from corpusfit.embed.hardware import resolve, size_for
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Method
 from corpusfit.selection.auto import contenders
@@ -194,7 +194,7 @@ class Search:
     def __post_init__(self) -> None:
         """Make the progress of the steps within trials, and find the default batch."""
         self.quiet = WarningCollector(self.machine.progress)
-        self.batch = BATCH[resolve(self.plan.train, "train").device]
+        self.batch = size_for(resolve(self.plan.train, "train").device, BATCH)
 
     def run(self) -> tuple[list[Rung], list[Trial]]:
         """Run or resume the search; the rungs, and all trials, those of the last rung first."""

@@ -67,7 +67,7 @@ class Regression(TaskType):
         import torch
 
         mean, deviation = _scale(task)
-        wanted = ((targets - mean) / deviation).to(logits.dtype)
+        wanted = ((targets - mean) / deviation).to(logits.device, logits.dtype)
         return torch.nn.functional.mse_loss(logits[:, 0], wanted)
 
     def answers(self, logits: torch.Tensor, task: Task) -> NDArray[np.float64]:

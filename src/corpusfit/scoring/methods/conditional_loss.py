@@ -41,7 +41,7 @@ from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Reads, Texts, as_texts
 from corpusfit.embed.finetune import BATCH_TOKENS
 from corpusfit.embed.folders import ModelSetting, find, model_files, read_json, transformer_folder
-from corpusfit.embed.hardware import resolve, resolve_device, seeded
+from corpusfit.embed.hardware import resolve, resolve_device, seeded, size_for
 from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
 from corpusfit.embed.transformer import (
     CHARACTERS,
@@ -208,17 +208,18 @@ class ConditionalLossScorer(Scorer[Texts]):
         import torch
 
         texts, out = as_texts(batch), np.empty(len(batch), np.float32)
+        budget = size_for(resolve_device("auto", "embed"), BATCH_TOKENS)
         for first in range(0, len(texts), _ROWS):
             some = texts[first : first + _ROWS].to_pylist()
             rows = self._reading.rows(some, stream=0, draws=DRAWS)
             total, count = np.zeros(len(some)), np.zeros(len(some))
             lengths = np.array([len(row.ids) for row in rows], np.int64)
-            for numbers in token_batches(lengths, BATCH_TOKENS[resolve_device("auto", "embed")]):
+            for numbers in token_batches(lengths, budget):
                 together = [rows[i] for i in numbers]
                 with torch.inference_mode():
                     before, after = (self._reading.losses(p, together) for p in self._predictors)
                 owner = np.repeat([r.text for r in together], [len(r.labels) for r in together])
-                fall = (before - after).double().cpu().numpy()
+                fall = (before - after).cpu().double().numpy()
                 total += np.bincount(owner, fall, len(some))
                 count += np.bincount(owner, minlength=len(some))
             out[first : first + _ROWS] = np.where(count, total / np.maximum(count, 1), WORDLESS)
@@ -346,7 +347,7 @@ class ConditionalLoss(Method[Texts]):
             optimizer.zero_grad()
             tokens = sum(len(rows[i].labels) for i in step)
             lengths = np.array([len(rows[i].ids) for i in step], np.int64)
-            for batch in token_batches(lengths, BATCH_TOKENS[hardware.device]):
+            for batch in token_batches(lengths, size_for(hardware.device, BATCH_TOKENS)):
                 bf16 = hardware.precision == "bf16"
                 with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
                     losses = reading.losses(predictor, [rows[i] for i in step[batch]])

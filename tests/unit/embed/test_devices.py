@@ -1,0 +1,134 @@
+"""Names of devices: what `auto` takes, what is refused, and what follows from a device's kind."""
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra models is not installed")
+
+from corpusfit.core.errors import UsageError  # noqa: E402
+from corpusfit.core.plan import EmbedPlan, Plan  # noqa: E402
+from corpusfit.embed.hardware import resolve, resolve_device, seeded  # noqa: E402
+from corpusfit.evaluation.plan import FinetunePlan  # noqa: E402
+from corpusfit.text.context import Machine  # noqa: E402
+from corpusfit.training.plan import AdaptPlan, TrainPlan  # noqa: E402
+from corpusfit.training.presets import BATCH  # noqa: E402
+from corpusfit.training.trainer import start_accelerator  # noqa: E402
+
+
+@pytest.fixture
+def machine(monkeypatch, preferred_devices):
+    """A machine with some devices, as torch reports them: the number of each kind."""
+    monkeypatch.setattr("corpusfit.embed.hardware._PREFERRED", preferred_devices)
+
+    def machine(cuda=0, mps=0, xpu=0):
+        for module, count in ((torch.cuda, cuda), (torch.backends.mps, mps), (torch.xpu, xpu)):
+            monkeypatch.setattr(module, "is_available", lambda count=count: count > 0)
+        for module, count in ((torch.cuda, cuda), (torch.xpu, xpu)):
+            monkeypatch.setattr(module, "device_count", lambda count=count: count)
+            monkeypatch.setattr(module, "is_bf16_supported", lambda **_: True)
+
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("here", "trains", "encodes"),
+    [
+        ({}, "cpu", "cpu"),
+        ({"cuda": 2}, "cuda", "cuda"),
+        ({"mps": 1}, "mps", "cpu"),
+        ({"xpu": 1}, "xpu", "cpu"),
+        ({"cuda": 1, "mps": 1, "xpu": 1}, "cuda", "cuda"),
+        ({"mps": 1, "xpu": 1}, "mps", "cpu"),
+    ],
+)
+def test_what_auto_takes(machine, here, trains, encodes):
+    machine(**here)
+    groups = ("train", "finetune", "adapt.train", "evaluate.finetune", "embed")
+    taken = [resolve_device("auto", group) for group in groups]
+    assert taken == [*[trains] * 4, encodes]
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:0", "cuda:1", "mps", "xpu", "xpu:0"])
+def test_a_device_that_is_here(machine, name):
+    machine(cuda=2, mps=1, xpu=1)
+    assert resolve_device(name, "train") == name
+
+
+@pytest.mark.parametrize(
+    ("here", "wanted", "allowed"),
+    [
+        ({}, "cuda", "auto or cpu here"),
+        ({}, "mps", "auto or cpu here"),
+        ({"mps": 1}, "cuda:1", "auto, cpu or mps here"),
+        ({"cuda": 2}, "cuda:2", "auto, cpu, cuda, cuda:0 or cuda:1 here"),
+        ({"xpu": 1}, "xpu:1", "auto, cpu, xpu or xpu:0 here"),
+    ],
+)
+def test_a_missing_device_is_refused_with_those_that_are_here(machine, here, wanted, allowed):
+    machine(**here)
+    with pytest.raises(UsageError, match=rf"^`train\.device` must be {allowed}; got '{wanted}'"):
+        resolve(TrainPlan(device=wanted), "train")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "mps:0", "cpu:1", "cuda:1:2"])
+@pytest.mark.parametrize("plan", [EmbedPlan, TrainPlan, FinetunePlan])
+def test_what_is_no_device(plan, name):
+    with pytest.raises(UsageError, match=rf"device` must be one of auto, .*'{name}'.*cuda:1"):
+        plan(device=name).check()
+    plan(device="xpu:3").check()
+
+
+def test_precision_and_sizes(machine):
+    machine(cuda=2, mps=1, xpu=1)
+    assert [resolve(EmbedPlan(device=name))[1:] for name in ("cuda", "xpu", "mps")] == [
+        ("bf16", 32_768),
+        ("bf16", 32_768),
+        ("fp32", 32_768),
+    ]
+    assert resolve(EmbedPlan(device="mps", precision="bf16")).precision == "bf16"
+    assert set(BATCH) == {"cpu", "gpu"}
+
+
+def test_the_number_of_a_device_is_not_part_of_a_run(machine):
+    machine(cuda=2)
+    assert resolve(EmbedPlan(device="cuda:1", precision="fp32")).kind == "cuda"
+    one, other = (Plan(embed=EmbedPlan(device=name)) for name in ("cuda", "cuda:1"))
+    assert one.identity() == other.identity()
+    one, other = (AdaptPlan(train=TrainPlan(device=name)) for name in ("cuda", "cuda:1"))
+    assert one.decisive() == other.decisive()
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps", "xpu"])
+def test_trainings_share_no_gpu(device):
+    assert Machine(workers=4).for_training(device).workers == 1
+    assert Machine(workers=4).for_training("cpu").workers == 4
+
+
+def test_random_numbers_of_mps_are_seeded_and_restored(machine, monkeypatch):
+    machine(mps=1)
+    done = []
+    fake = SimpleNamespace(
+        get_rng_state=lambda: "before",
+        set_rng_state=lambda state: done.append(("restored", state)),
+        manual_seed=lambda seed: done.append(("seeded", seed)),
+    )
+    monkeypatch.setattr(torch, "mps", fake)
+    with seeded(7):
+        assert done == [("seeded", 7)]
+    assert done[1:] == [("restored", "before")]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta:1", "meta"])
+def test_the_trainer_takes_the_named_device(device, tmp_path):
+    """`meta` stands for a device that accelerate would not take by itself."""
+    pytest.importorskip("accelerate", reason="the extra train is not installed")
+    for name in (device, "cpu", device):
+        assert start_accelerator(name, "", tmp_path).device == torch.device(name)
+
+
+def test_launched_processes_share_no_device(monkeypatch, tmp_path):
+    pytest.importorskip("accelerate", reason="the extra train is not installed")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with pytest.raises(UsageError, match=r"^`train\.device` must be .*without a number.*'cuda:1'"):
+        start_accelerator("cuda:1", "", tmp_path)
