@@ -142,9 +142,9 @@ class _Search:
         """The splits of a dataset; `hub:NAME@SPLIT` is all of the needed one."""
         name = source.removeprefix(hub.PREFIX)
         form = next(form for form in ("rows", "texts", "tokens") if form in self.forms)
-        if "@" in name.rpartition("/")[2]:
+        splits, named = hub.splits(source, self.setting)
+        if named:
             return TaskFiles(name, form, {self.needed: [source]})
-        splits = hub.splits(source, self.setting)
         places: dict[str, list[str]] = {}
         for split in splits:
             if split in _NAMES:

@@ -54,6 +54,56 @@ def test_a_task(dataset):
     assert (len(task.train) + len(task.dev), len(task.test)) == (20, 6)
 
 
+@pytest.fixture
+def revised(dataset):
+    """The dataset, with a tag and a conversion that have one row of train each."""
+    row, test = b'{"text": "%s", "label": "0"}\n', b'{"text": "t"}'
+    revisions = {
+        name: {"train.jsonl": row % text, "test.jsonl": test}
+        for name, text in (("v1.0", b"old"), ("refs/pr/1", b"asked"))
+    }
+    dataset["me/chosen"]["revisions"] = revisions
+    return dataset
+
+
+@pytest.mark.parametrize(
+    ("name", "full", "text"),
+    [
+        ("me/chosen@v1.0", "me/chosen@v1.0@train", "old"),
+        ("me/chosen@v1.0@test", "me/chosen@v1.0@test", "t"),
+        ("me/chosen@refs/pr/1", "me/chosen@refs/pr/1@train", "asked"),
+        ("me/chosen@refs/pr/1@test", "me/chosen@refs/pr/1@test", "t"),
+        ("me/chosen@main@test", "me/chosen@main@test", "row 0"),
+        ("me/chosen@test", "me/chosen@test", "row 0"),
+    ],
+)
+def test_a_revision(read, revised, tmp_path, name, full, text):
+    """A word after one @ is a split where there is such a split."""
+    (source,) = sources(name, tmp_path)
+    assert (source.url, source.name) == (f"hub:{full}", full)
+    assert next(iter(read(name))).text == text
+    assert located(name, tmp_path) == f"hub:{name}"
+
+
+def test_the_commit_of_a_revision_is_part_of_what_a_dataset_is(revised, tmp_path):
+    (before,) = sources("me/chosen@v1.0", tmp_path)
+    revised["me/chosen"]["revisions"]["v1.0"] = revised["me/chosen"]["revisions"]["refs/pr/1"]
+    (after,) = sources("me/chosen@v1.0", tmp_path)
+    assert before.url == after.url
+    assert before.fingerprint != after.fingerprint
+
+
+def test_no_such_revision(read, revised):
+    for name in ("me/chosen@v2", "me/chosen@v2@train"):
+        with pytest.raises(InputError, match=rf"^`corpus`? .*'(hub:)?{name}'"):
+            read(name)
+
+
+def test_a_task_at_a_revision(revised):
+    task = read_task("me/chosen@v1.0", TaskPlan(kind="language_modelling"), seed=0)
+    assert len(task.test) == 1
+
+
 def test_a_path_wins(read, dataset, write, tmp_path, monkeypatch):
     write("me/chosen/a.jsonl", '{"text": "mine"}\n')
     monkeypatch.chdir(tmp_path)

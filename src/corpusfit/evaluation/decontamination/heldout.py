@@ -46,7 +46,9 @@ def held_out(
     for source in inputs:
         path = user_path(source)
         is_file = path.is_file()
-        if not ((is_file and _may_hold_words(path.name)) or _has_splits(source, path)):
+        if not (
+            (is_file and _may_hold_words(path.name)) or _has_splits(source, path, f"`{setting}`")
+        ):
             plain.append(source)  # read like a corpus, after all others
             continue
         files = find_splits(source, "auto", f"`{setting}`")
@@ -137,7 +139,7 @@ def training_splits(
     train: list[str] = []
     heldout: list[str] = []
     for source in task:
-        if not _has_splits(source, user_path(source)):
+        if not _has_splits(source, user_path(source), "`task`"):
             train.append(source)
             continue
         files = find_splits(source, "auto", "`task`")
@@ -169,10 +171,11 @@ def held_out_of_task(
     return {f"--task {name}": texts for name, texts in texts_by_split.items()}
 
 
-def _has_splits(source: str, path: Path) -> bool:
+def _has_splits(source: str, path: Path, setting: str) -> bool:
     """Whether an input may have several splits."""
-    if hub.with_prefix(source).startswith(hub.PREFIX):
-        return "@" not in source.rpartition("/")[2]
+    dataset = hub.with_prefix(source)
+    if dataset.startswith(hub.PREFIX):
+        return "@" not in dataset or not hub.splits(dataset, setting)[1]
     return path.is_dir()
 
 

@@ -1,7 +1,7 @@
 """Hugging Face datasets, streamed split by split.
 
-What: `hub:NAME[:CONFIG][@SPLIT]` names a split, and so does `OWNER/NAME` where that is no path; its
-rows become JSON lines with the text and the id, which are parsed as such.
+What: `hub:NAME[:CONFIG][@REVISION][@SPLIT]` names a split, and so does `OWNER/NAME` where that is
+no path; its rows become JSON lines with the text and the id, which are parsed as such.
 Why: `datasets` reads every layout on the hub, and streaming needs no disk space for a copy.
 Trade-off: `byte` counts bytes of these JSON lines, not of a file. Datasets that need their own code
 are refused: `datasets` runs none from version 4 on, and earlier versions are not supported.
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpusfit.core.errors import CorpusfitError, InputError, MissingDependencyError, importing
+from corpusfit.core.hub import REVISION
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text.contract import Named
@@ -30,8 +31,12 @@ from corpusfit.text.shards import fingerprint
 
 PREFIX = "hub:"
 _BARE = re.compile(
-    r"[a-z0-9][\w.-]*/[a-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?(@[\w.-]+)?",
+    r"[a-z0-9][\w.-]*/[a-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?"
+    r"(@refs/[\w./-]+)?(@[\w.+-]+){0,2}",
     re.ASCII | re.IGNORECASE,
+)
+_AT_REVISION = re.compile(
+    rf"([\w.-]+(?:/[\w.-]+)?)(?::([\w.-]+))?@({REVISION})(?:@([\w.-]+))?", re.ASCII
 )
 _ROWS = 64
 _WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's code
@@ -41,6 +46,12 @@ class _DatasetName(NamedTuple):
     name: str
     config: str | None
     split: str | None
+    revision: str | None = None
+
+    def written(self) -> str:
+        """The dataset with its configuration and revision, without a split."""
+        config = f":{self.config}" if self.config else ""
+        return f"{self.name}{config}" + (f"@{self.revision}" if self.revision else "")
 
 
 def with_prefix(input_name: str, home: Path | None = None) -> str:
@@ -65,8 +76,7 @@ class Hub(Named, JsonLines):
 
     def find(self, input_name: str, setting: str) -> Source:
         """Describe a dataset split as a source; the path of a local folder becomes absolute."""
-        dataset = _parsed(input_name)
-        files = _files(dataset, input_name, setting)
+        dataset, files = _found(input_name, setting)
         split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
         if split not in files:
             splits = ", ".join(files) or "none"
@@ -74,12 +84,11 @@ class Hub(Named, JsonLines):
                 f"{setting} must name a split of the dataset ({splits}); got {input_name!r}. "
                 f"Write {PREFIX}{dataset.name}@SPLIT."
             )
-        name = dataset.name
-        if Path(name).is_dir():
-            dataset = dataset._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
-            name = Path(dataset.name).name
-        name += f":{dataset.config}" if dataset.config else ""
-        full = f"{PREFIX}{dataset.name}{f':{dataset.config}' if dataset.config else ''}@{split}"
+        name = dataset.written()
+        if Path(dataset.name).is_dir():
+            dataset = dataset._replace(name=os.path.abspath(dataset.name))  # noqa: PTH100 (links keep their names)
+            name = dataset._replace(name=Path(dataset.name).name).written()
+        full = f"{PREFIX}{dataset.written()}@{split}"
         # local files by content, files of the hub by URL, which holds the revision
         parts = [dataset.config or "", split] if Path(dataset.name).is_dir() else [full]
         parts += [file if is_url(file) else fingerprint(file)[0] for file in files[split]]
@@ -92,9 +101,10 @@ class Hub(Named, JsonLines):
         return []
 
 
-def splits(url: str, setting: str) -> list[str]:
-    """The splits of the dataset `hub:NAME[:CONFIG]`; raises as `find` does."""
-    return list(_files(_parsed(url), url, setting))
+def splits(url: str, setting: str) -> tuple[list[str], bool]:
+    """The splits of a dataset, and whether its name ends with one; raises as `find` does."""
+    dataset, files = _found(url, setting)
+    return list(files), dataset.split is not None
 
 
 class _JsonLines:
@@ -114,12 +124,16 @@ class _JsonLines:
 
 
 def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:
-    """The rows of the split `hub:NAME[:CONFIG]@SPLIT`, and its features by field."""
+    """The rows of the split `hub:NAME[:CONFIG][@REVISION]@SPLIT`, and its features by field."""
     dataset = _parsed(url)
     datasets = _datasets(url)
     with _reading(url):
         data = datasets.load_dataset(
-            dataset.name, dataset.config, split=dataset.split, streaming=True
+            dataset.name,
+            dataset.config,
+            split=dataset.split,
+            revision=dataset.revision,
+            streaming=True,
         )
     return _rows(data, url), getattr(data, "features", None) or {}
 
@@ -145,7 +159,26 @@ def _parsed(url: str) -> _DatasetName:
     folder, slash, last = url.removeprefix(PREFIX).rpartition("/")
     rest, _, split = last.partition("@")
     name, _, config = rest.partition(":")
-    return _DatasetName(folder + slash + name, config or None, split or None)
+    plain = _DatasetName(folder + slash + name, config or None, split or None)
+    match = _AT_REVISION.fullmatch(url.removeprefix(PREFIX))
+    if match is None or Path(plain.name).is_dir():
+        return plain
+    name, config, revision, split = match.groups()
+    # one word after @ may be a split or a revision, which only the hub knows (`_found`)
+    is_clear = split is not None or revision.startswith("refs/")
+    return _DatasetName(name, config, split, revision) if is_clear else plain
+
+
+def _found(url: str, setting: str) -> tuple[_DatasetName, dict[str, list[str]]]:
+    """A dataset and the files of its splits; a name after @ is a split, or else a revision."""
+    dataset = _parsed(url)
+    files = _files(dataset, url, setting)
+    is_split = dataset.split is None or dataset.split in files
+    if not is_split and dataset.revision is None and not Path(dataset.name).is_dir():
+        other = dataset._replace(split=None, revision=dataset.split)
+        with contextlib.suppress(InputError):
+            return other, _files(other, url, setting)
+    return dataset, files
 
 
 def _datasets(url: str) -> Any:
@@ -170,7 +203,7 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
             offline = datasets.config.HF_HUB_OFFLINE
             if not offline and not try_to_load_from_cache(name, "README.md", repo_type="dataset"):
                 HfApi(datasets.config.HF_ENDPOINT).dataset_info(name, timeout=10)
-        return datasets.load_dataset_builder(name, dataset.config)
+        return datasets.load_dataset_builder(name, dataset.config, revision=dataset.revision)
     except Exception as e:
         if local:
             raise InputError(f"{setting} must be a dataset; got {url!r}: {first_line(e)}.") from e
