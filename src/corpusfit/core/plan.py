@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from corpusfit.core.errors import InputError, UsageError, bad_setting
 from corpusfit.core.languages import code_of
@@ -30,6 +30,8 @@ TXT = ("blocks", "lines", "file")
 
 AUTO = "auto"
 """The fraction that held-out bits decide."""
+
+T = TypeVar("T")
 
 _DEVICE = Option(
     "Device to run on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several as `cuda:1`, or "
@@ -97,6 +99,11 @@ _AMOUNT = "set by `choose.fraction`"
 def kind_of(device: str) -> str:
     """A device without its number: `cuda` of `cuda:1`. Results depend on nothing else of it."""
     return device.partition(":")[0]
+
+
+def size_for(device: str, sizes: Mapping[str, T]) -> T:
+    """The size for a device of sizes for `cpu` and `gpu`, which is every other device."""
+    return sizes["cpu" if device == "cpu" else "gpu"]
 
 
 @dataclass(frozen=True)

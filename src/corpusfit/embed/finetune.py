@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
-from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.plan import EmbedPlan, size_for
 from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import resolve, seeded, size_for
+from corpusfit.embed.hardware import resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
 
 BATCH_TOKENS = {"cpu": 1_024, "gpu": 8_192}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from corpusfit.core.errors import MissingDependencyError, bad_setting
-from corpusfit.core.plan import GPUS, kind_of
+from corpusfit.core.plan import GPUS, kind_of, size_for
 
 BATCH_TOKENS = {"cpu": 1_024, "gpu": 32_768}
 
 # What `auto` takes, by the group of settings: the first that this machine has, else its CPU. To
 # encode, it does not take mps or xpu: several workers load a model each, into one memory.
 _PREFERRED = {"embed": ("cuda",), "train": GPUS, "finetune": GPUS}
-T = TypeVar("T")
 
 
 class Wanted(Protocol):
@@ -44,11 +43,6 @@ class Hardware(NamedTuple):
     def attention(self) -> str:
         """Attention implementation for training; SDPA is slower than `eager` on a CPU in bf16."""
         return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
-
-
-def size_for(device: str, sizes: Mapping[str, T]) -> T:
-    """The size for a device of sizes for `cpu` and `gpu`, which is every other device."""
-    return sizes["cpu" if device == "cpu" else "gpu"]
 
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:

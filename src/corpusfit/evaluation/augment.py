@@ -17,10 +17,10 @@ from corpusfit.core.artifacts import remove, write_bytes
 from corpusfit.core.engine import Job, Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import digest
-from corpusfit.core.plan import CutPlan
+from corpusfit.core.plan import CutPlan, size_for
 from corpusfit.core.types import Documents, text_array
 from corpusfit.embed.folders import ModelSetting
-from corpusfit.embed.hardware import resolve_device, size_for
+from corpusfit.embed.hardware import resolve_device
 from corpusfit.embed.transformer import position_limit, quiet, token_batches
 from corpusfit.evaluation.network import open_translator
 from corpusfit.evaluation.plan import AugmentPlan

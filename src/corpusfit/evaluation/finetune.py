@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from corpusfit.core.engine import PlainJob, report
 from corpusfit.core.errors import CorpusfitError, TrainingError
-from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded, size_for
+from corpusfit.core.plan import size_for
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.embed.transformer import token_batches
 from corpusfit.evaluation.encoding import (
     NOWHERE,

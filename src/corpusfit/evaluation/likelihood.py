@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import ModelError, TrainingError
+from corpusfit.core.plan import size_for
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
-from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, size_for
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
 from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
 from corpusfit.embed.transformer import (
     LOCAL,

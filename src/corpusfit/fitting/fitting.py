@@ -28,8 +28,9 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
 from corpusfit.core.manifest import Finished, OutFolder, locked, read_object, versions
+from corpusfit.core.plan import size_for
 from corpusfit.embed.folders import find, require_extras
-from corpusfit.embed.hardware import resolve_device, size_for
+from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import BASE, Evaluated
 from corpusfit.evaluation.formats.conll import read_conll

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from corpusfit.embed.hardware import size_for
+from corpusfit.core.plan import size_for
 from corpusfit.embed.transformer import position_limit, token_batches
 from corpusfit.training.plan import DecodePlan
 from corpusfit.training.special_tokens import known_tag

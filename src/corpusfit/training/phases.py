@@ -18,9 +18,10 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.hub import pinned
 from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_small
+from corpusfit.core.plan import size_for
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
-from corpusfit.embed.hardware import Hardware, size_for
+from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes

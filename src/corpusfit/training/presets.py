@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.embed.hardware import size_for
+from corpusfit.core.plan import size_for
 from corpusfit.training.plan import (
     EMBEDDINGS,
     SIMCSE,

@@ -15,7 +15,8 @@ from typing import Any
 from corpusfit.core.artifacts import remove, write_bytes
 from corpusfit.core.engine import Progress, WarningCollector
 from corpusfit.core.errors import InputError, TrainingError
-from corpusfit.embed.hardware import resolve, size_for
+from corpusfit.core.plan import size_for
+from corpusfit.embed.hardware import resolve
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Method
 from corpusfit.selection.auto import contenders

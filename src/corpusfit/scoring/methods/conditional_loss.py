@@ -37,11 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
-from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.plan import EmbedPlan, size_for
 from corpusfit.core.types import Reads, Texts, as_texts
 from corpusfit.embed.finetune import BATCH_TOKENS
 from corpusfit.embed.folders import ModelSetting, find, model_files, read_json, transformer_folder
-from corpusfit.embed.hardware import resolve, resolve_device, seeded, size_for
+from corpusfit.embed.hardware import resolve, resolve_device, seeded
 from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
 from corpusfit.embed.transformer import (
     CHARACTERS,
