@@ -77,7 +77,7 @@ def find_training_inputs(
     if run is None:
         sources = find([_composed(name) for name in data], "data")
         return TrainingInputs(sources, tasks, general, read=read, task_read=read)
-    manifest = _finished(run)
+    manifest = finished_selection(run, "data")
     task_read, own_task = read, not tasks
     if own_task:
         with undamaged(run.path):
@@ -138,19 +138,19 @@ def _composed(name: str) -> str:
     return str(run.path / "composed")
 
 
-def _finished(run: SelectionFolder) -> dict[str, Any]:
-    """The manifest of a finished selection that is not empty."""
+def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
+    """The manifest of a finished selection that is not empty; `role` names the argument."""
     manifest = run.finished()
     if manifest is None or not manifest.get("selected"):
         raise InputError(
-            f"`data={run.path}` holds a selection that is not finished. Run the same `corpusfit "
+            f"`{role}={run.path}` holds a selection that is not finished. Run the same `corpusfit "
             "select` again, or `corpusfit choose` if the corpus was only scored."
         )
     with undamaged(run.path):
         empty = not manifest["selected"]["segments"]
     if empty:
         raise EmptyInputError(
-            f"`data={run.path}` is an empty selection. Select more with `corpusfit choose "
+            f"`{role}={run.path}` is an empty selection. Select more with `corpusfit choose "
             f"{run.path} --fraction 0.2`."
         )
     return manifest

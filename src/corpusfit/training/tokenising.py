@@ -539,6 +539,10 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes, which map the files themselves."""
+        return {**vars(self), "_maps": {}}
+
     def name(self, text: int) -> str:
         """File and row of a text, for messages."""
         part, index = self._place(text)
