@@ -184,7 +184,8 @@ class Command:
             name: parameter
             for name, parameter in signature.items()
             if parameter.kind is not parameter.VAR_KEYWORD
-            and name not in ("plan", "settings", "machine", "json", *settings, *MACHINE)
+            and name
+            not in ("plan", "settings", "machine", "callbacks", "json", *settings, *MACHINE)
         }
         listed = (inspect.getdoc(self.show) or "").partition("\n\nOptions:\n")[2]
         described = {}

@@ -32,6 +32,7 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
+from corpusfit.training.callbacks import opened_callbacks
 from corpusfit.training.data import (
     cluster_weighted,
     require_enough,
@@ -108,6 +109,7 @@ def adapt(
     overwrite: bool = False,
     trial: TrainerCallback | None = None,
     then: Sequence[str] = (),
+    callbacks: Sequence[Any] = (),
 ) -> Adapted:
     """Continue a model's pre-training."""
     # With several processes, the first one prepares the text, and each needs the text on its
@@ -119,6 +121,7 @@ def adapt(
         plan = plan.with_value("train.shard", True)
     plan = plan.check()
     require_extras("Adapting a model", "train", plan.model.name)
+    callbacks = opened_callbacks(callbacks)
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
@@ -143,7 +146,7 @@ def adapt(
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
-        runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
+        runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial, callbacks)
         try:
             facts = runner.run(ready, folder)
             # on task text alone, the command sets every setting of the preset

@@ -114,6 +114,7 @@ def adapt(
     settings: Sequence[str] = (),
     time: str | float = "",
     track: str = "",
+    callbacks: Sequence[Any] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
     **options: Unpack[AdaptOptions],
@@ -135,6 +136,7 @@ def adapt(
         time: about how long the training may take, such as "30min", or seconds; sets
             `train.steps`, from a measured step, to at most their default.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
+        callbacks: `transformers.TrainerCallback`s, which see the training and may stop it.
         machine: where to tokenise, and where to show progress.
 
     Returns:
@@ -169,7 +171,9 @@ def adapt(
             by, lambda: _steps_within(seconds, built, texts, others)
         )
         built = built.with_value("train.steps", steps)
-    return adapting.adapt(built, texts, folder, track=track, overwrite=overwrite, **others)
+    return adapting.adapt(
+        built, texts, folder, track=track, callbacks=callbacks, overwrite=overwrite, **others
+    )
 
 
 _AROUND_S, _AROUND_STEPS = 10, 20  # what a training takes beside its steps: opening, measuring
@@ -193,7 +197,7 @@ def _steps_within(seconds: float, plan: AdaptPlan, texts: list[str], others: dic
     return min(steps, int(measured["steps"]))
 
 
-@dry_run(adapt, without=("out", "time", "track", "overwrite"))
+@dry_run(adapt, without=("out", "time", "track", "callbacks", "overwrite"))
 def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 

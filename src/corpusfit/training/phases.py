@@ -25,6 +25,7 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
+from corpusfit.training.callbacks import TransformersCallbacks
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
@@ -223,6 +224,7 @@ class PhaseRunner:
     track: str  # experiment tracker, or ""
     # callback of a trial, which measures only the loss on the task
     trial: TrainerCallback | None = None
+    callbacks: Sequence[Any] = ()  # of transformers
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
         """Train all phases; returns the facts for the manifest."""
@@ -289,8 +291,13 @@ class PhaseRunner:
         steps, measurement = training.plan.steps or 0, training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
-            shown = TrainingProgress(self.progress, steps, measurement)
-            history = train(training, self.trial or shown)
+            callback = self.trial or TrainingProgress(self.progress, steps, measurement)
+            if self.callbacks:
+                tokenizer = ready.opened.tokenizer
+                callback = TransformersCallbacks(
+                    self.callbacks, training, folder.path, tokenizer, callback
+                )
+            history = train(training, callback)
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept, last = kept_measurement(history, training.keep), measured[-1]

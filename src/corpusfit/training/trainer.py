@@ -217,6 +217,18 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
 class TrainerCallback:
     """Callback of a training; every method does nothing."""
 
+    may_stop = False  # whether `stopped` can become true
+    stopped = False  # whether to end the training, with its losses measured
+
+    def begin(self) -> None:
+        """Called before the first step of this process, after `resume` if it resumes."""
+
+    def end(self) -> None:
+        """Called when the model has the weights that are kept."""
+
+    def saved(self) -> None:
+        """Called after a checkpoint."""
+
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
 
@@ -330,6 +342,7 @@ class TrainingLoop:
         between = 60 * work.plan.checkpoint_minutes
         work.network.predictor.model.train()
         saved = time.monotonic()
+        self.callback.begin()
         if at.step == 0 and not self.history:
             self._measure(0)
         for step, batch in prefetch(lambda s: self.batch(feed, s), at.step, self.steps):
@@ -347,25 +360,46 @@ class TrainingLoop:
                     break
                 if out_of_patience(self.history, work.plan.patience):
                     break
+            if self._stopped():
+                if self._losses:
+                    self._note(done)
+                if done not in evaluated:
+                    self._measure(done)
+                break
             # losses are summed over processes only at a record, so checkpoints wait for one
             in_sync = self.world == 1 or done % every == 0
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
-                self._kept = done
-                losses = [float(loss) for loss in self._losses]
-                state = State(done, batch.after, self.history, losses)
-                weights = self.parameters, self.updates.optimizer
-                if work.plan.shard:
-                    folder = work.checkpoints.shards(done)
-                    sharding.save(folder, *weights, main=self.main)
-                    if self.main:
-                        work.checkpoints.finish(state, sorted(names_in(folder)))
-                elif self.main:
-                    work.checkpoints.write(state, *weights)
+                self._save(done, batch.after)
                 saved = time.monotonic()
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(work.best, self.parameters)
         if work.plan.shard:
             sharding.gather(work.network.predictor.model, main=self.main)
+        self.callback.end()
+
+    def _save(self, step: int, at: tuple[int, int]) -> None:
+        """Write a checkpoint."""
+        work = self.work
+        self._kept = step
+        losses = [float(loss) for loss in self._losses]
+        state = State(step, at, self.history, losses)
+        weights = self.parameters, self.updates.optimizer
+        if work.plan.shard:
+            folder = work.checkpoints.shards(step)
+            sharding.save(folder, *weights, main=self.main)
+            if self.main:
+                work.checkpoints.finish(state, sorted(names_in(folder)))
+        elif self.main:
+            work.checkpoints.write(state, *weights)
+        self.callback.saved()
+
+    def _stopped(self) -> bool:
+        """Whether the callback of any process ends the training."""
+        import torch
+
+        if not self.callback.may_stop:
+            return False
+        return bool(self._summed(torch.tensor([float(self.callback.stopped)])) > 0)
 
     def _resume(self) -> State:
         """The state to resume from; the initial state without a checkpoint."""
