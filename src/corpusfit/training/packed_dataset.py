@@ -26,6 +26,8 @@ from corpusfit.text.contract import SIDES
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
 from corpusfit.training.data import chunks_of
 from corpusfit.training.inputs import finished_selection
+from corpusfit.training.objectives import objective
+from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of
 from corpusfit.training.tokenising import Range, Tokenising, read_selected
 
@@ -86,8 +88,8 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
             cure = "Ranks begin with 0."
             raise bad_setting("`rank`", f"less than `world_size`, {world_size}", rank, cure)
         name = tokenizer.name_or_path or type(tokenizer).__name__
-        self._special = special_tokens_of(tokenizer, name, rows=2**31)
-        overhead = len(self._special.prefix) + len(self._special.suffix)
+        causal = objective(ObjectivePlan("causal"), special_tokens_of(tokenizer, name, rows=2**31))
+        self._special, overhead = causal.special, causal.overhead()
         if length < overhead + 2:
             cure = f"{overhead} of the tokens are special ones of this tokenizer."
             raise bad_setting("`length`", f"{overhead + 2} or more", length, cure)
