@@ -71,6 +71,7 @@ class AdaptOptions(MachineOptions, total=False):
     objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
     whole_word: bool | None
     tag_domains: bool | None
+    loss_on: Literal["all", "assistant", "completion"] | None
     weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
     steps: int | None
     epochs: float | None

@@ -21,6 +21,8 @@ from corpusfit.text import rejects
 Row = Document | Reject
 """The result of reading one row."""
 
+TOOLS = "tools"
+"""The field of a chat's row that lists the tools which the assistant may call."""
 _TEMPLATE_FIELD = re.compile(r"\{([^{}]+)\}")
 _MISSING = object()
 
@@ -39,7 +41,10 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     except NoTextError as e:
         return Reject(row, byte, str(e))
     plain = isinstance(record.get(plan.text_field), str)
-    names = () if plain else fields_in(plan.text_field)
+    names = [] if plain else fields_in(plan.text_field)
+    # a chat is the messages and the tools that the assistant may call
+    if record.get(TOOLS) and any(isinstance(record.get(name), list) for name in names):
+        names.append(TOOLS)
     fields = {n: record[n] for n in names if n in record} or None
     return from_value(row, byte, text, record.get(plan.id_field), fields)
 

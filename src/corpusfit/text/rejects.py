@@ -17,6 +17,9 @@ MISSING_FIELD = "missing field"
 EMPTY_LINE = "empty line"
 NUL = "text contains NUL"
 UNCLOSED_QUOTE = "unclosed quote"
+NO_CONVERSATION = "row is no conversation"
+NO_ASSISTANT = "conversation without a turn of the assistant"
+NO_LOSS = "nothing in the row that the loss is on"
 
 FOREIGN = "not JSON"
 """The only field of an object that replaces a value without a JSON form; holds its type."""
@@ -114,3 +117,14 @@ def unreadable(form: str, error: BaseException) -> str:
     """The library of a format cannot read the file; the detail is the first line of its error."""
     lines = str(error).splitlines() or [type(error).__name__]
     return f"unreadable {form}: {lines[0][:200]}"
+
+
+def too_long_conversation(length: int) -> str:
+    """The first turn that is trained on ends behind the longest sequence."""
+    return f"conversation too long: its first turn to train on ends after {length:,} tokens"
+
+
+def refused_by_template(error: BaseException) -> str:
+    """The chat template of a model raises; the detail is the first line of its error."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"conversation refused by the chat template: {lines[0][:200]}"

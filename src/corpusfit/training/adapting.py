@@ -22,7 +22,7 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Source
+from corpusfit.core.types import Document, Source
 from corpusfit.embed.folders import require_extras
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
@@ -33,6 +33,7 @@ from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.callbacks import opened_callbacks
+from corpusfit.training.chats import Chats, holds_conversations
 from corpusfit.training.data import (
     cluster_weighted,
     require_enough,
@@ -48,15 +49,18 @@ from corpusfit.training.inputs import (
     find_training_inputs,
     require_own_text,
     require_pairs,
+    rows_read,
     sample_pairs,
     sample_texts,
     tags_of,
+    with_conversations,
     with_task_phase,
 )
 from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
 from corpusfit.training.objectives import Objective, objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
 from corpusfit.training.plan import (
+    ALL,
     EMBEDDINGS,
     SIMCSE,
     TASK,
@@ -208,6 +212,7 @@ def _prepare(
         else:
             plan, texts = choose_side(plan, texts, machine.progress)
         require_suitable(plan, texts)
+        texts, chats = with_conversations(plan, texts, base, machine.progress)
         tags = tags_of(texts) if plan.objective.tag_domains else []
         heldout_texts = itertools.chain(*guarded.values())
         opened = _opened(plan, base, texts, heldout_texts, tags, hardware, machine.progress)
@@ -217,6 +222,7 @@ def _prepare(
             {"guard": digest(guarded), "same_text": FORM} if guarded else {}
         )
         identity |= {"tags": tags} if tags else {}
+        identity |= {"chats": 1} if chats else {}
         if plan.objective.name in EMBEDDINGS:
             identity["pooling"] = opened.model.pooling.mode
         folder.begin(identity, overwrite=overwrite)
@@ -225,8 +231,12 @@ def _prepare(
             folder.free()  # a kill may have come between `finish` and `free`
             return done
         length = length_of(plan, opened.max_length, hardware.device)
-        trained_with = objective(plan.objective, opened.special, length)
-        if pairs:
+        # conversations have all special tokens already, and other texts are given them
+        special = opened.special
+        if chats:
+            special = dataclasses.replace(special, prefix=(), suffix=())
+        trained_with = objective(plan.objective, special, length)
+        if pairs or chats:
             remove(folder.pair_tokenizer)
             opened.tokenizer.save_pretrained(folder.pair_tokenizer)
         else:
@@ -246,7 +256,10 @@ def _prepare(
                 then_task=plan.then_task.on,
                 pairs=pairs,
             )
-        text = training_text(plan, texts, folder, longest, end, context, dropped=dropped)
+        form = Chats(plan.objective.loss_on, longest, opened.special.prefix) if chats else None
+        text = training_text(
+            plan, texts, folder, longest, end, context, dropped=dropped, chats=form
+        )
         require_enough(plan, text)
         text.figures.update({"guard": counts} if guarded else {})
     ready = Ready(plan, texts, opened, trained_with, text, length)
@@ -399,9 +412,18 @@ def estimate_adaptation(
         if plan.objective.name != TRANSLATION:
             plan, texts = choose_side(plan, texts, machine.progress)
 
+        chats = False
+        if plan.objective.name == "causal":
+            own_read = rows_read(texts)
+            chats = holds_conversations(texts.data or texts.task, own_read)
+            chats = chats or plan.objective.loss_on != ALL
+            texts = dataclasses.replace(texts, read=own_read) if chats else texts
+
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
             folder = work / f"{passes} passes"
-            return _projected(plan, sources, read, passes, folder, guard, field, machine)
+            return _projected(
+                plan, sources, read, passes, folder, guard, field, machine, chats=chats
+            )
 
         # measure each phase as a training of its own
         one = dataclasses.replace(plan, then_task=ThenTaskPlan())
@@ -426,12 +448,16 @@ def _projected(
     guard: Sequence[str],
     guard_field: str,
     machine: Machine,
+    *,
+    chats: bool,
 ) -> dict[str, Any]:
     """Project one phase from a few measured steps."""
-    sample, share = _sample(sources, read, work, pairs=plan.objective.name == TRANSLATION)
+    pairs = plan.objective.name == TRANSLATION
+    sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
     short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
+    sample_read = ReadPlan(text_field=read.text_field) if chats else ReadPlan()
     small = dataclasses.replace(
-        plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
+        plan, read=sample_read, weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
     )
     clock = _StepClock()
     quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
@@ -463,10 +489,13 @@ def _projected(
     }
 
 
-def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -> tuple[str, float]:
+def _sample(
+    sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool, chats: bool
+) -> tuple[str, float]:
     """Write the first texts of the data; returns the file, and its share of the stored bytes."""
     texts: list[str] = []
     others: list[str] = []
+    rows: list[dict[str, Any]] = []  # of conversations and completions
     first, second = read.sides() if pairs else (read, read)
     # sources of pairs that are not aligned files are rows of a selection, with a field per side
     if pairs and not corpus.is_parallel(sources):
@@ -474,7 +503,12 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -
     seen = 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position
-        texts += corpus.documents(shard, first)[0].texts.to_pylist()
+        if chats:
+            documents = [row for row in corpus.rows(shard, read) if isinstance(row, Document)]
+            texts += [document.text for document in documents]
+            rows += [document.fields or {read.text_field: document.text} for document in documents]
+        else:
+            texts += corpus.documents(shard, first)[0].texts.to_pylist()
         if pairs:
             others += corpus.documents(shard, second)[0].texts.to_pylist()
         if sum(map(len, texts)) >= _SAMPLED:
@@ -486,5 +520,6 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -
             write_bytes(work / f"sample.{name}", "".join(lines).encode())
         return f"pair:{work / 'sample.source'},{work / 'sample.target'}", share
     path = work / "sample.jsonl"
-    write_bytes(path, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
+    rows = rows or [{"text": text} for text in texts]
+    write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return str(path), share

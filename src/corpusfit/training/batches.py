@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.batches import cut_batches, fill_rows
 from corpusfit.training.special_tokens import SpecialTokens
+from corpusfit.training.tokenising import ChatTokens, Tokens
 
 if TYPE_CHECKING:
     import torch
 
     from corpusfit.training.data import Chunks
-    from corpusfit.training.tokenising import Tokens
 
 
 _WINDOW = 64  # batches within which chunks are sorted by length
@@ -65,6 +65,8 @@ class Passes:
         pack: bool,  # pack rows; otherwise rows are single chunks, batched by length
         batch: int,  # rows of a batch
         seed: int,
+        # int64 [n], tokens of each chunk of the data that the loss is on; None for all
+        counted: NDArray[np.int64] | None = None,
     ) -> None:
         if not len(chunks):
             raise EmptyInputError("The training data is empty: no text has a token. Check `data`.")
@@ -83,7 +85,9 @@ class Passes:
         self.length, self._batch, self._seed = length, batch, seed
         w, n = chunks.weight.astype(np.float64), chunks.length.astype(np.float64)
         tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
-        of_loss = np.ones(len(w)) if draw else w / ((w @ n) / n.sum())
+        # the mean weight is one of the tokens that the loss is on
+        of_mean = n if counted is None else counted.astype(np.float64)
+        of_loss = np.ones(len(w)) if draw else w / ((w @ of_mean) / of_mean.sum())
         self._general = _Round(replay, round(tokens * share / (1 - share)), seed)
         # the data's chunks, then those of the replay text, as rows number them
         self.chunks = chunks.followed_by(replay) if replay is not None else chunks
@@ -259,6 +263,14 @@ class ChunkTokens:
         store = self.tokens[int(self.chunks.store[chunk])]
         return store.ids(int(self.chunks.text[chunk]), first, last)
 
+    def counted(self, chunk: int) -> NDArray[np.bool_] | None:
+        """Whether the loss is on each token of a chunk; None if it is on all."""
+        store = self.tokens[int(self.chunks.store[chunk])]
+        if not isinstance(store, ChatTokens):
+            return None
+        begin, length = int(self.chunks.begin[chunk]), int(self.chunks.length[chunk])
+        return store.counted(int(self.chunks.text[chunk]), begin, begin + length)
+
     @cached_property
     def _cumulative(self) -> NDArray[np.float64]:
         return np.cumsum(self.frequency, dtype=np.float64)
@@ -292,6 +304,8 @@ class TokenRows:
     # int64 [r], BERT's next-sentence label: 0 where the second text of a pair follows the
     # first, else 1; empty without pairs
     follows: NDArray[np.int64]
+    # bool [r, l], whether a causal loss is on the token
+    counted: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,6 +372,7 @@ def _empty(rows: int, width: int, pad: int) -> TokenRows:
         scale=np.zeros(shape, np.float32),
         kind=np.zeros(shape, np.int64),
         follows=np.empty(0, np.int64),
+        counted=np.ones(shape, np.bool_),
     )
 
 
@@ -377,6 +392,9 @@ def lay_out(
             end = at + before + len(ids) + after
             token_rows.ids[r, at:end] = (*special.prefix, *ids.tolist(), *special.suffix)
             token_rows.chunk[r, at:end] = number
+            counted = chunk_tokens.counted(chunk)
+            if counted is not None:
+                token_rows.counted[r, at + before : at + before + len(ids)] = counted
             token_rows.scale[r, at:end] = chunk_tokens.scale[chunk]
             at = end
     return token_rows

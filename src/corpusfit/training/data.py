@@ -18,6 +18,7 @@ from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
+from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
@@ -131,6 +132,7 @@ def training_text(
     context: RunContext,
     *,
     dropped: NDArray[np.uint64],
+    chats: Chats | None = None,
 ) -> TrainingText:
     """Tokenise the texts, weight them, cut them into chunks, and hold some out."""
     # No copy of a held-out text is trained on. Without `--replay`, general text is the
@@ -139,10 +141,12 @@ def training_text(
     # the same held-out texts.
     cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
-    tokenizer = folder.pair_tokenizer if pairs else folder.tokenizer
+    tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
     tokenising = Tokenising(
-        texts.read, tokenizer, cache_place, end, context, length * pairs, tagged
+        texts.read, tokenizer, cache_place, end, context, length * pairs, tagged, chats
     )
+    # general text, and texts that are only measured on, need not be conversations
+    plain = chats and dataclasses.replace(chats, plain=True)
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
@@ -163,7 +167,10 @@ def training_text(
         )
     train, heldout_chunks = split_heldout(clean, data.keys, max_heldout, plan.seed, share)
     if texts.task and not texts.on_task:
-        reading = dataclasses.replace(tokenising, read=texts.task_read)
+        trained = plan.then_task.on
+        reading = dataclasses.replace(
+            tokenising, read=texts.task_read, chats=chats if trained else plain
+        )
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
         phase, chunks, share_measured = task, chunks_of(task, length), 1.0
@@ -180,7 +187,8 @@ def training_text(
     if len(heldout_chunks):
         heldout[name] = data, heldout_chunks
     replay = None
-    general = _general_text(texts, dataclasses.replace(tokenising, read=plan.read), folder, figures)
+    reading = dataclasses.replace(tokenising, read=plan.read, chats=plain)
+    general = _general_text(texts, reading, folder, figures)
     if general is not None and texts.replay:
         chunks = chunks_of(general, length, store=1)
         chunks = exclude_keys(chunks, general.keys, dropped)

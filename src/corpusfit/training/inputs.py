@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from corpusfit.core.errors import (
     CorpusfitError,
     EmptyInputError,
     InputError,
+    ModelError,
     UsageError,
     bad_setting,
 )
@@ -28,11 +30,15 @@ from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
+from corpusfit.text.fields import fields_in
 from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
-from corpusfit.training.plan import TASK, AdaptPlan
+from corpusfit.training.chats import holds_conversations
+from corpusfit.training.models import LoadedModel
+from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
+_FIELD = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -228,6 +234,79 @@ def choose_side(
     task_read = texts.task_read if texts.own_task else read
     texts = dataclasses.replace(texts, read=data_read, task_read=task_read)
     return dataclasses.replace(plan, read=read), texts
+
+
+_SELECTED = ("text", "translation", "source", "row", "segment", "score", "weight", "id")
+"""Fields of a selected segment; a field of its row of such a name is stored as `row_NAME`."""
+
+
+def rows_read(texts: TrainingInputs) -> ReadPlan:
+    """How the data's rows are read; of a selection not the segments, but the rows they are of."""
+    if texts.selection is None:
+        return texts.read
+    field = texts.selection["plan"]["read"]["text_field"]
+    names = {name: f"row_{name}" if name in _SELECTED else name for name in fields_in(field)}
+    field = names.get(field) or _FIELD.sub(lambda match: f"{{{names[match[1]]}}}", field)
+    return dataclasses.replace(texts.read, text_field=field)
+
+
+def with_conversations(
+    plan: AdaptPlan, texts: TrainingInputs, base: LoadedModel | None, progress: Progress
+) -> tuple[TrainingInputs, bool]:
+    """Read the rows of conversations or completions as such; returns whether the data has any.
+
+    Raises:
+        UsageError: the data has not what `objective.loss_on` asks for.
+        ModelError: the model has no chat template, and `objective.loss_on` needs one.
+    """
+    if plan.objective.name != "causal":
+        return texts, False
+    loss_on, read = plan.objective.loss_on, rows_read(texts)
+    chats = holds_conversations(texts.data or texts.task, read)
+    if not chats and loss_on == ALL:
+        return texts, False
+    fields = _FIELD.findall(read.text_field)
+    completion = loss_on == COMPLETION and len(set(fields)) == len(fields) > 1
+    if not chats and not completion:
+        template = (
+            ", or a template that ends with it, such as `read.text_field={prompt}{completion}`"
+        )
+        raise bad_setting(
+            "`read.text_field`",
+            f"a field with the messages of conversations with `objective.loss_on={loss_on}`"
+            + (template if loss_on == COMPLETION else ""),
+            read.text_field,
+            "For example `read.text_field=messages`, or leave out `objective.loss_on`.",
+        )
+    if chats and not getattr(base and base.tokenizer, "chat_template", None):
+        name = base.name if base is not None else f"`model.init={plan.model.init}`"
+        lacking = f"{name} has no chat template"
+        if loss_on == ALL:
+            progress.note(
+                f"{lacking}, so conversations are trained on as plain text, a line for each "
+                "message."
+            )
+            return texts, False
+        raise ModelError(
+            f"`model.name`: {lacking}, which `objective.loss_on={loss_on}` needs for "
+            "conversations. Name a model with one, mostly called instruct or chat, save its "
+            "tokenizer with a chat_template, or leave out `objective.loss_on`."
+        )
+    if texts.selection is not None and texts.selection["plan"]["cut"]["unit"] != "document":
+        parts = "The selection holds parts of conversations"
+        if loss_on == ALL:
+            progress.warn(
+                f"{parts}, so they are trained on as plain text, a line for each message. Select "
+                "whole ones with `cut.unit=document`."
+            )
+            return texts, False
+        raise bad_setting(
+            "`objective.loss_on`",
+            "all for a selection of parts of conversations",
+            loss_on,
+            "Select whole ones with `cut.unit=document`.",
+        )
+    return dataclasses.replace(texts, read=read), True
 
 
 def tags_of(texts: TrainingInputs) -> list[str]:

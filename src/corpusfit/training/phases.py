@@ -35,6 +35,7 @@ from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan, ModelPlan
 from corpusfit.training.presets import PASSES, Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
+from corpusfit.training.tokenising import ChatTokens
 from corpusfit.training.trainer import Heldout, HeldoutBleu, TrainerCallback, Training, train
 
 ROLES = ("data", "task", "replay")
@@ -87,6 +88,7 @@ def assemble_training(
         packing = find_packing(predictor, opened.special, ready.length, causal=causal)
     if plan.adapter.kind:
         add_adapter(model, plan.adapter, plan.seed)
+    data = text.tokens[0]
     passes = (PairPasses if pairs else Passes)(
         text.train,
         text.replay,
@@ -98,6 +100,7 @@ def assemble_training(
         # not `train.micro_tokens`, which may change on resume and would reorder the data
         batch=max(1, size_for(hardware.device, _MICRO_TOKENS) // ready.length),
         seed=plan.seed,
+        counted=data.counts[text.train.text] if isinstance(data, ChatTokens) else None,
     )
     size = Size(
         tokens=int(text.train.length.sum()),

@@ -17,6 +17,8 @@ LANGUAGE_MODELS = ("mlm", "mlm+nsp", "causal")
 """Objectives of language models."""
 EMBEDDINGS = (TSDAE, SIMCSE)
 """Objectives of sentence encoders."""
+ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
+"""What the loss of a causal model is on: `objective.loss_on`."""
 OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, *EMBEDDINGS)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
@@ -197,6 +199,17 @@ class ObjectivePlan(Group, group="objective"):
     temperature: Annotated[
         float, Option("Divisor of the cosine similarities of `simcse`", above=0)
     ] = 0.05
+    loss_on: Annotated[
+        str,
+        Option(
+            "Tokens that `causal` is trained to predict: `all`, those of the `assistant` in "
+            "conversations, or a `completion`",
+            "loss_on",
+            more="A completion is the last turn of the assistant, or the last field of a template "
+            "such as '{prompt}{completion}'",
+            allowed=(ALL, ASSISTANT, COMPLETION),
+        ),
+    ] = ALL
 
     def _check_together(self) -> None:
         if self.whole_word and self.name not in ("mlm", "mlm+nsp"):
@@ -208,6 +221,11 @@ class ObjectivePlan(Group, group="objective"):
             cure = "Add `objective.name=translation`, or leave out `objective.tag_domains`."
             raise _left_out(
                 "objective.tag_domains", f"with `objective.name={self.name}`", True, cure
+            )
+        if self.loss_on != ALL and self.name != "causal":
+            cure = "Add `objective.name=causal`, or leave out `objective.loss_on`."
+            raise _left_out(
+                "objective.loss_on", f"with `objective.name={self.name}`", self.loss_on, cure
             )
 
 
@@ -530,6 +548,7 @@ _NEWER = (
     ("objective", "tag_domains"),
     ("objective", "delete"),
     ("objective", "temperature"),
+    ("objective", "loss_on"),
     ("mix", "task_sequences"),
     ("train", "pair_tokens"),
     ("train", "warmup_steps"),

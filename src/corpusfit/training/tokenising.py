@@ -25,6 +25,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import (
+    EmptyInputError,
     InputError,
     ModelError,
     changed_input,
@@ -34,12 +35,14 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Shard, Source, file_of, in_file
+from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.text.context import RunContext
-from corpusfit.text.reading import Reasons, Tally, read_shard
+from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
 from corpusfit.text.same_text import FORM, text_keys
+from corpusfit.training.chats import ChatEncoder, Chats, Encoded, RefusedError
+from corpusfit.training.plan import ALL
 from corpusfit.training.special_tokens import domain_tag
 
 _NAME = re.compile(r"part-(\d+)\.safetensors")
@@ -56,6 +59,7 @@ _AT_ONCE = 1 << 20  # bytes to read
 _COUNTED = (
     *("empty", "characters", "tokens"),
     *("source_tokens", "unknown_source", "unknown_target"),  # of pairs
+    *("cut", "counted"),  # of conversations
 )
 Tokenise = Callable[
     [str, NDArray[np.int64], Sequence[list[str]], Sequence[str], NDArray[np.float32], Tally],
@@ -164,6 +168,44 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
     return tokenise
 
 
+def _of_chats(
+    encoder: ChatEncoder,
+    source: str,
+    documents: Sequence[Document],
+    field: str,
+    scores: NDArray[np.float32],
+    tally: Tally,
+) -> tuple[Part, dict[str, Any]]:
+    """Rows of conversations as token ids; one that is refused has none and joins the rejects."""
+    encoded = []
+    for document in documents:
+        try:
+            encoded.append(encoder.encode(document.text, document.fields, field))
+        except RefusedError as e:
+            encoded.append(Encoded([], np.empty(0, np.bool_)))
+            tally.documents -= 1
+            tally.rejects.append((document.row, document.byte, str(e)))
+    tally.rejects.sort()
+    ids = np.concatenate(
+        [np.empty(0, encoder.kind), *(np.array(e.ids, encoder.kind) for e in encoded)]
+    )
+    counted = np.concatenate([np.empty(0, np.bool_), *(e.counted for e in encoded)])
+    texts = [document.text for document in documents]
+    counts = tally.as_dict() | {
+        "characters": sum(map(len, texts)),
+        "tokens": len(ids),
+        "empty": 0,
+        "cut": sum(e.cut for e in encoded),
+        "counted": int(counted.sum()),
+    }
+    offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
+    rows = in_file(np.array([document.row for document in documents], np.int64))
+    part = Part(source, rows, ids, offsets, text_keys(texts), scores)
+    if encoder.chats.loss_on != ALL:
+        part = dataclasses.replace(part, counted=counted)
+    return part, counts
+
+
 def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
     """Batches of pieces of texts in order, with the number of each piece's text."""
     owners: list[int] = []
@@ -205,9 +247,12 @@ class TokeniseShard(Job[Shard, int]):
     end: int | None  # id to append to each text, if any
     pairs: bool = False
     tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
+    chats: Chats | None = None  # with these, `tokenizer` is a folder, too
 
     def start(self) -> Callable[[Shard], int]:
         """Open the tokenizer."""
+        if self.chats is not None:
+            return self._of_chats(ChatEncoder(self.tokenizer, self.chats, self.end))
         reads = self.read.sides() if self.pairs else (self.read,)
         tokenise = _opened(self)
 
@@ -219,6 +264,26 @@ class TokeniseShard(Job[Shard, int]):
             scores = np.zeros(len(documents), np.float32)
             rows, name = in_file(documents.row), self.names[shard.source]
             part, counts = tokenise(name, rows, sides, files, scores, tally)
+            write_part(self.out, shard.index, part, counts)
+            return len(part.ids)
+
+        return work
+
+    def _of_chats(self, encoder: ChatEncoder) -> Callable[[Shard], int]:
+        def work(shard: Shard) -> int:
+            tally = Tally.of(shard)
+            documents = []
+            for row in corpus.rows(shard, self.read):
+                if isinstance(row, Document):
+                    documents.append(row)
+                else:
+                    tally.rejects.append((row.row, row.byte, row.reason))
+            tally.documents = len(documents)
+            name, scores = self.names[shard.source], np.zeros(len(documents), np.float32)
+            field = self.read.text_field
+            part, counts = _of_chats(encoder, name, documents, field, scores, tally)
+            if self.read.strict:
+                require_none_rejected(tally, self.names)
             write_part(self.out, shard.index, part, counts)
             return len(part.ids)
 
@@ -291,9 +356,12 @@ class TokeniseSelected(Job[tuple[int, Range], int]):
     end: int | None
     pairs: bool = False
     tagged: bool = False
+    chats: Chats | None = None
 
     def start(self) -> Callable[[tuple[int, Range]], int]:
         """Open the tokenizer."""
+        if self.chats is not None:
+            return self._of_chats(ChatEncoder(self.tokenizer, self.chats, self.end))
         fields = ("text", "translation", "source") if self.pairs else (self.field,)
         tokenise = _opened(self)
 
@@ -303,6 +371,22 @@ class TokeniseSelected(Job[tuple[int, Range], int]):
             # the tally refers to the source by this number
             tally = Tally(number, len(rows))
             tokens, counts = tokenise(part.name, rows, columns[:2], columns[-1], scores, tally)
+            write_part(self.out, number, tokens, counts)
+            return len(tokens.ids)
+
+        return work
+
+    def _of_chats(self, encoder: ChatEncoder) -> Callable[[tuple[int, Range]], int]:
+        def work(piece: tuple[int, Range]) -> int:
+            number, part = piece
+            rows, (texts,), scores = read_selected(part, ("text",), "score")
+            lines = (orjson.loads(line) for _, line in part.lines() if line != b"\n")
+            documents = [
+                Document(row, 0, text, None, fields=line)
+                for row, text, line in zip(rows.tolist(), texts, lines, strict=True)
+            ]
+            tally = Tally(number, len(documents))
+            tokens, counts = _of_chats(encoder, part.name, documents, self.field, scores, tally)
             write_part(self.out, number, tokens, counts)
             return len(tokens.ids)
 
@@ -356,12 +440,15 @@ class Tokenising:
     context: RunContext
     pairs: int = 0  # of aligned pairs, most tokens of a side; 0 for texts
     tagged: bool = False  # whether the source text of a pair begins with its domain's tag
+    chats: Chats | None = None  # if some texts are conversations; then `tokenizer` is a folder
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
         out = self._folder("corpus", sources)
         names, pairs = tuple(s.name for s in sources), bool(self.pairs)
-        job = TokeniseShard(self.read, names, self.tokenizer, out, self.end, pairs, self.tagged)
+        job = TokeniseShard(
+            self.read, names, self.tokenizer, out, self.end, pairs, self.tagged, self.chats
+        )
         done = finished(out)
         pieces = (s for s in self.context.shards_of(sources, self.read) if s.index not in done)
         return self._tokens(kind, sources, out, job, pieces, sum(s.size for s in sources))
@@ -373,7 +460,7 @@ class Tokenising:
         how = "selected" if len(ranges) == len(sources) else f"selected in {len(ranges)}"
         out = self._folder(how, sources)
         field, pairs = self.read.text_field, bool(self.pairs)
-        job = TokeniseSelected(field, self.tokenizer, out, self.end, pairs, self.tagged)
+        job = TokeniseSelected(field, self.tokenizer, out, self.end, pairs, self.tagged, self.chats)
         done = finished(out)
         pieces = [(i, part) for i, part in enumerate(ranges) if i not in done]
         return self._tokens(kind, sources, out, job, pieces, len(pieces))
@@ -393,9 +480,13 @@ class Tokenising:
             "read": self.read.stated(),
             "end": self.end,
         }
-        if self.pairs:
+        if self.pairs or self.chats:
             files = sorted(self.tokenizer.iterdir())
-            identity |= {"pairs": 1, "tokenizer": {p.name: file_digest(p) for p in files}}
+            identity["tokenizer"] = {p.name: file_digest(p) for p in files}
+        if self.chats:
+            identity["chats"] = dataclasses.asdict(self.chats)
+        elif self.pairs:
+            identity["pairs"] = 1
             if self.tagged:
                 identity["tags"] = [domain_tag(s.name) for s in sources]
         else:
@@ -439,6 +530,9 @@ class Tokenising:
                 )
             counts = {**sums, "reasons": dict(reasons.counts.most_common())}
             write_bytes(mark, json.dumps(counts).encode())
+        if self.chats:
+            self._note_refused(kind, counts)
+            return (Tokens if self.chats.loss_on == ALL else ChatTokens).open(out), counts
         if not self.pairs:
             return Tokens.open(out), counts
         tokens = PairTokens.open(out)
@@ -461,6 +555,26 @@ class Tokenising:
                 )
         return tokens, counts | {"too_long": too_long}
 
+    def _note_refused(self, kind: str, counts: dict[str, Any]) -> None:
+        """Say how many conversations are cut or left out, and why."""
+        rows, refused = counts["rows"], counts["rejected"]
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in counts["reasons"].items())
+        if rows and refused == rows:
+            raise EmptyInputError(
+                f"`{kind}` has no row to train on: {reasons}. Set `read.text_field` to the field "
+                "with the messages, or a larger `train.length`."
+            )
+        said = []
+        if counts["cut"]:
+            said.append(
+                f"{counts['cut']:,} are cut after the last turn of the assistant that fits in "
+                "`train.length`"
+            )
+        if refused:
+            said.append(f"{refused:,} are left out: {reasons}")
+        if said:
+            self.context.progress.warn(f"Of {rows:,} rows of {kind}, {', and '.join(said)}.")
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -478,6 +592,8 @@ class Part:
     scores: NDArray[np.float32]  # [n]
     # int64 [n], tokens of the source text of each pair; None for texts
     begins: NDArray[np.int64] | None = None
+    # bool [t], whether the loss is on each token; None for all
+    counted: NDArray[np.bool_] | None = None
 
 
 def _path(folder: Path, number: int) -> Path:
@@ -499,6 +615,7 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
         "keys": part.keys,
         "scores": part.scores,
         **({} if part.begins is None else {"begins": part.begins}),
+        **({} if part.counted is None else {"counted": part.counted}),
         # not in the header, whose size is limited: a shard can have millions of bad rows
         "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
     }
@@ -526,7 +643,7 @@ class Tokens:
         self._paths = paths
         self._first = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self._begins = _joined([arrays["offsets"][:-1] for arrays in read], np.int64)
-        self._maps: dict[int, Any] = {}
+        self._maps: dict[tuple[int, str], Any] = {}
         self.lengths = _joined([np.diff(arrays["offsets"]) for arrays in read], np.int64)
         self.keys = _joined([arrays["keys"] for arrays in read], np.uint64)
         self.scores = _joined([arrays["scores"] for arrays in read], np.float32)
@@ -551,17 +668,20 @@ class Tokens:
 
     def ids(self, text: int, begin: int, end: int) -> NDArray[Any]:
         """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`."""
+        return self._between("ids", text, begin, end)
+
+    def _between(self, array: str, text: int, begin: int, end: int) -> NDArray[Any]:
         if begin >= end:
             return np.empty(0, np.uint16)  # safetensors cannot slice an empty range
         first = int(self._begins[text])
         part = self._place(text)[0]
-        if part not in self._maps:
+        if (part, array) not in self._maps:
             if len(self._maps) >= MAX_MAPS:
                 del self._maps[next(iter(self._maps))]
             opened: Any = safe_open(self._paths[part], framework="numpy")
-            self._maps[part] = opened.get_slice("ids")
-        ids: NDArray[Any] = self._maps[part][first + begin : first + end]
-        return ids
+            self._maps[part, array] = opened.get_slice(array)
+        values: NDArray[Any] = self._maps[part, array][first + begin : first + end]
+        return values
 
     def _place(self, text: int) -> tuple[int, int]:
         """The part that holds a text, and the text's position in it."""
@@ -578,6 +698,26 @@ class PairTokens(Tokens):
         super().__init__(paths)
         first = _joined([read_arrays(path, ["begins"])[0]["begins"] for path in paths], np.int64)
         self.sides = np.stack([first, self.lengths - first], 1)
+
+
+class ChatTokens(Tokens):
+    """Texts whose loss is on a part of their tokens."""
+
+    counts: NDArray[np.int64]  # [n], tokens of each text that the loss is on
+
+    def __init__(self, paths: list[Path]) -> None:
+        super().__init__(paths)
+        counts = []
+        for path in paths:
+            arrays, _ = read_arrays(path, ["counted", "offsets"])
+            counts.append(
+                np.diff(np.concatenate([[0], np.cumsum(arrays["counted"])])[arrays["offsets"]])
+            )
+        self.counts = _joined(counts, np.int64)
+
+    def counted(self, text: int, begin: int, end: int) -> NDArray[np.bool_]:
+        """Whether the loss is on each token of a text from `begin` to `end`."""
+        return self._between("counted", text, begin, end)
 
 
 def _joined(arrays: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:

@@ -32,7 +32,7 @@ from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import MIB, Block
-from corpusfit.text.fields import Row, fields_in, from_mapping, records
+from corpusfit.text.fields import TOOLS, Row, fields_in, from_mapping, records
 from corpusfit.text.files import Stream, open_stored, unreadable
 from corpusfit.text.formats.jsonl import line_of
 
@@ -106,9 +106,9 @@ class Batches:
                 raise pa.ArrowInvalid(f"row group {group} lacks {left:,} of its rows")
 
     def wanted(self, names: list[str]) -> list[str]:
-        """The fields of the text and the id that are among some columns, or within one."""
+        """The fields of the text, its tools and the id that are among some columns, or in one."""
         field = self._plan.text_field
-        fields = (field, *fields_in(field), self._plan.id_field)
+        fields = (field, *fields_in(field), TOOLS, self._plan.id_field)
         return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
     def position(self, row: int) -> int:

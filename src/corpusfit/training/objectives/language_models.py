@@ -33,7 +33,7 @@ class Causal(RowObjective):
     def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         has_next = np.zeros(token_rows.ids.shape, np.bool_)
         same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]
-        has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING)
+        has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING) & token_rows.counted[:, 1:]
         places = np.flatnonzero(has_next)
         return token_rows.ids, places, token_rows.ids.reshape(-1)[places + 1]
 

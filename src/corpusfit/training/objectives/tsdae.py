@@ -67,7 +67,8 @@ class Tsdae(Objective):
         for r, text in enumerate(left):
             ids[r, : len(text)], chunk[r, : len(text)] = text, 0
         real = whole.chunk[:, 1:] != PADDING
-        token_rows = TokenRows(ids, chunk, whole.scale[:, 1:], whole.kind, whole.follows)
+        counted = np.ones(ids.shape, np.bool_)
+        token_rows = TokenRows(ids, chunk, whole.scale[:, 1:], whole.kind, whole.follows, counted)
         micro = MicroBatch.of(token_rows, ids, np.flatnonzero(real), whole.ids[:, 1:][real])
         decoder = torch.from_numpy(np.ascontiguousarray(whole.ids[:, :-1]))
         return dataclasses.replace(micro, decoder=decoder)

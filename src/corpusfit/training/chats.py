@@ -1,0 +1,303 @@
+"""Conversations as token ids, by the model's own chat template, and which tokens the loss is on.
+
+What: a conversation is rendered as `apply_chat_template` does it, without further special tokens.
+The loss is on all tokens, on those of the assistant's turns, or on those of a completion.
+Why: a model answers best in the form in which it was trained, with one token that begins a text.
+Trade-off: a template without `{% generation %}` does not say where the assistant's turns are. They
+are found by rendering the beginnings of the conversation; a template that writes earlier turns in
+another way than the last one does not allow that.
+Reference: transformers, Chat templates; its `return_assistant_tokens_mask`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import text as corpus
+from corpusfit.core.errors import ModelError, importing, raise_machine_fault, tokenizing
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document, Source
+from corpusfit.embed.transformer import LOCAL, loading
+from corpusfit.text import rejects
+from corpusfit.text.fields import TOOLS, fields_in, text_in, text_of_value
+from corpusfit.training.plan import ALL, ASSISTANT, COMPLETION
+
+_MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_ROLES = {"human": "user", "gpt": "assistant"}  # ShareGPT's names
+_FIRST_ROWS = 1_000
+_NOW = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+_TODAY = date(2024, 7, 26)  # of templates that name a day
+
+
+class RefusedError(Exception):
+    """A row that is not trained on; the message is the reject reason."""
+
+
+@dataclass(frozen=True)
+class Chats:
+    """How the rows of a training become token ids, if some are conversations."""
+
+    loss_on: str  # `objective.loss_on`
+    length: int  # most tokens of a conversation
+    prefix: tuple[int, ...]  # special ids that begin a text that is no conversation
+    # whether rows without conversation and completion stay, with the loss on all of their tokens
+    plain: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A row as token ids, all special ones among them."""
+
+    ids: Sequence[int]  # [t]
+    counted: NDArray[np.bool_]  # [t], whether the loss is on the token
+    cut: bool = False  # whether later turns are left out
+
+
+def messages_of(value: Any) -> list[dict[str, Any]] | None:
+    """A field's value as messages with role and content; None if it is no conversation.
+
+    Nulls are left out, as Arrow gives them for fields that other rows have. Content in parts is
+    the text of the parts, and arguments of a call that are JSON in a string are what it holds.
+    """
+    if not isinstance(value, list) or not value:
+        return None
+    messages = []
+    for item in value:
+        if not isinstance(item, Mapping):
+            return None
+        message: dict[str, Any] = _without_nulls(item)
+        role = message.get("role", message.pop("from", None))
+        if not isinstance(role, str):
+            return None
+        # what is said, as a selection reads it; some templates write a missing content as "None"
+        message |= {"role": _ROLES.get(role, role), "content": text_of_value([item], "") or ""}
+        for call in message.get("tool_calls", ()):
+            function = call.get("function", call)
+            if isinstance(function.get("arguments"), str):
+                function["arguments"] = _parsed(function["arguments"])
+        messages.append(message)
+    return messages
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    return list(map(_without_nulls, value)) if isinstance(value, list) else value
+
+
+def _parsed(text: str) -> Any:
+    """The object or list that a string holds as JSON; any other string as it is."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict | list) else text
+
+
+def conversation_in(fields: Mapping[str, Any] | None, field: str) -> list[list[dict[str, Any]]]:
+    """The messages of each field of a row's text; empty unless all of them hold messages."""
+    parts = [messages_of((fields or {}).get(name)) for name in fields_in(field)]
+    return [part for part in parts if part] if all(parts) else []
+
+
+def holds_conversations(sources: Sequence[Source], read: ReadPlan) -> bool:
+    """Whether some of the first rows of texts are conversations."""
+    rows = (row for shard in corpus.shards(sources, read) for row in corpus.rows(shard, read))
+    return any(
+        isinstance(row, Document) and conversation_in(row.fields, read.text_field)
+        for row in islice(rows, _FIRST_ROWS)
+    )
+
+
+class ChatEncoder:
+    """Encodes rows with a model's tokenizer and its chat template."""
+
+    def __init__(self, folder: Path, chats: Chats, end: int | None) -> None:
+        with importing("Training a model", "train"):
+            from transformers import AutoTokenizer
+        with loading(f"The tokenizer {folder}"):
+            self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
+        # templates that name the day would make other ids tomorrow
+        template = self.tokenizer.chat_template
+        if isinstance(template, dict):
+            self.tokenizer.chat_template = {name: _dated(t) for name, t in template.items()}
+        elif template:
+            self.tokenizer.chat_template = _dated(template)
+        self.chats, self._end = chats, end
+        size = len(self.tokenizer)
+        self.kind: type[np.generic] = np.uint16 if size <= 2**16 else np.uint32
+
+    def encode(self, text: str, fields: Mapping[str, Any] | None, field: str) -> Encoded:
+        """Encode a row.
+
+        Args:
+            text: the row's text.
+            fields: the fields that the text is made of, unless it is the field itself.
+            field: `read.text_field`.
+
+        Raises:
+            RefusedError: the row is not trained on.
+            ModelError: the template does not tell where the assistant's turns are.
+        """
+        parts = conversation_in(fields, field)
+        if not parts:
+            return self._text(text, fields or {}, field)
+        messages = [message for part in parts for message in part]
+        tools = (fields or {}).get(TOOLS)
+        tools = _without_nulls(_parsed(tools) if isinstance(tools, str) else tools) or None
+        answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        if not answers and self.chats.loss_on in (ASSISTANT, COMPLETION):
+            raise RefusedError(rejects.NO_ASSISTANT)
+        if self.chats.loss_on == COMPLETION:
+            # the messages of a template's last field, or the last turn of the assistant
+            at = len(messages) - len(parts[-1]) if len(parts) > 1 else answers[-1]
+            if answers[-1] < at:
+                raise RefusedError(rejects.NO_ASSISTANT)
+            return self._completion(messages[: answers[-1] + 1], tools, at)
+
+        # a conversation that is too long ends with the last turn of the assistant that fits
+        text = self._render(messages, tools)
+        ids, spans = self._ids(text)
+        cut = len(ids) > self.chats.length
+        if cut:
+            fits = bisect_right(
+                answers,
+                self.chats.length,
+                key=lambda i: len(self._ids(self._render(messages[: i + 1], tools))[0]),
+            )
+            if not fits:
+                raise RefusedError(rejects.too_long_conversation(self.chats.length))
+            messages = messages[: answers[fits - 1] + 1]
+            text = self._render(messages, tools)
+            ids, spans = self._ids(text)
+        counted = np.ones(len(ids), np.bool_)
+        if self.chats.loss_on == ASSISTANT:
+            counted = self._assistant(messages, tools, text, spans)
+        return self._checked(ids, counted, cut=cut)
+
+    def _assistant(
+        self, messages: list[dict[str, Any]], tools: Any, text: str, spans: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which tokens of a rendered conversation belong to turns of the assistant."""
+        if _MARKED.search(self.tokenizer.get_chat_template(None, tools)):
+            marked = self.tokenizer.apply_chat_template(
+                messages,
+                tools=tools,
+                return_dict=True,
+                return_assistant_tokens_mask=True,
+                tokenizer_kwargs={"verbose": False},
+            )
+            return np.array(marked["assistant_masks"], np.bool_)
+        counted = np.zeros(len(spans), np.bool_)
+        for i, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            whole = self._render(messages[: i + 1], tools)
+            # few templates render no messages, so a first turn begins with what it says
+            before = whole[: max(0, whole.find(message["content"].strip()))]
+            if i:
+                before = self._render(messages[:i], tools, prompt=True)
+            if not (text.startswith(whole) and whole.startswith(before)):
+                raise self._unstable(
+                    "Or set `objective.loss_on=completion`, for the last turn of each conversation."
+                )
+            counted |= _within(spans, len(before), len(whole))
+        return counted
+
+    def _completion(self, messages: list[dict[str, Any]], tools: Any, at: int) -> Encoded:
+        """A conversation with the loss on its messages from a number on."""
+        text = self._render(messages, tools)
+        before = self._render(messages[:at], tools, prompt=True)
+        if not text.startswith(before):
+            raise self._unstable("Or set `objective.loss_on=all`.")
+        ids, spans = self._ids(text)
+        if len(ids) > self.chats.length:
+            raise RefusedError(rejects.too_long_conversation(self.chats.length))
+        return self._checked(ids, _within(spans, len(before), len(text)))
+
+    def _text(self, text: str, fields: Mapping[str, Any], field: str) -> Encoded:
+        """A row that is no conversation, between the tokens that begin and end a text."""
+        names, loss_on = fields_in(field), self.chats.loss_on
+        completes = loss_on == COMPLETION and len(names) > 1 and names[-1] in fields
+        if not (completes or self.chats.plain or loss_on == ALL):
+            raise RefusedError(rejects.NO_CONVERSATION)
+        begin = 0
+        if completes:
+            # a completion is all from the last field of the template on
+            after = field.rpartition("}")[2].replace("\\n", "\n").replace("\\t", "\t")
+            begin = len(text_in({**fields, names[-1]: ""}, field) or "") - len(after)
+            if begin + len(after) == len(text):
+                raise RefusedError(rejects.NO_LOSS)
+        ids, spans = self._ids(text)
+        if not ids:
+            return Encoded([], np.empty(0, np.bool_))
+        prefix, end = self.chats.prefix, [] if self._end is None else [self._end]
+        before, behind = np.zeros(len(prefix), np.bool_), np.ones(len(end), np.bool_)
+        counted = np.concatenate([before, _within(spans, begin, len(text)), behind])
+        if completes and len(counted) > self.chats.length:
+            raise RefusedError(rejects.too_long_conversation(self.chats.length))
+        return self._checked([*prefix, *ids, *end], counted)
+
+    def _checked(
+        self, ids: Sequence[int], counted: NDArray[np.bool_], *, cut: bool = False
+    ) -> Encoded:
+        """The tokens of a row, without a second token that begins a text."""
+        begin = self.tokenizer.bos_token_id
+        if begin is not None and list(ids[:2]) == [begin, begin]:
+            ids, counted = ids[1:], counted[1:]
+        counted[:1] = False  # the first token is predicted from nothing
+        if self.chats.loss_on != ALL and not counted.any():
+            raise RefusedError(rejects.NO_LOSS)
+        return Encoded(ids, counted, cut)
+
+    def _render(self, messages: list[dict[str, Any]], tools: Any, *, prompt: bool = False) -> str:
+        """The text of a conversation; with `prompt`, up to where the assistant begins to speak."""
+        try:
+            text = self.tokenizer.apply_chat_template(
+                messages,
+                tools=tools,
+                tokenize=False,
+                add_generation_prompt=prompt,
+            )
+        except Exception as e:  # a template raises what it likes, and any exception of Python
+            raise_machine_fault(e)
+            raise RefusedError(rejects.refused_by_template(e)) from e
+        return str(text)
+
+    def _ids(self, text: str) -> tuple[list[int], NDArray[np.int64]]:
+        """The token ids [t] of a text, and the characters [t, 2] of each."""
+        with tokenizing():
+            coded = self.tokenizer(
+                text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            )
+        return coded["input_ids"], np.array(coded["offset_mapping"], np.int64).reshape(-1, 2)
+
+    def _unstable(self, cure: str) -> ModelError:
+        return ModelError(
+            "`objective.loss_on`: the chat template of the model does not mark the assistant's "
+            "turns with {% generation %}, and it writes the beginning of a conversation in another "
+            "way when more follows, so they cannot be found by rendering its beginnings. Mark them "
+            f"in the template. {cure}"
+        )
+
+
+def _dated(template: str) -> str:
+    """A template with a fixed day in the place of today."""
+    return _NOW.sub(lambda match: repr(_TODAY.strftime(match[2])), template)
+
+
+def _within(spans: NDArray[np.int64], begin: int, end: int) -> NDArray[np.bool_]:
+    """Which tokens have a character from `begin` to `end`; spans int64 [t, 2]."""
+    first, last = spans[:, 0], spans[:, 1]
+    return (first < end) & ((last > begin) | (first >= begin))
