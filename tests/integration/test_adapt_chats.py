@@ -85,7 +85,8 @@ def test_a_selection_keeps_conversations_and_tools(adapt, inline, jsonl, tmp_pat
     assert found.manifest["losses"]["before"].keys() == {"data", "task", "general"}
     # a target that is no conversation is measured as it is
     words = {"data": tmp_path / "whole", "loss_on": "assistant", "length": 256}
-    other = adapt("other", task=jsonl("texts.jsonl", prose("task", 9)), **words)
+    texts = [{"messages": text} for text in prose("task", 9)]
+    other = adapt("other", task=jsonl("texts.jsonl", texts), **words)
     assert other.manifest["counts"]["task"]["texts"] == 9
     with pytest.raises(UsageError, match=r"`objective\.loss_on`.*parts.*`cut\.unit=document`"):
         adapt("refused", data=tmp_path / "parts", loss_on="assistant")
