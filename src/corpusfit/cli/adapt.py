@@ -19,6 +19,9 @@ def show_projected(projected: dict[str, Any]) -> None:
         f"{projected['step_s']:.2f} s), {projected['memory_mb']:,.0f} MB of memory, "
         f"{projected['disk_mb']:,.0f} MB of disk (measured over a few steps; nothing was written)."
     )
+    if gb := projected["memory_gb"]:
+        parts = ", ".join(f"{name} {size:.2f}" for name, size in gb.items() if name != "total")
+        say(f"Memory of a step, counted without the program: {gb['total']:.2f} GB ({parts}).")
 
 
 @command(dry_run=show_projected, together=True)

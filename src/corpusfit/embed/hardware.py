@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -110,6 +112,26 @@ _NEEDS = {
     "train": ("Training a model", "train"),
     "finetune": ("Evaluating a model", "models"),
 }
+
+
+def memory(device: str, limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
+    """Bytes of memory of the machine, or of the container's limit; of `cuda` those that are free.
+
+    None where it is unknown.
+    """
+    if device == "cuda":
+        import torch
+
+        # what torch has reserved and does not use is free for it
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(torch.cuda.mem_get_info()[0]) + unused
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        return min(whole, int(limit.read_text()))
+    return whole
 
 
 def may_have_cuda() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from packaging.requirements import Requirement
 from corpusfit.core.errors import MissingDependencyError
 from corpusfit.core.manifest import versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
-from corpusfit.embed.hardware import devices, may_have_cuda, resolve
+from corpusfit.embed.hardware import devices, may_have_cuda, memory, resolve
 from corpusfit.scoring import registry
 from corpusfit.selection.auto import contenders
 from corpusfit.selection.commands import select
@@ -92,7 +91,7 @@ def doctor(machine: Machine, *, warm: bool = False) -> Health:
         device,
         precision,
         machine.start().workers,
-        _memory(),
+        memory("cpu"),
         str(cache),
         sum(entry.size for entry in cache_entries(machine)),
         compiled,
@@ -178,14 +177,3 @@ def _device() -> tuple[str, str]:
         return " and ".join(["cpu", *others]), hardware.precision
     names = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     return ", ".join(f"{p.name} ({p.total_memory / 1e9:.0f} GB)" for p in names), hardware.precision
-
-
-def _memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
-    """Bytes of memory, or of the container's limit."""
-    try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return None
-    with contextlib.suppress(OSError, ValueError):
-        return min(whole, int(limit.read_text()))
-    return whole

@@ -9,6 +9,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,12 +57,14 @@ from corpusfit.training.inputs import (
     with_conversations,
     with_task_phase,
 )
+from corpusfit.training.memory import require_memory
 from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
 from corpusfit.training.objectives import Objective, objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
 from corpusfit.training.plan import (
     ALL,
     EMBEDDINGS,
+    LANGUAGE_MODELS,
     SIMCSE,
     TASK,
     TRANSLATION,
@@ -289,12 +292,14 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
 
 def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None]) -> LoadedModel:
     """Open the model that a plan names, and check it against every setting, before any text."""
+    counted = plan.objective.name in LANGUAGE_MODELS
     opened = open_model(
         plan.model,
         plan.objective.name,
         attention=hardware.attention,
         seed=plan.seed,
         on_warn=on_warn,
+        check=partial(require_memory, plan, hardware) if counted else None,
     )
     length = length_of(plan, opened.max_length, hardware.device)
     text_length(length, objective(plan.objective, opened.special, length))
@@ -435,6 +440,9 @@ def estimate_adaptation(
     both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
     both["step_s"] = both["seconds"] / both["steps"]
     both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
+    both["memory_gb"] = max(first, second, key=lambda p: p["memory_gb"].get("total", 0))[
+        "memory_gb"
+    ]
     summary = f"{first['words']} Then, on the task's text: {second['words']}"
     return {**first, **both, "words": summary, "phases": [first, second]}
 
@@ -485,6 +493,7 @@ def _projected(
         "step_s": step_s,
         "seconds": steps * step_s,
         "memory_mb": peak(),
+        "memory_gb": {name: size / 1e9 for name, size in (manifest["memory"] or {}).items()},
         "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,
     }
 

@@ -202,8 +202,9 @@ def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
-        sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
-        disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
+        sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb
+        (measured), memory_gb (of a step of a language model, counted, by part), disk_mb; with
+        `then_task=True` these for both phases, and for each in `phases`.
     """
     built, texts, others = _resolve(**options)
     from corpusfit.training import adapting

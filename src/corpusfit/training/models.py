@@ -97,9 +97,15 @@ class LoadedModel:
 
 
 def open_model(
-    plan: ModelPlan, objective: str, *, attention: str, seed: int, on_warn: Callable[[str], None]
+    plan: ModelPlan,
+    objective: str,
+    *,
+    attention: str,
+    seed: int,
+    on_warn: Callable[[str], None],
+    check: Callable[[Any], None] | None = None,
 ) -> LoadedModel:
-    """Open the model that a plan names."""
+    """Open the model that a plan names; `check` gets its configuration before weights are read."""
     # transformers fills missing weights with random numbers and only logs it, so missing
     # weights are an error unless a new head is allowed.
     folder = find(plan.name, setting=MODEL)
@@ -122,6 +128,8 @@ def open_model(
             )
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
+        if check is not None:
+            check(config)
         tokenizer = load_tokenizer(path, f"`model.name`: {plan.name}")
         changed = None if plan.dropout is None else config
         model, missing = _from_pretrained(AUTO[objective], path, attention, changed)

@@ -29,10 +29,18 @@ from corpusfit.training.callbacks import TransformersCallbacks
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
+from corpusfit.training.memory import Pass, outline, step_memory
 from corpusfit.training.models import LoadedModel, open_model, save_model
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.plan import EMBEDDINGS, TASK, TRANSLATION, AdaptPlan, ModelPlan
+from corpusfit.training.plan import (
+    EMBEDDINGS,
+    LANGUAGE_MODELS,
+    TASK,
+    TRANSLATION,
+    AdaptPlan,
+    ModelPlan,
+)
 from corpusfit.training.presets import PASSES, Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.tokenising import ChatTokens
@@ -122,6 +130,10 @@ def assemble_training(
     # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
     micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
     rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
+    memory = None
+    if plan.objective.name in LANGUAGE_MODELS:
+        work = Pass.of(plan, min(rows, settings.batch or 1), ready.length, hardware)
+        memory = step_memory(outline(lambda: type(model)(model.config), plan.adapter), work)
     bleu = None
     if plan.train.best_by == "bleu":
         if TASK not in text.heldout:
@@ -159,6 +171,7 @@ def assemble_training(
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "precision": hardware.precision,
         "device": hardware.kind,
+        "memory": memory and memory.as_dict(),
         "processes": accelerator.num_processes,
         "packed": bool(packing),
         "fill": round(passes.fill(0), 4) if packing or pairs else None,

@@ -7,6 +7,7 @@ import pytest
 
 import corpusfit
 from corpusfit import Machine
+from corpusfit.embed.hardware import memory
 from corpusfit.selection import health
 
 METADATA = """Provides-Extra: first
@@ -51,8 +52,8 @@ def test_this_machine(tmp_path):
 def test_memory_is_that_of_the_container(tmp_path):
     (tmp_path / "limit").write_text("1000\n")
     (tmp_path / "none").write_text("max\n")
-    assert health._memory(tmp_path / "limit") == 1000
-    assert health._memory(tmp_path / "none") == health._memory(tmp_path / "nosuch") > 1e6
+    assert memory("cpu", tmp_path / "limit") == 1000
+    assert memory("cpu", tmp_path / "none") == memory("cpu", tmp_path / "nosuch") > 1e6
 
 
 @pytest.mark.slow

@@ -1,0 +1,249 @@
+"""The memory of a training step, counted on a model without numbers.
+
+What: the bytes of weights, gradients, AdamW's moments, activations and logits.
+Why: whether a model fits is known before its weights are read.
+How: the model is built from its configuration on torch's device `meta`; its forward pass runs on
+fake tensors, and what autograd keeps of it is summed, each storage once.
+Trade-off: a formula, such as s b h (34 + 5 a s / h) bytes in a layer of GPT in 16 bits (Korthikanti
+et al. 2022, equation 1), is for one architecture; a count holds for any, with its adapter,
+precision and attention. It leaves out what an operation needs while it runs, gaps between
+allocations, the program itself, and that a GPU's kernels may keep other tensors than a CPU's.
+Reference: Rajbhandari et al. (2020), ZeRO, section 3 (states of a model); Korthikanti et al.
+(2022), Reducing Activation Recomputation in Large Transformer Models; Chen et al. (2016), Training
+Deep Nets with Sublinear Memory Cost (layers that keep their inputs alone).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from corpusfit.core.errors import ModelError
+from corpusfit.embed.hardware import Hardware, memory, seeded
+from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.training.adapters import add_adapter
+from corpusfit.training.models import AUTO
+from corpusfit.training.packing import Packing
+from corpusfit.training.plan import AdapterPlan, AdaptPlan
+from corpusfit.training.presets import length_of
+
+_MOMENTS = 2  # AdamW's, in float32 as the trained weights
+# bytes of a logit and its gradients on a GPU, where torch keeps the log-probabilities in float32
+_ON_GPU = 12
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a training step needs."""
+
+    weights: int  # of the model and its adapter
+    gradients: int  # of the trained weights
+    optimiser: int  # AdamW's moments of the trained weights
+    activations: int  # what is kept for the backward pass, copies of weights in bf16 included
+    logits: int  # of the predicted tokens, with their gradient
+
+    @property
+    def states(self) -> int:
+        """Bytes that do not depend on how much text goes through the model at a time."""
+        return self.weights + self.gradients + self.optimiser
+
+    @property
+    def total(self) -> int:
+        """The sum of all parts."""
+        return self.states + self.activations + self.logits
+
+    def as_dict(self) -> dict[str, int]:
+        """The parts and their sum, by name."""
+        return {**asdict(self), "total": self.total}
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in asdict(self).items())
+        return f"{self.total / 1e9:.2f} GB ({parts})"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward pass."""
+
+    rows: int  # sequences
+    length: int  # tokens of a sequence
+    predicted: float  # share of the tokens that are predicted
+    causal: bool
+    hardware: Hardware
+    recomputes: bool = False  # whether activations are computed again in the backward pass
+
+    @classmethod
+    def of(cls, plan: AdaptPlan, rows: int, length: int, hardware: Hardware) -> Pass:
+        """A forward pass of a language model's training."""
+        causal = plan.objective.name == "causal"
+        predicted = 1.0 if causal else plan.objective.mask
+        return cls(rows, length, predicted, causal, hardware)
+
+
+def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
+    """Raise `ModelError` if a model cannot be trained in this memory, however little text it reads.
+
+    Args:
+        plan: the plan.
+        hardware: resolved device and precision.
+        config: the configuration of the model that the plan names.
+    """
+    import transformers
+
+    auto = getattr(transformers, AUTO[plan.objective.name])
+    room = memory(hardware.device)
+    model = outline(partial(auto.from_config, config), plan.adapter)
+    needed = states(model)
+    if room is None or needed.total <= room:
+        return
+    length = length_of(plan, position_limit(model), hardware.device)
+    whole = step_memory(model, Pass.of(plan, 1, length, hardware)) or needed
+    cure = "Name a smaller model"
+    if not plan.adapter.kind:
+        cure = "Train fewer weights with `adapter=lora`, or name a smaller model"
+    where = "this GPU has free" if hardware.device == "cuda" else "this machine has"
+    raise ModelError(
+        f"`model.name`: training {plan.model.name} needs about {whole} with one sequence at a "
+        f"time; {where} {room / 1e9:.2f} GB. {cure}."
+    )
+
+
+def outline(build: Callable[[], Any], adapter: AdapterPlan) -> Any:
+    """The model that `build` makes, on torch's device `meta`, with its adapter if it gets one."""
+    import torch
+
+    with seeded(0), quiet(), torch.device("meta"):
+        model = build()
+    if adapter.kind:
+        add_adapter(model, adapter, 0)
+    return model.train()
+
+
+def states(model: Any) -> Memory:
+    """The memory of a model's weights, gradients and moments; a shared weight counts once."""
+    weights = trained = 0
+    for p in model.parameters():
+        size = p.numel() * p.element_size()
+        weights += size
+        trained += size if p.requires_grad else 0
+    return Memory(weights, trained, _MOMENTS * trained, 0, 0)
+
+
+def step_memory(model: Any, work: Pass) -> Memory | None:
+    """The memory of a training step of an outline; None if its activations cannot be counted."""
+    # ways to call the model, the likely ones first: with the masks of packed rows if it takes them
+    ways = [
+        *(
+            Packing(first, form, work.causal, 0)
+            for form in ("boolean", "additive", "pairs")
+            for first in (0, None)
+        ),
+        None,
+    ]
+    kept = next(filter(None, (_kept(model, work, packing) for packing in ways)), None)
+    if kept is None:
+        return None
+    by_layer, into_layers, logits, width = kept
+    outside = by_layer.pop(None, 0)
+    activations = outside + sum(by_layer.values())
+    if work.recomputes:
+        # all layers keep their inputs, and the one that the backward pass has reached the rest
+        activations = outside + into_layers + max(by_layer.values(), default=0)
+    size = logits * (_ON_GPU if work.hardware.device == "cuda" else 2 * width)
+    return replace(states(model), activations=activations, logits=size)
+
+
+def _kept(
+    model: Any, work: Pass, packing: Packing | None
+) -> tuple[Counter[int | None], int, int, int] | None:
+    """Bytes kept in each layer and outside (None), of the layers' inputs; the logits, their width.
+
+    None if the model cannot be called so.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    kept: Counter[int | None] = Counter()
+    storages: dict[int, Any] = {}  # kept alive, so that no address is used again
+    inside: list[int | None] = [None]
+    entered: list[int] = []
+    places = max(1, round(work.predicted * work.rows * work.length))
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in storages:
+            storages[storage._cdata] = storage
+            kept[inside[-1]] += storage.nbytes()
+        return tensor
+
+    def enter(layer: Any, args: tuple[Any, ...], more: dict[str, Any]) -> None:
+        hidden = next(iter([*args, *more.values()]))
+        entered.append(hidden.numel() * hidden.element_size())
+        inside.append(id(layer))
+
+    def leave(*_: Any) -> None:
+        inside.pop()
+
+    def select(_module: Any, _args: Any, out: Any) -> Any:
+        # only predicted positions go through the head
+        out.last_hidden_state = out[0].flatten(0, 1)[:places][None]
+        return out
+
+    hooks = [model.base_model.register_forward_hook(select)]
+    for layer in model.modules():
+        if isinstance(layer, GradientCheckpointingLayer):
+            hooks.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
+            hooks.append(layer.register_forward_hook(leave))
+        # unlike a CPU's, the attention of a GPU keeps no probabilities where it has dropout
+        if work.hardware.device == "cuda" and "Attention" in type(layer).__name__:
+            layer.training = False
+    takes = inspect.signature(model.forward).parameters
+    more: dict[str, Any] = {"use_cache": False} if "use_cache" in takes else {}
+    bf16 = work.hardware.precision == "bf16"
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log.disabled = True  # it would write what each failed way to call the model raised
+    try:
+        with FakeTensorMode():
+            _materialise(model)
+            for p in model.parameters():
+                storages[p.untyped_storage()._cdata] = None
+            ids = torch.zeros(work.rows, work.length, dtype=torch.long)
+            if packing is not None:
+                more |= packing.inputs(ids, torch.bfloat16 if bf16 else torch.float32)
+            with (
+                quiet(),
+                torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+                torch.autocast("cpu", torch.bfloat16, enabled=bf16),
+            ):
+                out = model(input_ids=ids, **more)
+            logits = out["logits"] if "logits" in out else out["prediction_logits"]
+            return kept, sum(entered), places * logits.shape[-1], logits.element_size()
+    except Exception:  # models raise many kinds of exceptions where they need numbers
+        return None
+    finally:
+        for hook in hooks:
+            hook.remove()
+        log.disabled = False
+
+
+def _materialise(model: Any) -> None:
+    """Replace tensors of the device `meta` by fake ones of the CPU; shared ones stay shared."""
+    import torch
+
+    made: dict[int, Any] = {}
+    for module in model.modules():
+        for name, p in module._parameters.items():
+            if p is not None:
+                empty = torch.empty(p.shape, dtype=p.dtype)
+                fake = torch.nn.Parameter(empty, requires_grad=p.requires_grad)
+                module._parameters[name] = made.setdefault(id(p), fake)
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                empty = torch.empty(buffer.shape, dtype=buffer.dtype)
+                module._buffers[name] = made.setdefault(id(buffer), empty)
