@@ -563,15 +563,17 @@ def test_a_part_that_is_gone_from_the_cache_is_made_again(adapt, inline):
 
 
 def test_what_may_change_under_way(adapt, inline, data, tmp_path, tiny_lm):
-    """When to save, how much at a time, and where the same model lies."""
+    """When to save, what is kept in memory, and where the same model lies."""
     fresh = adapt()
     with pytest.raises(InterruptedError):
         adapt("again", machine=listening(inline, 4), settings=["train.checkpoint_minutes=1e-9"])
     moved = tmp_path / "moved"
     shutil.copytree(tiny_lm, moved)
-    settings = ["train.checkpoints=1", "train.checkpoint_minutes=5"]
+    settings = ["train.checkpoints=1", "train.checkpoint_minutes=5", "train.checkpointing=on"]
     again = adapt("again", model=str(moved), settings=settings)
     assert again.manifest["weights"] == fresh.manifest["weights"]
+    assert (fresh.manifest["checkpointing"], again.manifest["checkpointing"]) == (False, True)
+    assert again.manifest["memory"]["activations"] < fresh.manifest["memory"]["activations"]
     assert again.manifest["base"]["name"] == str(moved)
 
 
@@ -590,6 +592,7 @@ def test_a_dry_run_makes_nothing_and_knows_the_size(cli, data, tiny_lm, tmp_path
     assert projected["steps"] == pytest.approx(made["training"]["steps"], rel=0.3)
     assert projected["seconds"] == pytest.approx(projected["steps"] * projected["step_s"])
     assert projected["disk_mb"] > 4e-6 * made["parameters"]
+    assert projected["memory_gb"]["optimiser"] == pytest.approx(8e-9 * made["trained"])
     assert not (tmp_path / "dry").exists()
     assert cli(*arguments).code == 0
     assert not (tmp_path / "dry").exists()

@@ -57,7 +57,7 @@ from corpusfit.training.inputs import (
     with_conversations,
     with_task_phase,
 )
-from corpusfit.training.memory import require_memory
+from corpusfit.training.memory import can_recompute, require_memory
 from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
 from corpusfit.training.objectives import Objective, objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
@@ -305,6 +305,9 @@ def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None
     text_length(length, objective(plan.objective, opened.special, length))
     if plan.adapter.kind:
         require_adaptable(opened.model, plan.adapter)
+    if plan.train.checkpointing == "on" and not can_recompute(opened.model):
+        cure = f"{type(opened.model).__name__} has no layers that can be computed again."
+        raise bad_setting("`train.checkpointing`", "auto or off for this model", "on", cure)
     tokenizer = opened.tokenizer
     ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
     if plan.objective.name == "causal" and not opened.special.prefix and ends == (None, None):

@@ -1,7 +1,8 @@
 """The memory of a training step, counted on a model without numbers.
 
 What: the bytes of weights, gradients, AdamW's moments, activations and logits.
-Why: whether a model fits is known before its weights are read.
+Why: whether a model fits is known before its weights are read, and decides whether activations are
+kept or computed again in the backward pass.
 How: the model is built from its configuration on torch's device `meta`; its forward pass runs on
 fake tensors, and what autograd keeps of it is summed, each storage once.
 Trade-off: a formula, such as s b h (34 + 5 a s / h) bytes in a layer of GPT in 16 bits (Korthikanti
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from corpusfit.core.errors import ModelError
 from corpusfit.embed.hardware import Hardware, memory, seeded
@@ -32,6 +33,7 @@ from corpusfit.training.packing import Packing
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 from corpusfit.training.presets import length_of
 
+_USABLE = 0.9  # share of the memory that a count may reach; the rest is for what it leaves out
 _MOMENTS = 2  # AdamW's, in float32 as the trained weights
 # bytes of a logit and its gradients on a GPU, where torch keeps the log-probabilities in float32
 _ON_GPU = 12
@@ -98,8 +100,10 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
     auto = getattr(transformers, AUTO[plan.objective.name])
     room = memory(hardware.device)
     model = outline(partial(auto.from_config, config), plan.adapter)
+    if model is None or room is None:
+        return
     needed = states(model)
-    if room is None or needed.total <= room:
+    if needed.total <= room:
         return
     length = length_of(plan, position_limit(model), hardware.device)
     whole = step_memory(model, Pass.of(plan, 1, length, hardware)) or needed
@@ -113,14 +117,97 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
     )
 
 
+class Choice(NamedTuple):
+    """How a step's text goes through a model."""
+
+    memory: Memory | None  # what a step needs, if that can be counted
+    recomputes: bool
+    rows: int  # sequences of a forward pass
+    note: str  # why this was chosen; empty where nothing had to be
+
+
+def choose(
+    plan: AdaptPlan,
+    model: Any,
+    most: int,
+    length: int,
+    hardware: Hardware,
+    room: int | None,
+) -> Choice:
+    """Fit a step into the memory: recompute activations, then take fewer sequences at a time.
+
+    Args:
+        plan: the plan; what it sets stays.
+        model: an outline of the model; None if there is none.
+        most: sequences of a forward pass where memory allows.
+        length: tokens of a sequence.
+        hardware: resolved device and precision.
+        room: bytes of memory, if known.
+    """
+    wanted = plan.train.checkpointing
+    work = replace(Pass.of(plan, most, length, hardware), recomputes=wanted == "on")
+    memory = None if model is None else step_memory(model, work)
+    if memory is None or room is None or memory.total <= _USABLE * room:
+        return Choice(memory, work.recomputes, most, "")
+    kept = memory
+    said = []
+    if wanted == "auto" and can_recompute(model):
+        work = replace(work, recomputes=True)
+        memory = step_memory(model, work) or memory
+        said.append("activations are computed again in the backward pass")
+    while memory.total > _USABLE * room and work.rows > 1 and not plan.train.micro_tokens:
+        work = replace(work, rows=(work.rows + 1) // 2)
+        memory = step_memory(model, work) or memory
+    if work.rows < most:
+        said.append(f"a forward pass takes {work.rows * length:,} tokens")
+    if not said:
+        return Choice(memory, work.recomputes, most, "")
+    reason = f"To fit into {room / 1e9:.1f} GB of memory, {' and '.join(said)}"
+    note = f"{reason}: a step then needs {memory}, not {kept.total / 1e9:.2f} GB."
+    return Choice(memory, work.recomputes, work.rows, note)
+
+
+def _layers(model: Any) -> list[Any]:
+    """The layers of a model whose activations can be computed again."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    return [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+
+
+def can_recompute(model: Any) -> bool:
+    """Whether a model has layers whose activations can be computed again."""
+    return len(_layers(model)) > 1
+
+
+def recompute(model: Any) -> None:
+    """Keep no activations within layers in training: the backward pass computes them again."""
+    # With the random state of the forward pass, so dropout is the same. The last layer keeps its
+    # activations: it would be computed again first, when they are all that was given up, and hooks
+    # in it (`Predictor`) know the forward pass alone. The attributes are those that transformers'
+    # `gradient_checkpointing_enable` sets; it also asks for gradients of embeddings, which only
+    # checkpoints with `use_reentrant` need, and has another name in version 6.
+    # Reference: Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost.
+    from torch.utils.checkpoint import checkpoint
+
+    for layer in _layers(model)[:-1]:
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+        layer.gradient_checkpointing = True
+
+
 def outline(build: Callable[[], Any], adapter: AdapterPlan) -> Any:
-    """The model that `build` makes, on torch's device `meta`, with its adapter if it gets one."""
+    """The model that `build` makes, on torch's device `meta`, with its adapter if it gets one.
+
+    None for a model that needs numbers when it is built.
+    """
     import torch
 
-    with seeded(0), quiet(), torch.device("meta"):
-        model = build()
-    if adapter.kind:
-        add_adapter(model, adapter, 0)
+    try:
+        with seeded(0), quiet(), torch.device("meta"):
+            model = build()
+        if adapter.kind:
+            add_adapter(model, adapter, 0)
+    except Exception:  # models raise many kinds of exceptions; opening the model names its faults
+        return None
     return model.train()
 
 
@@ -167,7 +254,6 @@ def _kept(
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from transformers.modeling_layers import GradientCheckpointingLayer
 
     kept: Counter[int | None] = Counter()
     storages: dict[int, Any] = {}  # kept alive, so that no address is used again
@@ -196,13 +282,13 @@ def _kept(
         return out
 
     hooks = [model.base_model.register_forward_hook(select)]
-    for layer in model.modules():
-        if isinstance(layer, GradientCheckpointingLayer):
-            hooks.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
-            hooks.append(layer.register_forward_hook(leave))
+    for layer in _layers(model):
+        hooks.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
+        hooks.append(layer.register_forward_hook(leave))
+    for module in model.modules():
         # unlike a CPU's, the attention of a GPU keeps no probabilities where it has dropout
-        if work.hardware.device == "cuda" and "Attention" in type(layer).__name__:
-            layer.training = False
+        if work.hardware.device == "cuda" and "Attention" in type(module).__name__:
+            module.training = False
     takes = inspect.signature(model.forward).parameters
     more: dict[str, Any] = {"use_cache": False} if "use_cache" in takes else {}
     bf16 = work.hardware.precision == "bf16"

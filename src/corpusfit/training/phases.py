@@ -22,6 +22,7 @@ from corpusfit.core.plan import size_for
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.adapters import Base, add_adapter, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
@@ -29,7 +30,7 @@ from corpusfit.training.callbacks import TransformersCallbacks
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
-from corpusfit.training.memory import Pass, outline, step_memory
+from corpusfit.training.memory import can_recompute, choose, outline, recompute
 from corpusfit.training.models import LoadedModel, open_model, save_model
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import find_packing
@@ -88,6 +89,7 @@ def assemble_training(
     """The training after `done` steps of an earlier phase, and its facts for the manifest."""
     plan, text, opened = ready.plan, ready.text, ready.opened
     pairs = plan.objective.name == TRANSLATION
+    room = free_memory(hardware.device)
     model = opened.model.to(accelerator.device)
     predictor = Predictor(model)  # it tries out the model, which must not have an adapter yet
     packing = None
@@ -130,10 +132,17 @@ def assemble_training(
     # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
     micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
     rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
-    memory = None
+    recomputes, memory = plan.train.checkpointing == "on", None
     if plan.objective.name in LANGUAGE_MODELS:
-        work = Pass.of(plan, min(rows, settings.batch or 1), ready.length, hardware)
-        memory = step_memory(outline(lambda: type(model)(model.config), plan.adapter), work)
+        whole = outline(lambda: type(model)(model.config), plan.adapter)
+        most = min(rows, settings.batch or 1)
+        choice = choose(plan, whole, most, ready.length, hardware, room)
+        recomputes, memory = choice.recomputes, choice.memory
+        if choice.note:
+            rows = choice.rows
+            progress.note(choice.note)
+    if recomputes:
+        recompute(model)
     bleu = None
     if plan.train.best_by == "bleu":
         if TASK not in text.heldout:
@@ -154,6 +163,7 @@ def assemble_training(
         best=folder.best,
         accelerator=accelerator,
         micro_rows=rows,
+        can_recompute=can_recompute(model) and not recomputes,
         width=ready.length if packing else 0,
         seed=plan.seed,
         done=done,
@@ -172,6 +182,8 @@ def assemble_training(
         "precision": hardware.precision,
         "device": hardware.kind,
         "memory": memory and memory.as_dict(),
+        "checkpointing": recomputes,
+        "micro_tokens": rows * ready.length,
         "processes": accelerator.num_processes,
         "packed": bool(packing),
         "fill": round(passes.fill(0), 4) if packing or pairs else None,

@@ -419,6 +419,15 @@ class TrainPlan(Group, group="train"):
             minimum=0,
         ),
     ] = 0
+    checkpointing: Annotated[
+        str,
+        Option(
+            "Activations: `off` keeps them for the backward pass, `on` computes them again there, "
+            "which needs less memory and a quarter more time; `auto` is `on` where a language "
+            "model would not fit otherwise. The result is the same except for rounding",
+            allowed=("auto", "on", "off"),
+        ),
+    ] = "auto"
     precision: Precision = "auto"
     device: Device = "auto"
     shard: Annotated[
@@ -532,6 +541,7 @@ FREE = (
     ("model", "name"),
     ("read", "strict"),
     ("train", "micro_tokens"),
+    ("train", "checkpointing"),
     ("train", "shard"),
     ("train", "checkpoint_minutes"),
     ("train", "checkpoints"),
@@ -556,6 +566,7 @@ _NEWER = (
     ("train", "beta2"),
     ("train", "patience"),
     ("train", "best_by"),
+    ("train", "checkpointing"),
 )
 
 

@@ -256,6 +256,7 @@ class Training:
     best: Path  # file of the best weights
     accelerator: Any  # Accelerate's `Accelerator`
     micro_rows: int  # maximum number of sequences per forward pass
+    can_recompute: bool  # whether activations are kept that could be computed again
     width: int  # tokens in a row; 0 for the length of the longest row of a forward pass
     seed: int
     done: int = 0  # steps of an earlier phase, added in trackers
@@ -303,7 +304,9 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
         raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
     with seeded(work.seed), kept_memory():
         loop = TrainingLoop(work, callback)
-        error = out_of_memory_error(work.plan, processes, work.micro_rows, whole=whole)
+        error = out_of_memory_error(
+            work.plan, processes, work.micro_rows, whole=whole, can_recompute=work.can_recompute
+        )
         with naming_memory_errors(error):
             loop.run()
     return loop.history
