@@ -6,7 +6,7 @@ import json
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,6 +66,36 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
         insert_lora(base, plan.rank, plan.alpha, linear_layers(base), seed)
 
 
+def hold_in_bf16(
+    model: Any, *, merged: bool, exact: Callable[[torch.Tensor], bool] | None = None
+) -> None:
+    """Hold frozen matrices in bf16, in place, for a training that multiplies in bf16.
+
+    Args:
+        model: a model with an adapter, which stays in float32.
+        merged: whether the weights will be saved, so that none may lose a bit.
+        exact: whether a weight's numbers are numbers of bf16; by default it is tried.
+    """
+    # Autocast rounds the matrices of linear layers to bf16 at every call, so held in bf16 they give
+    # the same bits, in half the memory and without the copies. It does not round embeddings, which
+    # stay as they are, also where they are the head's matrix too.
+    import torch
+    from torch import nn
+    from transformers.pytorch_utils import Conv1D
+
+    def lossless(weight: torch.Tensor) -> bool:
+        return torch.equal(weight.to(torch.bfloat16).float(), weight)
+
+    exact = exact or lossless
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for module in model.modules():
+        if type(module) in (nn.Linear, Conv1D):
+            p = module.weight
+            frozen = not p.requires_grad and p.dtype == torch.float32 and id(p) not in tables
+            if frozen and (not merged or exact(p.detach())):
+                p.data = p.data.to(torch.bfloat16)
+
+
 def require_adaptable(model: Any, plan: AdapterPlan) -> None:
     """Raise what `add_adapter` would, and leave the model as it is."""
     import torch
@@ -91,6 +121,8 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
     # the base model without the adapter.
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+    if plan.save == "merged":
+        model.float()  # frozen matrices may be held in bf16
     if plan.kind == "lora" and plan.save == "merged":
         from peft.tuners.lora import LoraLayer
 

@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 from corpusfit.core.errors import ModelError
 from corpusfit.embed.hardware import Hardware, memory, seeded
 from corpusfit.embed.transformer import position_limit, quiet
-from corpusfit.training.adapters import add_adapter
+from corpusfit.training.adapters import add_adapter, hold_in_bf16
 from corpusfit.training.models import AUTO
 from corpusfit.training.packing import Packing
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 from corpusfit.training.presets import length_of
 
-_USABLE = 0.9  # share of the memory that a count may reach; the rest is for what it leaves out
+_USABLE = 0.7  # share of the memory that a count may reach; the rest is for what it leaves out
 _MOMENTS = 2  # AdamW's, in float32 as the trained weights
 # bytes of a logit and its gradients on a GPU, where torch keeps the log-probabilities in float32
 _ON_GPU = 12
@@ -78,6 +78,7 @@ class Pass:
     causal: bool
     hardware: Hardware
     recomputes: bool = False  # whether activations are computed again in the backward pass
+    processes: int = 1  # those that weights, gradients and moments are divided among
 
     @classmethod
     def of(cls, plan: AdaptPlan, rows: int, length: int, hardware: Hardware) -> Pass:
@@ -100,7 +101,11 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
     auto = getattr(transformers, AUTO[plan.objective.name])
     room = memory(hardware.device)
     model = outline(partial(auto.from_config, config), plan.adapter)
-    if model is None or room is None:
+    # before they are read, the weights are taken to be those of the format that is written there
+    if model is not None and plan.adapter.kind and hardware.precision == "bf16":
+        published = str(config.dtype).endswith("bfloat16")
+        hold_in_bf16(model, merged=plan.adapter.save == "merged", exact=lambda _: published)
+    if model is None or room is None or plan.train.shard:  # its weights are divided later
         return
     needed = states(model)
     if needed.total <= room:
@@ -133,6 +138,7 @@ def choose(
     length: int,
     hardware: Hardware,
     room: int | None,
+    processes: int = 1,
 ) -> Choice:
     """Fit a step into the memory: recompute activations, then take fewer sequences at a time.
 
@@ -143,9 +149,12 @@ def choose(
         length: tokens of a sequence.
         hardware: resolved device and precision.
         room: bytes of memory, if known.
+        processes: those that train together.
     """
     wanted = plan.train.checkpointing
-    work = replace(Pass.of(plan, most, length, hardware), recomputes=wanted == "on")
+    work = Pass.of(plan, most, length, hardware)
+    among = processes if plan.train.shard else 1
+    work = replace(work, recomputes=wanted == "on", processes=among)
     memory = None if model is None else step_memory(model, work)
     if memory is None or room is None or memory.total <= _USABLE * room:
         return Choice(memory, work.recomputes, most, "")
@@ -242,7 +251,14 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         # all layers keep their inputs, and the one that the backward pass has reached the rest
         activations = outside + into_layers + max(by_layer.values(), default=0)
     size = logits * (_ON_GPU if work.hardware.device == "cuda" else 2 * width)
-    return replace(states(model), activations=activations, logits=size)
+    whole = states(model)
+    return Memory(
+        whole.weights // work.processes,
+        whole.gradients // work.processes,
+        whole.optimiser // work.processes,
+        activations,
+        size,
+    )
 
 
 def _kept(

@@ -24,7 +24,7 @@ from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
-from corpusfit.training.adapters import Base, add_adapter, save_adapter
+from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.callbacks import TransformersCallbacks
 from corpusfit.training.data import TrainingText
@@ -87,17 +87,26 @@ def assemble_training(
     done: int = 0,
 ) -> tuple[Training, dict[str, Any]]:
     """The training after `done` steps of an earlier phase, and its facts for the manifest."""
+    import torch
+
     plan, text, opened = ready.plan, ready.text, ready.opened
     pairs = plan.objective.name == TRANSLATION
     room = free_memory(hardware.device)
+    if room is not None and accelerator.num_processes > 1:  # all of them choose the same
+        rooms = torch.tensor([room], device=accelerator.device)
+        room = int(accelerator.gather(rooms).min())
     model = opened.model.to(accelerator.device)
     predictor = Predictor(model)  # it tries out the model, which must not have an adapter yet
     packing = None
     if ready.objective.packs:
         causal = plan.objective.name == "causal"
         packing = find_packing(predictor, opened.special, ready.length, causal=causal)
+    # divided weights (`train.shard`) stay in one format
+    halved = bool(plan.adapter.kind) and hardware.precision == "bf16" and not plan.train.shard
     if plan.adapter.kind:
         add_adapter(model, plan.adapter, plan.seed)
+        if halved:
+            hold_in_bf16(model, merged=plan.adapter.save == "merged")
     data = text.tokens[0]
     passes = (PairPasses if pairs else Passes)(
         text.train,
@@ -135,8 +144,12 @@ def assemble_training(
     recomputes, memory = plan.train.checkpointing == "on", None
     if plan.objective.name in LANGUAGE_MODELS:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
+        if whole is not None and halved:
+            held = {n for n, p in model.named_parameters() if p.dtype == torch.bfloat16}
+            for name, p in whole.named_parameters():
+                p.data = p.data.to(torch.bfloat16) if name in held else p.data
         most = min(rows, settings.batch or 1)
-        choice = choose(plan, whole, most, ready.length, hardware, room)
+        choice = choose(plan, whole, most, ready.length, hardware, room, accelerator.num_processes)
         recomputes, memory = choice.recomputes, choice.memory
         if choice.note:
             rows = choice.rows

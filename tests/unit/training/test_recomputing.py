@@ -76,7 +76,7 @@ def chosen(room, monkeypatch, **settings):
 @pytest.mark.parametrize(
     ("room", "settings", "recomputes", "rows"),
     [
-        (9, {}, False, 8),
+        (12, {}, False, 8),
         (None, {}, False, 8),
         (8, {}, True, 8),
         (3, {}, True, 4),

@@ -1,0 +1,63 @@
+"""Frozen weights in bf16: the same bits as where autocast rounds them, and nothing else saved."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from shapes import CAUSAL, MASKED, V, model_of  # noqa: E402
+
+from corpusfit.embed.hardware import seed_generators  # noqa: E402
+from corpusfit.training.adapters import add_adapter, hold_in_bf16, trainable_parameters  # noqa: E402
+from corpusfit.training.plan import AdapterPlan  # noqa: E402
+
+IDS = torch.randint(5, V, (3, 12), generator=torch.Generator().manual_seed(0))
+
+
+def adapted(name, kind, *, exact):
+    """A model with an adapter that changes its outputs; its weights are numbers of bf16 or not."""
+    model = model_of(name)
+    if exact:
+        for p in model.parameters():
+            p.data = p.data.to(torch.bfloat16).float()
+    add_adapter(model, AdapterPlan(kind), 0)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in trainable_parameters(model).values():
+            p.normal_(0, 0.1, generator=generator)
+    return model
+
+
+def gradients(model):
+    """Logits and gradients of the adapter in bf16, with dropout."""
+    model.train()
+    seed_generators(3)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = model(input_ids=IDS, attention_mask=torch.ones_like(IDS))
+    out.logits.float().logsumexp(-1).sum().backward()
+    return [out.logits.detach(), *(p.grad for p in trainable_parameters(model).values())]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
+def test_logits_and_gradients_are_the_same_bits(name, exact):
+    whole, held = (adapted(name, "lora", exact=exact) for _ in range(2))
+    hold_in_bf16(held, merged=False)
+
+    assert all(p.dtype == torch.float32 for p in trainable_parameters(held).values())
+    layers = [p for n, p in held.named_parameters() if n.endswith("base_layer.weight")]
+    assert {p.dtype for p in layers} == {torch.bfloat16}
+    for one, other in zip(gradients(whole), gradients(held), strict=True):
+        assert one is other is None or torch.equal(one, other)  # None: of a layer that is not used
+
+
+def test_weights_that_will_be_merged_lose_no_bit():
+    rounded, exact = (adapted("llama", "lora", exact=exact) for exact in (False, True))
+    before = [{n: p.clone() for n, p in m.named_parameters()} for m in (rounded, exact)]
+    for model in (rounded, exact):
+        hold_in_bf16(model, merged=True)
+
+    assert all(p.dtype == torch.float32 for p in rounded.parameters())
+    assert exact.get_output_embeddings().weight.dtype == torch.bfloat16
+    for model, weights in zip((rounded, exact), before, strict=True):
+        assert all(torch.equal(p.float(), weights[n]) for n, p in model.named_parameters())
