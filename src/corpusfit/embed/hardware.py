@@ -117,14 +117,16 @@ _NEEDS = {
 def memory(device: str, limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
     """Bytes of memory of the machine, or of the container's limit; of `cuda` those that are free.
 
-    None where it is unknown.
+    None where it is unknown, as on `xpu`.
     """
-    if device == "cuda":
+    if kind_of(device) == "cuda":
         import torch
 
         # what torch has reserved and does not use is free for it
-        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return int(torch.cuda.mem_get_info()[0]) + unused
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
+    if kind_of(device) == "xpu":
+        return None
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows

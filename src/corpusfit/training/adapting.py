@@ -443,9 +443,8 @@ def estimate_adaptation(
     both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
     both["step_s"] = both["seconds"] / both["steps"]
     both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
-    both["memory_gb"] = max(first, second, key=lambda p: p["memory_gb"].get("total", 0))[
-        "memory_gb"
-    ]
+    estimates = (first["memory_gb"], second["memory_gb"])
+    both["memory_gb"] = max(estimates, key=lambda gb: gb.get("total", 0.0))
     summary = f"{first['words']} Then, on the task's text: {second['words']}"
     return {**first, **both, "words": summary, "phases": [first, second]}
 

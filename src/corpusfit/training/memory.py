@@ -115,7 +115,7 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
     cure = "Name a smaller model"
     if not plan.adapter.kind:
         cure = "Train fewer weights with `adapter=lora`, or name a smaller model"
-    where = "this GPU has free" if hardware.device == "cuda" else "this machine has"
+    where = "this GPU has free" if hardware.kind == "cuda" else "this machine has"
     raise ModelError(
         f"`model.name`: training {plan.model.name} needs about {whole} with one sequence at a "
         f"time; {where} {room / 1e9:.2f} GB. {cure}."
@@ -250,7 +250,7 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
     if work.recomputes:
         # all layers keep their inputs, and the one that the backward pass has reached the rest
         activations = outside + into_layers + max(by_layer.values(), default=0)
-    size = logits * (_ON_GPU if work.hardware.device == "cuda" else 2 * width)
+    size = logits * (_ON_GPU if work.hardware.kind != "cpu" else 2 * width)
     whole = states(model)
     return Memory(
         whole.weights // work.processes,
@@ -303,7 +303,7 @@ def _kept(
         hooks.append(layer.register_forward_hook(leave))
     for module in model.modules():
         # unlike a CPU's, the attention of a GPU keeps no probabilities where it has dropout
-        if work.hardware.device == "cuda" and "Attention" in type(module).__name__:
+        if work.hardware.kind != "cpu" and "Attention" in type(module).__name__:
             module.training = False
     takes = inspect.signature(model.forward).parameters
     more: dict[str, Any] = {"use_cache": False} if "use_cache" in takes else {}
