@@ -423,7 +423,7 @@ class TrainPlan(Group, group="train"):
         str,
         Option(
             "Activations: `off` keeps them for the backward pass, `on` computes them again there, "
-            "which needs less memory and a quarter more time; `auto` is `on` where a language "
+            "which needs less memory and more time; `auto` is `on` where a language "
             "model would not fit otherwise. The result is the same except for rounding",
             allowed=("auto", "on", "off"),
         ),
