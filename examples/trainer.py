@@ -14,7 +14,7 @@ import corpusfit
 class WeightedTrainer(Trainer):
     def compute_loss(self, model, inputs, *args, **kwargs):
         weights = inputs.pop("weights", None)
-        self.compute_loss_func = partial(corpusfit.weighted_loss, weights=weights)
+        self.compute_loss_func = partial(corpusfit.PackedDataset.weighted_loss, weights=weights)
         return super().compute_loss(model, inputs, *args, **kwargs)
 
 
@@ -30,5 +30,5 @@ if __name__ == "__main__":
         arguments,
         data_collator=data.collate,
         train_dataset=data,
-        compute_loss_func=corpusfit.weighted_loss,
+        compute_loss_func=corpusfit.PackedDataset.weighted_loss,
     ).train()

@@ -39,7 +39,7 @@ from .text.cache_entries import CacheEntry
 from .text.context import Machine
 from .training.adapting import Adapted
 from .training.api import adapt
-from .training.packed_dataset import PackedDataset, weighted_loss
+from .training.packed_dataset import PackedDataset
 from .training.plan import AdaptPlan
 from .tuning.api import tune
 from .tuning.folder import Tuned
@@ -100,5 +100,4 @@ __all__ = [
     "split",
     "tokenizers",
     "tune",
-    "weighted_loss",
 ]

@@ -130,12 +130,14 @@ def test_the_loss_of_a_batch_is_the_mean_of_the_losses_of_its_texts(packed, kind
         outputs = model(**batch)
     assert float(outputs.loss) == pytest.approx(total / count, abs=1e-5)
     labels = batch["labels"]
-    plain = corpusfit.weighted_loss(outputs, labels)
+    plain = corpusfit.PackedDataset.weighted_loss(outputs, labels)
     assert float(plain) == pytest.approx(float(outputs.loss), abs=1e-6)
-    found = corpusfit.weighted_loss(outputs, labels, weights=weights)
+    found = corpusfit.PackedDataset.weighted_loss(outputs, labels, weights=weights)
     assert float(found) == pytest.approx(weighted / count, abs=1e-5)
     assert abs(weighted - total) / count > 1e-3
-    halves = corpusfit.weighted_loss(outputs, labels, torch.tensor(2 * count), weights=weights)
+    halves = corpusfit.PackedDataset.weighted_loss(
+        outputs, labels, torch.tensor(2 * count), weights=weights
+    )
     assert float(halves) == pytest.approx(float(found) / 2)
 
 
@@ -202,7 +204,7 @@ def trained(model, data, out, *callbacks, resume=False, weighted=True, **argumen
     kind, loss = transformers.Trainer, None
     if weighted:
         kind = runpy.run_path(str(EXAMPLE))["WeightedTrainer"]
-        loss = corpusfit.weighted_loss
+        loss = corpusfit.PackedDataset.weighted_loss
     torch.manual_seed(0)
     network = transformers.LlamaForCausalLM(model.config)
     settings = {
@@ -264,7 +266,7 @@ def test_the_trainers_loss_is_weighted_only_in_the_example(packed, llama, tmp_pa
         trained(llama, packed(), tmp_path, weighted=w, **settings).state.log_history[0]["loss"]
         for w in (False, True)
     ]
-    expected = corpusfit.weighted_loss(outputs, batch["labels"], weights=weights)
+    expected = corpusfit.PackedDataset.weighted_loss(outputs, batch["labels"], weights=weights)
     assert found == pytest.approx([float(outputs.loss), float(expected)], abs=1e-4)
     assert abs(found[0] - found[1]) > 1e-3
 

@@ -168,6 +168,35 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
         """A batch of rows, without an attention mask: the `data_collator` of a trainer."""
         return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
+    @staticmethod
+    def weighted_loss(
+        outputs: Any,
+        labels: torch.Tensor,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        *,
+        weights: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The loss of a causal model in nats per token, each token's times its weight.
+
+        With `weights` bound by `functools.partial` it is a `compute_loss_func` of
+        `transformers.Trainer`; without weights it is the loss of transformers itself.
+
+        Args:
+            outputs: a model's outputs, with logits [rows, length, vocabulary].
+            labels: int64 [rows, length], -100 where no token is predicted.
+            num_items_in_batch: what to divide the sum by (default: the number of predicted tokens).
+            weights: float32 [rows, length], the weight of each token (default: 1).
+        """
+        targets = labels[:, 1:].flatten()
+        logits = outputs.logits[:, :-1].flatten(0, 1).float()
+        losses = torch.nn.functional.cross_entropy(
+            logits, targets.to(logits.device), ignore_index=IGNORED, reduction="none"
+        )
+        if weights is not None:
+            losses = losses * weights[:, 1:].flatten().to(losses.device)
+        count = (targets != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        return losses.sum() / torch.as_tensor(count, device=losses.device)
+
     def set_epoch(self, epoch: int) -> None:
         """Set the order of the rows; another epoch begins with its first row."""
         if epoch != int(self._epoch):
@@ -192,32 +221,3 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
         tokens = int(self._tokens.chunks.length.sum())
         shape = [self._length, len(self._rows), tokens]
         return [*shape, self._seed, self._rank, self._world_size]
-
-
-def weighted_loss(
-    outputs: Any,
-    labels: torch.Tensor,
-    num_items_in_batch: torch.Tensor | int | None = None,
-    *,
-    weights: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The loss of a causal model in nats per token, each token's times its weight.
-
-    With `weights` bound by `functools.partial` it is a `compute_loss_func` of
-    `transformers.Trainer`; without weights it is the loss of transformers itself.
-
-    Args:
-        outputs: a model's outputs, with logits [rows, length, vocabulary].
-        labels: int64 [rows, length], -100 where no token is predicted.
-        num_items_in_batch: what to divide the sum by (default: the number of predicted tokens).
-        weights: float32 [rows, length], the weight of each token (default: 1).
-    """
-    targets = labels[:, 1:].flatten()
-    logits = outputs.logits[:, :-1].flatten(0, 1).float()
-    losses = torch.nn.functional.cross_entropy(
-        logits, targets.to(logits.device), ignore_index=IGNORED, reduction="none"
-    )
-    if weights is not None:
-        losses = losses * weights[:, 1:].flatten().to(losses.device)
-    count = (targets != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
-    return losses.sum() / torch.as_tensor(count, device=losses.device)

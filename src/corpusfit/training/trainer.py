@@ -256,11 +256,11 @@ class Training:
     best: Path  # file of the best weights
     accelerator: Any  # Accelerate's `Accelerator`
     micro_rows: int  # maximum number of sequences per forward pass
-    can_recompute: bool  # whether activations are kept that could be computed again
     width: int  # tokens in a row; 0 for the length of the longest row of a forward pass
     seed: int
     done: int = 0  # steps of an earlier phase, added in trackers
     bleu: HeldoutBleu | None = None  # held-out BLEU, if it decides on the best weights
+    can_recompute: bool = False  # whether activations are kept that could be computed again
 
     @property
     def keep(self) -> str:
