@@ -61,6 +61,32 @@ def together(processes, *arguments):
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
+def alone(inline, model, data, out, words):
+    """`adapt` in this process."""
+    return corpusfit.adapt(
+        model=str(model), data=data, out=out, settings=SETTINGS, machine=inline, **words
+    )
+
+
+def as_options(words):
+    """The same settings on the command line."""
+    options = [word for name, value in words.items() for word in (f"--{name}", value)]
+    return [*options, *(word for setting in SETTINGS for word in ("--set", setting))]
+
+
+def records_of(folder):
+    """The losses of a training, in their order."""
+    lines = (folder / "losses.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def assert_same_losses(ours, others):
+    """Check that two trainings have the same losses but for rounding."""
+    for record, other in zip(ours, others, strict=True):
+        assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
+        assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
+
+
 @pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
 def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, objective):
     """Five sequences a step: three for one process, in two parts, and two for the other, in one."""
@@ -68,19 +94,11 @@ def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, 
 
     data = jsonl("data.jsonl", prose("task", 60) + prose("market", 30))
     words = {"objective": objective, "steps": STEPS, "batch": 5, "length": LENGTH, "rate": 1e-3}
-    one = corpusfit.adapt(
-        model=str(steady),
-        data=data,
-        out=tmp_path / "one",
-        settings=SETTINGS,
-        machine=inline,
-        **words,
-    )
+    one = alone(inline, steady, data, tmp_path / "one", words)
     done = together(
         2,
         *("--model", steady, "--data", data, "--out", tmp_path / "two", "--json"),
-        *(word for name, value in words.items() for word in (f"--{name}", value)),
-        *(word for setting in SETTINGS for word in ("--set", setting)),
+        *as_options(words),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)  # of one process, and nothing of the other
@@ -95,41 +113,23 @@ def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, 
         if "position_ids" not in name:
             assert (weight - start[name]).abs().max() > 1e-3, name
         assert (weight - theirs[name]).abs().max() < 1e-5, name
-    for folder in ("one", "two"):
-        lines = (tmp_path / folder / "losses.jsonl").read_text("utf-8").splitlines()
-        records = [json.loads(line) for line in lines]
+    both = [records_of(tmp_path / folder) for folder in ("one", "two")]
+    for records in both:
         assert [r["step"] for r in records if "loss" in r] == list(range(1, STEPS + 1))
-        if folder == "one":
-            expected = records
-    for record, other in zip(expected, records, strict=True):
-        assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
-        assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
-
-
-def weights_of(folder):
-    from safetensors.torch import load_file
-
-    (file,) = folder.glob("*model.safetensors")
-    return load_file(file)
+    assert_same_losses(*both)
 
 
 def test_a_sharded_training_is_killed_and_resumed_by_more_processes(
     steady, jsonl, tmp_path, inline
 ):
+    from safetensors.torch import load_file
+
     data, steps = jsonl("data.jsonl", prose("task", 60) + prose("market", 30)), 20
     words = {"steps": steps, "batch": 5, "length": LENGTH, "rate": 1e-3}
-    one = corpusfit.adapt(
-        model=str(steady),
-        data=data,
-        out=tmp_path / "one",
-        settings=SETTINGS,
-        machine=inline,
-        **words,
-    )
+    one = alone(inline, steady, data, tmp_path / "one", words)
     command = [
         *("--model", steady, "--data", data, "--out", tmp_path / "parts"),
-        *(word for name, value in words.items() for word in (f"--{name}", value)),
-        *(word for setting in SETTINGS for word in ("--set", setting)),
+        *as_options(words),
         *("--set", "train.shard=true"),
     ]
     process = started(2, *command)
@@ -149,17 +149,13 @@ def test_a_sharded_training_is_killed_and_resumed_by_more_processes(
 
     done = together(3, *command, "--json")
     assert done.returncode == 0, done.stderr[-3000:]
-    mine, theirs = weights_of(one.path), weights_of(tmp_path / "parts")
+    mine, theirs = (
+        load_file(folder / "model.safetensors") for folder in (one.path, tmp_path / "parts")
+    )
     assert mine.keys() == theirs.keys()
     for name, weight in mine.items():
         if "key.bias" not in name:  # no loss depends on it: AdamW magnifies rounding there
             assert (weight - theirs[name]).abs().max() < 5e-5, name
-    ours, others = (
-        [json.loads(line) for line in (folder / "losses.jsonl").read_text("utf-8").splitlines()]
-        for folder in (one.path, tmp_path / "parts")
-    )
-    for record, other in zip(ours, others, strict=True):
-        assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
-        assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
+    assert_same_losses(records_of(one.path), records_of(tmp_path / "parts"))
     shared = json.loads((tmp_path / "parts" / "config.json").read_text("utf-8"))
     assert shared["architectures"] == ["BertForMaskedLM"]

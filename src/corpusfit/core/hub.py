@@ -10,7 +10,7 @@ REVISION = r"[\w.+-]+(?:/[\w.+-]+)*"
 """Pattern of a revision: a branch, a tag, a commit, or a reference such as `refs/pr/1`."""
 _NAME = re.compile(rf"([A-Za-z0-9][\w.-]*(?:/[\w.-]+)?)(?:@({REVISION}))?")
 
-asked: dict[tuple[str, str], Path] = {}
+downloaded: dict[tuple[str, str], Path] = {}
 """Folders of the models that the command under way has asked the hub for, by name and cache."""
 
 

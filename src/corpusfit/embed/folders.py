@@ -16,7 +16,7 @@ from corpusfit.core.errors import (
     bad_setting,
     raise_machine_fault,
 )
-from corpusfit.core.hub import HubName, asked
+from corpusfit.core.hub import HubName, downloaded
 from corpusfit.embed.contract import file_digest
 
 MINILM = "minilm"
@@ -98,11 +98,11 @@ def find(
     except ImportError as e:
         raise MissingDependencyError("A model from the hub", setting.extra, setting.lighter) from e
     key = (name, constants.HF_HUB_CACHE)
-    if once and key in asked:
-        return asked[key]
+    if once and key in downloaded:
+        return downloaded[key]
     folder = _download(hub_name, check_hub, setting)
     if check_hub:
-        asked[key] = folder
+        downloaded[key] = folder
     return folder
 
 

@@ -12,7 +12,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.hub import asked
+from corpusfit.core.hub import downloaded
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import SECOND, EmbedPlan, ReadPlan
 from corpusfit.core.types import Source
@@ -95,7 +95,7 @@ def load_inputs(
     recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool
 ) -> RecipeInputs:
     """Read and fingerprint everything that steps depend on, at about a second per gigabyte."""
-    asked.clear()  # each command asks the hub again
+    downloaded.clear()  # each command asks the hub again
     read = recipe.selectors[0].select.read
     pile = {}
     models = {

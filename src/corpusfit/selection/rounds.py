@@ -124,7 +124,7 @@ def _score_by_sample(
 ) -> None:
     """Score a large corpus by rounds on a sample, and the first of them again on all texts."""
     # A text's place is the first round whose threshold its gain reaches, sampled or not. But the
-    # few texts that the first rounds take of a sample tell too little of what is still missing. So
+    # few texts that the first rounds take of a sample show too little of what is still missing. So
     # those up to half of the share are done again, on all texts that have a place up to the share.
     files = RoundsFolder(folder.rounds)
     sample, early = files.inner("sample"), files.inner("early")

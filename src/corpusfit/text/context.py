@@ -31,7 +31,7 @@ from corpusfit.core.errors import (
     bad_setting,
     changed_input,
 )
-from corpusfit.core.hub import asked, pinned
+from corpusfit.core.hub import downloaded, pinned
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.offers import MACHINE
 from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
@@ -55,8 +55,8 @@ _COMPILING = (
 _AHEAD = 2
 _LONGEST = 256
 _SOME_WORKERS = 8
-# A message to a worker costs the driver 0.7 ms. It has at most so many pieces, and each worker gets
-# at least so many messages of one size, so that all end at about the same time.
+# A message to a worker costs the driver time (docs/scale.md). It has at most so many pieces, and
+# each worker gets at least so many messages of one size, so that all end at about the same time.
 _MOST_PIECES = 64
 _MESSAGES = 64
 P = TypeVar("P")
@@ -107,7 +107,7 @@ class Machine:
         """A command on this machine, with its engine started."""
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
-        asked.clear()  # each command asks the hub again
+        downloaded.clear()  # each command asks the hub again
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
         with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once

@@ -148,7 +148,7 @@ class ChatEncoder:
 
         Raises:
             RefusedError: the row is not trained on.
-            ModelError: the template does not tell where the assistant's turns are.
+            ModelError: the assistant's turns cannot be found in what the template writes.
         """
         parts = conversation_in(fields, field)
         if not parts:

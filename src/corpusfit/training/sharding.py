@@ -20,7 +20,7 @@ from corpusfit.core.errors import ModelError, UsageError, bad_setting
 if TYPE_CHECKING:
     import torch
 
-_LAYERS = "FSDP_TRANSFORMER_CLS_TO_WRAP"
+_LAYER_CLASSES = "FSDP_TRANSFORMER_CLS_TO_WRAP"
 _REFUSED = {
     "ACCELERATE_USE_DEEPSPEED": "DeepSpeed",
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
@@ -56,14 +56,15 @@ def shard(model: Any, world: int) -> None:
     if world == 1 and not torch.distributed.is_initialized():
         cure = "Start several: `torchrun --nproc-per-node 2 -m corpusfit adapt …`."
         raise bad_setting("`train.shard`", "false with one process", "true", cure)
-    asked = [name for name in os.environ.get(_LAYERS, "").split(",") if name]
+    asked = [name for name in os.environ.get(_LAYER_CLASSES, "").split(",") if name]
     names = set(asked or getattr(model, "_no_split_modules", None) or ())
     layers = [part for part in model.modules() if type(part).__name__ in names]
     if not layers:
         named = ", ".join(asked) or "layers that transformers names as wholes"
         raise ModelError(
             f"`train.shard` divides a model by layers, and {type(model).__name__} has no {named}. "
-            f"Name the class of its layers in the variable {_LAYERS}, or leave out `train.shard`."
+            f"Name the class of its layers in the variable {_LAYER_CLASSES}, or leave out "
+            "`train.shard`."
         )
     mesh = torch.distributed.device_mesh.init_device_mesh(model.device.type, (world,))
     owners: dict[int, set[Any]] = {}  # the modules of each weight; several share a tied one
