@@ -249,7 +249,7 @@ def test_the_slider_moves_by_keyboard_and_all_follows(open_page):
     press(browser, slider, "END")
     taken = browser.execute_script(
         "return [...document.querySelectorAll('#selection-1 [data-by-source] tbody tr')]"
-        ".map((r) => r.children[2].textContent)"
+        ".map((r) => r.children[3].textContent)"
     )
     k = browser.execute_script("return Number(arguments[0].value)", slider)
     data = "return JSON.parse(document.getElementById('data').textContent).runs['selection-1'].cuts"

@@ -73,11 +73,36 @@ def test_what_it_shows_is_what_the_run_counted(chosen, inline):
     names = [source["name"] for source in run["sources"]]
     of_source = dict(zip(names, run["cuts"]["by_source"][own], strict=True))
     assert of_source == {name: n["selected"] for name, n in taken["by_source"].items()}
+    words = dict(zip(names, run["cuts"]["words_by_source"][own], strict=True))
+    assert words == {name: n["tokens"] for name, n in taken["by_source"].items()}
+    of_corpus = {source["name"]: source["tokens"] for source in run["sources"]}
+    assert of_corpus == {name: n["of_tokens"] for name, n in taken["by_source"].items()}
     assert sum(map(sum, run["scores"]["sources"])) == manifest["counts"]["segments"]
     chosen_scores = [e["score"] for e in run["examples"] if e["selected"]]
     assert min(chosen_scores) >= taken["threshold"]
     assert all(e["score"] < taken["threshold"] for e in run["examples"] if not e["selected"])
     assert any(e["effects"] for e in run["examples"])
+
+
+def test_the_first_texts_are_a_sample_of_the_selection(jsonl, tmp_path, inline):
+    """By words: half of them are in few long texts, which are seldom drawn by the text."""
+    topic = "kinase receptor binds the protein of a cell"
+    short = [f"{topic} {i}" for i in range(900)]
+    long = [" ".join([topic, str(i)] * 100) for i in range(9)]
+    jsonl("pile/short.jsonl", short)
+    jsonl("pile/long.jsonl", long)
+    run = corpusfit.select(
+        target=jsonl("task.jsonl", short[:100]), corpus=tmp_path / "pile", out=tmp_path / "out",
+        method="random", fraction=0.9, settings=("cut.unit=document",), machine=inline,
+    )  # fmt: skip
+    page = corpusfit.report(run.path)
+    shown = data_of(page)["runs"]["selection-1"]
+    sample = [shown["examples"][i] for i in shown["sample"]]
+    assert len(sample) == 9
+    assert all(example["selected"] for example in sample)
+    assert 2 <= sum(example["source"] == "long.jsonl" for example in sample) <= 7
+    excerpts = re.findall(r'<p class="text" dir="auto">(.*?)</p>', page.read_text("utf-8"))
+    assert [e["text"][:100] for e in sample] == [text[:100] for text in excerpts[:9]]
 
 
 def test_the_same_page_twice(chosen):

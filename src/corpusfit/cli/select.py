@@ -199,14 +199,17 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     from corpusfit.selection.copies import copies_in_words
 
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
-    corpus = sum(n["segments"] for _, n in sources)
+    corpus = sum(n.get("of_tokens", 0) for _, n in sources)
     chosen = [(name, n) for name, n in sources if n["selected"]]
-    shown = [(name, n, percent(n["segments"], corpus)) for name, n in chosen[:_ROWS]]
+    shown = [
+        (name, n, percent(n["of_tokens"], corpus) if corpus else "–")  # older versions lack it
+        for name, n in chosen[:_ROWS]
+    ]
     text = f"about {selected['tokens']:,} word pieces"
-    if "of_tokens" in selected:  # older versions did not store it
+    if "of_tokens" in selected:
         text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
     title = f"Selected: {selected['segments']:,} segments, {text}"
-    _show_groups(title, "source", "share of segments", shown, selected["tokens"])
+    _show_groups(title, "source", "share of corpus's words", shown, selected["tokens"])
     if len(chosen) > _ROWS:
         say(f"{len(chosen) - _ROWS:,} more sources are listed in manifest.json.")
     if len(chosen) < len(sources):
@@ -247,7 +250,7 @@ def _show_groups(
         ]
         for name, n, formatted_share in counts
     ]
-    columns = [group, "segments", share, "selected", "word pieces", "share of words"]
+    columns = [group, "segments", share, "selected", "word pieces", "share of selection's words"]
     table(title, columns, rows)
 
 

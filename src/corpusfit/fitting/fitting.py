@@ -299,6 +299,7 @@ def fit(
             "costs": dataclasses.asdict(work.costs),
             "measures": [measure.as_dict() for measure in measures],
             "sentence": verdict.sentence,
+            "sentences": verdict.sentences,
             "more": verdict.more,
             "kept": verdict.keep,
             "keep": kept[verdict.keep],

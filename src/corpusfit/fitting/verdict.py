@@ -121,8 +121,13 @@ class Verdict:
     """What to keep, and why."""
 
     keep: str  # selection, random or base
-    sentence: str
+    sentences: tuple[str, ...]  # the last says what to keep
     more: str  # what more time would buy
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        return " ".join(self.sentences)
 
 
 def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: Costs) -> Verdict:
@@ -175,7 +180,7 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     by_loss = keep == "selection" and best is not loss and best.over_base.shown <= 0
     reason = ", by its loss alone: no gain in score over the base is shown" if by_loss else ""
     sentences.append(f"Keep {kept}{reason}.")
-    return Verdict(keep, " ".join(sentences), _more(best, schedule, costs))
+    return Verdict(keep, tuple(sentences), _more(best, schedule, costs))
 
 
 _WHAT = {

@@ -131,6 +131,33 @@ def results_chart(rows: Rows, title: str, unit: str = "points") -> Spec:
     )
 
 
+def gains_chart(rows: Rows, measure: str, unit: str) -> Spec:
+    """What a selection gains, with intervals and a line at 0: rows of over, mean, low, high."""
+    shown = {"test": "datum.low > 0 || datum.high < 0", "value": "#0072b2"}
+    line = {
+        "y": channel("over:N", title=None, sort=None),
+        "color": {"condition": shown, "value": "#8a8a8a"},
+    }
+    low = channel("low:Q", title=f"gain in {unit} (95 % interval)")
+    return spec(
+        f"Gain of the selection: {measure}",
+        "Means with 95 % intervals, in blue where the interval excludes 0; higher is better.",
+        rows,
+        **lines_high(len(rows), 30),
+        layer=[
+            {
+                "mark": {"type": "rule", "size": 3},
+                "encoding": {**line, "x": low, "x2": channel("high")},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 90, "tooltip": True},
+                "encoding": {**line, "x": channel("mean:Q")},
+            },
+            {"mark": RULE, "encoding": {"x": {"datum": 0}}},
+        ],
+    )
+
+
 def curve_chart(rows: Rows, title: str) -> Spec:
     """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
     x = channel("size:Q", scale={"type": "log"}, title="training examples")
@@ -214,7 +241,7 @@ def shares_chart(rows: Rows) -> Spec:
         mark=BAR,
         encoding={
             "y": channel("run:N", title=None, sort=None),
-            "x": channel("share:Q", title="share of segments", axis={"format": "%"}),
+            "x": channel("share:Q", title="share of words", axis={"format": "%"}),
             "color": channel("source:N", title=None, scale=TWENTY),
         },
     )

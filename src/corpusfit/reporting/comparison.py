@@ -44,10 +44,10 @@ def _figures(run: Found) -> list[Any]:
 
 
 def _by_source(run: Found, what: str) -> dict[str, float]:
-    """The share of each source among the `segments`, or among the `selected` ones."""
+    """The share of each source among the word pieces selected (`tokens`), or all (`of_tokens`)."""
     counts = run.manifest["selected"]["by_source"].items()
-    whole = max(1, sum(n[what] for _, n in counts))
-    return {source: n[what] / whole for source, n in counts}
+    whole = max(1, sum(n.get(what, 0) for _, n in counts))
+    return {source: n.get(what, 0) / whole for source, n in counts}
 
 
 def _segments(run: Found) -> dict[str, Any]:
@@ -111,8 +111,9 @@ def beside_part(name: str, runs: Sequence[Found], *, max_runs: int) -> Part:
 
 def _shares(runs: Sequence[Found]) -> list[dict[str, Any]]:
     """The share of each source in each selection, and in the first one's corpus."""
-    columns = [("corpus", _by_source(runs[0], "segments"))]
-    columns += [(run.title, _by_source(run, "selected")) for run in runs]
+    of_corpus = _by_source(runs[0], "of_tokens")  # all 0 in a run of version 0.1
+    columns = [("corpus", of_corpus)] if any(of_corpus.values()) else []
+    columns += [(run.title, _by_source(run, "tokens")) for run in runs]
     weight: dict[str, float] = {}
     for _, shares in columns:
         for source, share in shares.items():

@@ -39,6 +39,8 @@ class Spread:
     tokens: Counts  # int64 [s, k], their word pieces
     of_source: Counts  # int64 [s], all segments of each source
     tokens_of_source: Counts  # int64 [s], all their word pieces
+    # int64 [k + 1], word pieces selected between two thresholds: above the first, …, below the last
+    taken: Counts
     bins: NDArray[np.float32]  # float32 [b + 1], edges, ascending
     heights: Counts  # int64 [s, b], segments of each source in each bin
 
@@ -58,7 +60,12 @@ def spread_of(
     group_of = source_groups(sources)
     above: list[Counts] = []
     heights: list[Counts] = []
+    taken = np.zeros(len(at) + 1, np.int64)
     for path, usable, part in _parts(scores):
+        (chosen,) = table.read_columns(path, "selected")
+        members = np.asarray(chosen, np.bool_)[usable]
+        interval = np.searchsorted(-at, -part.scores[members], side="left")
+        taken += np.bincount(interval, part.tokens[members], len(at) + 1).astype(np.int64)
         groups, group_of_segment = grouped(*table.read_sources(path), group_of)
         numbers = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)
         number = numbers[group_of_segment[usable]]
@@ -82,6 +89,7 @@ def spread_of(
         counted[:, 1, :-1],
         counted[:, 0, -1],
         counted[:, 1, -1],
+        taken,
         bins,
         np.array(heights, np.int64).reshape(len(names), len(bins) - 1),
     )
@@ -126,9 +134,11 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
     spread = spread_of(folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold)
     examples = read_examples(folder.examples, limit)
     by_source = manifest["selected"]["by_source"]
-    counts = [by_source.get(name, {}).get("selected", 0) for name in spread.sources]
-    selected = np.array(counts, np.int64)
-    groups = _groups(spread, selected)
+    selected, words = (
+        np.array([by_source.get(name, {}).get(what, 0) for name in spread.sources], np.int64)
+        for what in ("selected", "tokens")
+    )
+    groups = _groups(spread, words)
     return {
         "sources": [
             {
@@ -136,10 +146,13 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
                 "segments": int(spread.of_source[members].sum()),
                 "tokens": int(spread.tokens_of_source[members].sum()),
                 "selected": int(selected[members].sum()),
+                "selected_tokens": int(words[members].sum()),
             }
             for name, members in groups
         ],
         "taken": manifest["selected"]["segments"],
+        "sample": _sample(spread, examples.corpus),
+        "head": [i for i, row in enumerate(examples.corpus) if row["selected"]][:_HEAD],
         "stages": len((manifest["cascade"] or {"stages": [1]})["stages"]),
         "cuts": _cuts(spread, groups, threshold),
         "scores": _scores(spread, groups, examples),
@@ -156,11 +169,41 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
     }
 
 
+_STRATA = 9
+"""Strata of the selection, of equally many words, by falling score."""
+
+_HEAD = 3
+"""Examples shown of the highest scores."""
+
+
+def _sample(spread: Spread, examples: Sequence[dict[str, Any]]) -> list[int]:
+    """Places of examples that look like the selection, one from each of its strata.
+
+    Examples are drawn between two thresholds, however much is selected there, and the highest
+    scores have the most; so one is taken where the middle of a stratum's words lies, long texts in
+    proportion to their length.
+    """
+    between: dict[int, list[int]] = {}
+    for i, row in enumerate(examples):
+        if row["selected"]:
+            interval = np.searchsorted(-spread.thresholds, -np.float32(row["score"]), side="left")
+            between.setdefault(int(interval), []).append(i)
+    ends = np.cumsum(spread.taken)
+    middles = (np.arange(_STRATA) + 0.5) / _STRATA * ends[-1]
+    sample = []
+    for interval in np.searchsorted(ends, middles, side="right").tolist():
+        if left := between.get(interval):
+            lengths = np.cumsum([examples[i]["characters"] for i in left])
+            sample.append(left.pop(int(np.searchsorted(lengths, lengths[-1] / 2))))
+    return sorted(sample)
+
+
 Groups = Sequence[tuple[str, NDArray[np.int64]]]
 
 
-def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
-    order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
+def _groups(spread: Spread, words: NDArray[np.int64]) -> Groups:
+    """Each source alone, the largest part of the selection first, and small ones together."""
+    order = np.lexsort((np.arange(len(words)), -spread.tokens_of_source, -words))
     alone = order if len(order) <= _MAX_SOURCES + 1 else order[:_MAX_SOURCES]
     single = [(spread.sources[i], np.array([i])) for i in alone]
     rest = order[len(alone) :]
@@ -179,6 +222,7 @@ def _cuts(spread: Spread, groups: Groups, threshold: float | None) -> dict[str, 
         "segments": selected.tolist(),
         "tokens": spread.tokens.sum(axis=0).tolist(),
         "by_source": np.array([spread.segments[g].sum(axis=0) for _, g in groups]).T.tolist(),
+        "words_by_source": np.array([spread.tokens[g].sum(axis=0) for _, g in groups]).T.tolist(),
         "own": current[0] if current else None,
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from corpusfit.evaluation.tables import POINTS
-from corpusfit.reporting.charts import Spec, curve_chart, results_chart
+from corpusfit.reporting.charts import Spec, curve_chart, gains_chart, results_chart
 from corpusfit.reporting.part import Part, Sheet, rounded
 
 Scored = dict[str, Any]
@@ -67,7 +67,9 @@ _GAIN = ("mean", "low", "high", "detectable")
 def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     """The section on a fit: its verdict, and every measure behind it."""
     rows = []
-    for measure in manifest["measures"]:
+    charts = {}
+    for number, measure in enumerate(manifest["measures"], 1):
+        gains = []
         scale = 100 if measure["unit"] == POINTS else 1
         for other, title_of in (("random", "random text"), ("base", "base")):
             gain = measure[f"over_{other}"]
@@ -76,6 +78,9 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
             figures = (*means, *(gain[end] for end in _GAIN))
             shown = [rounded(scale * value, 3) for value in figures]
             rows.append((f"{measure['name']}, {measure['unit']}", title_of, *shown))
+            drawn = {end: scale * gain[end] for end in ("mean", "low", "high")}
+            gains.append({"over": f"over {title_of}", **drawn})
+        charts[f"gain-{number}"] = gains_chart(gains, measure["name"], measure["unit"])
     measures = Sheet(
         f"Means over {manifest['schedule']['replicates']} replicates, and what the selection gains "
         "over random text and over the base, with 95 % intervals; a loss gains by falling",
@@ -85,8 +90,10 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         ],
         rows,
     )
-    sentences = [manifest["sentence"], manifest.get("selected", ""), manifest["more"]]
-    return Part("fit", name, title, sentences, {}, {"measures": measures}, manifest)
+    *reasons, verdict = manifest.get("sentences") or [manifest["sentence"]]
+    sentences = [verdict, *([" ".join(reasons)] if reasons else [])]
+    sentences += [manifest["more"], manifest.get("selected", ""), f"Model: {manifest['keep']}"]
+    return Part("fit", name, title, sentences, charts, {"measures": measures}, manifest)
 
 
 def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import shlex
+import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _EXPOSED = "window.vegaEmbed = vegaEmbed;"
+_EXCERPT = 320
+"""Most characters of a text that is shown in part."""
+
 _WIDTH = 640
 _SCALE = 2.0
 """Pixels for each point of a PNG."""
@@ -106,6 +110,7 @@ def _templates() -> Environment:
     )
     settings = partial(json.dumps, indent=1, ensure_ascii=False)
     made.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
+    made.filters["excerpt"] = partial(textwrap.shorten, width=_EXCERPT, placeholder=" …")
     return made
 
 

@@ -61,7 +61,8 @@ class Part:
         kind: `templates/KIND.html` shows it.
         name: identifier on the page: letters, digits, hyphens.
         title: heading.
-        summary: the result in sentences.
+        summary: the result in sentences, the verdict first.
+        steps: what to do next, in words, each with the command that does it.
         charts: charts by their names; written to files NAME-CHART, too.
         sheets: tables by their names, for the page and for files NAME-TABLE.csv.
         manifest: manifest of the run, or table of a recipe; None if it shows several runs.
@@ -76,3 +77,4 @@ class Part:
     sheets: Mapping[str, Sheet] = field(default_factory=dict)
     manifest: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
+    steps: Sequence[tuple[str, Sequence[str]]] = ()

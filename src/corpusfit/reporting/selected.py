@@ -103,9 +103,11 @@ def amount_chart(amount: dict[str, Any]) -> Spec:
 def composition_chart(data: dict[str, Any]) -> Spec:
     """Share of each source in the corpus and in the selection.
 
-    Its rows are the data set `composition`. Reference: TADPOLE, Figure 5 (DANA, Table 2).
+    Its rows are the data set `composition`. Reference: TADPOLE, Figure 5 (DANA, Table 2), whose
+    shares are of texts. Here they are of words: models are trained on words, and texts of one
+    source may be a hundred times as long as those of another.
     """
-    wholes = {"corpus": "segments", "selected": "selected"}
+    wholes = {"corpus": "tokens", "selected": "selected_tokens"}
     totals = {whole: max(1, sum(s[key] for s in data["sources"])) for whole, key in wholes.items()}
     rows = [
         {"source": harmless(s["name"]), "of": whole, "share": s[key] / totals[whole]}
@@ -116,14 +118,14 @@ def composition_chart(data: dict[str, Any]) -> Spec:
     colours = {"domain": list(wholes), "range": [COLOURS["not selected"], COLOURS["selected"]]}
     return spec(
         "Composition by source",
-        "Share of each source among the segments of the corpus and of the selection.",
+        "Share of each source among the words of the corpus and of the selection.",
         **lines_high(len(data["sources"]), 26),
         data={"name": "composition", "values": rows},
         mark=BAR,
         encoding={
             "y": channel("source:N", title=None, sort=largest_first),
             "yOffset": channel("of:N"),
-            "x": channel("share:Q", title="share of segments", axis={"format": "%"}),
+            "x": channel("share:Q", title="share of words", axis={"format": "%"}),
             "color": channel("of:N", title=None, scale=colours),
         },
     )
@@ -179,34 +181,51 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], l
         charts["map"] = map_chart(data)
     all_sheets = {**_counts(manifest), **_decisions(manifest), **_lists(data)}
     sheets = {name: sheet for name, sheet in all_sheets.items() if sheet.rows}
-    return Part("selection", name, title, _summary(manifest), charts, sheets, manifest, data)
+    return Part(
+        "selection", name, title, _summary(manifest), charts, sheets, manifest, data, _steps(path)
+    )
+
+
+def _steps(path: Path) -> list[tuple[str, list[str]]]:
+    """What to do with a selection next."""
+    adapt = ["corpusfit", "adapt", "--model", "MODEL", "--data", path.as_posix()]
+    return [
+        (
+            "Train a model on it, without the texts that you test on. The result says how far the "
+            "loss on the target's text falls:",
+            [*adapt, "--guard", "TASK", "--out", "adapted"],
+        ),
+        (
+            "Select another amount from the same scores:",
+            ["corpusfit", "choose", path.as_posix(), "--fraction", "0.1", "--out", "chosen"],
+        ),
+    ]
 
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result of a selection, in sentences."""
     counts, selected = manifest["counts"], manifest["selected"]
-    by_source = selected["by_source"].items()
-    largest = sorted(by_source, key=lambda item: (-item[1]["tokens"], item[0]))[:3]
-    where = ", ".join(
+    whole = selected.get("of_tokens")  # older versions did not store it
+    share = f", {selected['tokens'] / max(1, whole):.1%} of the corpus" if whole else ""
+    by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
+    largest = ", ".join(
         f"{name} ({n['tokens'] / max(1, selected['tokens']):.0%})"
-        for name, n in largest
+        for name, n in by_source[:3]
         if n["selected"]
     )
-    share = selected["segments"] / max(1, counts["segments"])
-    whole = selected.get("of_tokens")  # older versions did not store it
     sentences = [
         f"{manifest['method']['name']} selected {selected['segments']:,} of "
-        f"{counts['segments']:,} segments ({share:.1%}), about {selected['tokens']:,} word pieces"
-        + (f" ({selected['tokens'] / max(1, whole):.1%})" if whole is not None else "")
-        + (f"; largest sources: {where}." if where else "."),
-        f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
-        f"{counts['rejected']:,} rows rejected.",
+        f"{counts['segments']:,} segments: about {selected['tokens']:,} word pieces{share}."
     ]
+    reasons = [manifest.get("reason"), (manifest.get("amount") or {}).get("reason")]
+    sentences += [*filter(None, reasons), *manifest["warnings"]]
+    sentences += [f"Most of its words are from {largest}."] if largest else []
     copies = copies_in_words(selected.get("copies"))
-    sentences += [f"{copies}."] if copies else []
-    amount = (manifest.get("amount") or {}).get("reason")
-    reasons = filter(None, [manifest.get("reason"), amount, manifest["remark"]])
-    return [*sentences, *reasons, *manifest["warnings"]]
+    sentences.append(
+        f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
+        f"{counts['rejected']:,} rows rejected." + (f" {copies}." if copies else "")
+    )
+    return [*sentences, *filter(None, [manifest["remark"]])]
 
 
 def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:

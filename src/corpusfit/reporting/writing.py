@@ -48,7 +48,7 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
 
 
 def _parts(runs: Sequence[Found]) -> Iterator[Part]:
-    """The sections in reading order: results first, then the models and selections behind them."""
+    """The sections in reading order: results first, then the selections and models behind them."""
     numbered = {kind: [run for run in runs if run.kind == kind] for kind in _ORDER}
     for i, run in enumerate(numbered["run"], 1):
         yield recipe_part(f"recipe-{i}", run.title, run.manifest)
@@ -63,8 +63,6 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     selections, models = numbered["select"], numbered["adapt"]
     if len(selections) > 1:
         yield beside_part("beside", selections, max_runs=_MAX_SELECTIONS)
-    if models:
-        yield trained_part("training", models)
     shown = selections[:_MAX_SELECTIONS]
     for i, run in enumerate(shown, 1):
         title, limit = (
@@ -72,6 +70,8 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
             max(_MIN_EXAMPLE_BYTES, _MAX_SELECTION_BYTES // len(shown) - _FIGURE_BYTES),
         )
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, limit)
+    if models:
+        yield trained_part("training", models)
 
 
 _ORDER = ("run", "fit", "evaluate", "clusters", "tune", "select", "adapt")

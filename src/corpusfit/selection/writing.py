@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -100,7 +99,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     if by is not None:
-        chosen.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in by.quota]
+        chosen.by_cluster = [_nothing() for _ in by.quota]
     if plan.dedup != "none":
         chosen.copies = {**copies.counts, "segments": 0}
     runs = runs_of_parts(folder, run.shard_count)
@@ -153,9 +152,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
     ) -> tuple[int, Chosen]:
         number, parts, decision = piece
         chosen, copied = Chosen(), 0
-        chosen.by_cluster = [
-            Counter(segments=0, selected=0, tokens=0) for _ in range(self.clusters)
-        ]
+        chosen.by_cluster = [_nothing() for _ in range(self.clusters)]
         gathered = list(read_gathered(self.gathered, parts))
         without_copies = (part.without_copies(self.weighted_by) for part in gathered)
         for choice, part in zip(decision.choices(0, without_copies), gathered, strict=True):
@@ -173,14 +170,12 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 (tally,) = read_tallies(self.marks, [part.index])
                 of_one = tally.sources(self.names) if tally.files == 1 else ()
                 groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
-            by_group = [
-                chosen.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
-                for group in groups
-            ]
-            _count(by_group, group_numbers, part.tokens, selected)
+            by_group = [chosen.by_source.setdefault(group, _nothing()) for group in groups]
+            candidates = part.tokens * ~copy  # a copy is none
+            _count(by_group, group_numbers, candidates, selected)
             if part.groups is not None:
-                _count(chosen.by_cluster, part.groups, part.tokens, selected)
-            chosen.of_tokens += int(part.tokens[~copy].sum())
+                _count(chosen.by_cluster, part.groups, candidates, selected)
+            chosen.of_tokens += int(candidates.sum())
             copied += int(copy.sum())
             if selected.any():
                 chosen.parts.append(part.index)
@@ -193,6 +188,10 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         return number, chosen
 
 
+def _nothing() -> dict[str, int]:
+    return {"segments": 0, "of_tokens": 0, "selected": 0, "tokens": 0}
+
+
 def _count(
     counters: Sequence[dict[str, int]],
     counter_of: NDArray[np.int64],
@@ -202,10 +201,12 @@ def _count(
     """Add m segments, each to its counter, `counter_of` [m]."""
     k = len(counters)
     segments = np.bincount(counter_of, minlength=k)
+    words = np.bincount(counter_of, tokens, minlength=k)
     chosen = np.bincount(counter_of[selected], minlength=k)
     pieces = np.bincount(counter_of[selected], tokens[selected], minlength=k)
     for number, counter in enumerate(counters):
         counter["segments"] += int(segments[number])
+        counter["of_tokens"] += int(words[number])
         counter["selected"] += int(chosen[number])
         counter["tokens"] += int(pieces[number])
 

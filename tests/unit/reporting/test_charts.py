@@ -9,8 +9,8 @@ from corpusfit.reporting.page import as_png, as_svg
 
 SELECTION = {
     "sources": [
-        {"name": "<b>.jsonl", "segments": 6, "tokens": 60, "selected": 3},
-        {"name": "b.jsonl", "segments": 4, "tokens": 40, "selected": 1},
+        {"name": "<b>.jsonl", "segments": 6, "tokens": 60, "selected_tokens": 30},
+        {"name": "b.jsonl", "segments": 4, "tokens": 40, "selected_tokens": 10},
     ],
     "cuts": {"threshold": [2.0, 1.0], "own": 1},
     "scores": {"bins": [0.0, 1.0, 2.0], "sources": [[3, 3], [4, 0]], "target": [0, 5]},
@@ -40,6 +40,12 @@ CHARTS = {
         "Share of a that b also contains.",
         ("one", "of"),
         ("other", "in"),
+    ),
+    "gains": (
+        charts.gains_chart,
+        [{"over": "over base", "mean": 1.0, "low": -0.5, "high": 2.5}],
+        "probe",
+        "points",
     ),
     "shares": (charts.shares_chart, [{"run": "a", "source": "s", "share": 1.0}]),
 }

@@ -23,7 +23,8 @@ def section(sheet, text="x"):
     """A section with a text in each place that shows one."""
     manifest = {"repeat": ["corpusfit", text], "plan": {text: text}}
     charts, data = {"loss": {"title": text}}, {"examples": [{"text": text}]}
-    return Part("training", "one", text, [text], charts, {"models": sheet}, manifest, data)
+    sheets, steps = {"models": sheet}, [(text, ["corpusfit", text])]
+    return Part("training", "one", text, [text], charts, sheets, manifest, data, steps)
 
 
 def document(text):
@@ -36,7 +37,7 @@ def test_hostile_text_stays_text():
     outside = re.sub(r"<(script|style)\b.*?</\1>", "", shown, flags=re.S)
     assert "<img" not in outside
     assert "bad()</script>" not in shown
-    assert outside.count("&lt;img") == 15  # each place of `section` and `document`
+    assert outside.count("&lt;img") == 16  # each place of `section` and `document`
     assert "\u202e" not in outside
     assert shown.count("<script") == shown.count("</script>") == 3
     block = re.search(r'<script type="application/json" id="data">(.*?)</script>', shown, re.S)[1]

@@ -117,17 +117,18 @@ function move(section) {
   const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
   if (!slider) return;
   const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
-  const words = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
+  const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
     `${number(cuts.tokens[k])} word pieces, scores of ${score(threshold)} and above` +
     (k !== cuts.own ? "" : cuts.segments[k] === run.taken ? " (this run's own threshold)"
       : ` (this run's own threshold; ties at this score are cut to the size asked for, ` +
         `${number(run.taken)} segments in total)`);
-  section.querySelector("[data-said]").textContent = words;
-  slider.setAttribute("aria-valuetext", words);
-  const rows = run.sources.map((s, i) => [s.name, number(s.segments), number(cuts.by_source[k][i]),
-    percent(cuts.by_source[k][i] / (cuts.segments[k] || 1))]);
+  section.querySelector("[data-said]").textContent = said;
+  slider.setAttribute("aria-valuetext", said);
+  const words = cuts.words_by_source[k];
+  const rows = run.sources.map((s, i) => [s.name, percent(words[i] / (cuts.tokens[k] || 1)),
+    number(words[i]), number(cuts.by_source[k][i]), number(s.segments)]);
   section.querySelector("[data-by-source]").replaceChildren(
-    tabled(["source", "segments in corpus", "segments selected", "share of selection"], rows));
+    tabled(["source", "share of words", "word pieces", "segments", "of"], rows));
   const above = run.examples.filter((e) => e.score >= threshold).slice(-6).reverse();
   const below = run.examples.filter((e) => e.score < threshold).slice(0, 6);
   for (const [name, examples] of [["above", above], ["below", below]]) {
@@ -151,12 +152,12 @@ function redraw(section) {
   if (!slider) return;
   const k = Number(slider.value), cuts = run.cuts;
   views.get(`${section.id}-scores`)?.signal("cut", cuts.threshold[k]).runAsync();
-  const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
+  const corpus = run.sources.reduce((n, s) => n + s.tokens, 0) || 1;
   const own = cuts.own === null && !slider.dataset.moved; // sampled by weight: the actual selection
-  const selected = run.sources.map((s, i) => own ? s.selected : cuts.by_source[k][i]);
+  const selected = run.sources.map((s, i) => own ? s.selected_tokens : cuts.words_by_source[k][i]);
   const whole = selected.reduce((n, of) => n + of, 0) || 1;
   const rows = run.sources.flatMap((s, i) => [
-    { source: harmless(s.name), of: "corpus", share: s.segments / corpus },
+    { source: harmless(s.name), of: "corpus", share: s.tokens / corpus },
     { source: harmless(s.name), of: "selected", share: selected[i] / whole }]);
   views.get(`${section.id}-composition`)?.data("composition", rows).runAsync();
 }
