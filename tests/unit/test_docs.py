@@ -100,15 +100,25 @@ def test_the_messages_of_troubleshooting_are_in_the_code():
     assert [message for message in messages if message not in code] == []
 
 
-def test_readme_names_every_command_and_package():
-    text = (ROOT / "README.md").read_text("utf-8")
-    for command in COMMANDS:
-        assert f"corpusfit {command}" in text or command in ("demo", "score"), command
-    for package in (ROOT / "src/corpusfit").iterdir():
-        if package.name.startswith("_") or package.name == "py.typed":
-            continue
-        name = package.name + ("/" if package.is_dir() else "")
-        assert re.search(rf"\b{re.escape(name)}", text), f"README's map lacks {name}"
+def test_the_readme_has_the_measured_falls_of_the_loss():
+    rows = dict(
+        re.findall(
+            r"^\| (.+?) \| \**(0\.\d\d)\** \|$", (ROOT / "README.md").read_text("utf-8"), re.M
+        )
+    )
+    measured = (ROOT / "docs/results/benefit.md").read_text("utf-8")
+    falls = dict(
+        re.findall(r"^\| (by bits per word by `rank`|always `\w+`) \| ([\d.]+) ", measured, re.M)
+    )
+    names = ("corpusfit", "BM25", "DSIR", "fastText", "random text")
+    choices = (
+        "by bits per word by `rank`",
+        *(f"always `{m}`" for m in ("bm25", "peer_dsir", "peer_fasttext", "random")),
+    )
+    assert len(rows) == len(names)
+    for (label, shown), name, choice in zip(rows.items(), names, choices, strict=True):
+        assert name in label
+        assert shown == f"{float(falls[choice]):.2f}"
 
 
 def test_paper_recipes_are_valid_and_listed(monkeypatch):

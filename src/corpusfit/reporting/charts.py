@@ -138,7 +138,8 @@ def gains_chart(rows: Rows, measure: str, unit: str) -> Spec:
         "y": channel("over:N", title=None, sort=None),
         "color": {"condition": shown, "value": "#8a8a8a"},
     }
-    low = channel("low:Q", title=f"gain in {unit} (95 % interval)")
+    axis = {"tickCount": 8}
+    low = channel("low:Q", title=f"gain in {unit} (95 % interval)", axis=axis)
     return spec(
         f"Gain of the selection: {measure}",
         "Means with 95 % intervals, in blue where the interval excludes 0; higher is better.",
