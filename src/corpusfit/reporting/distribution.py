@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,109 +15,41 @@ from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.choosing import ScoredPart
 from corpusfit.selection.examples import edges
 from corpusfit.selection.folder import SelectionFolder
-
-_BINS = 60
-"""Bins of equal width."""
-
-_LONG_TAIL = 20.0
-"""Most distance of the last bin above the median, as a multiple of that of the first below it.
-
-Scores beyond are counted in the outermost bins.
-"""
-
-Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The scores of m segments of s sources, or folders of them (`scoring/table.py`); no copies."""
-
-    sources: tuple[str, ...]  # s names, in the corpus's order
-    thresholds: NDArray[np.float32]  # float32 [k], descending
-    segments: Counts  # int64 [s, k], of each source at or above each threshold
-    tokens: Counts  # int64 [s, k], their word pieces
-    of_source: Counts  # int64 [s], all segments of each source
-    tokens_of_source: Counts  # int64 [s], all their word pieces
-    # int64 [k + 1], word pieces selected between two thresholds: above the first, …, below the last
-    taken: Counts
-    bins: NDArray[np.float32]  # float32 [b + 1], edges, ascending
-    heights: Counts  # int64 [s, b], segments of each source in each bin
+from corpusfit.selection.spread import Counts, Spread, add_spreads, count_spread, read_spread
 
 
 def spread_of(
     scores: Path, sources: Sequence[str], *, seed: int, threshold: float | None
 ) -> Spread:
-    """Count the stored scores of a run, part by part.
-
-    Thresholds come from a sample of the scores (`selection/examples.py`); the counts are exact.
-    Memory does not grow with the corpus.
-    """
+    """Count the stored scores of a run, part by part, for a run of version 0.1."""
     also = [] if threshold is None else [threshold]
-    at = edges(lambda: (part for *_, part in _parts(scores)), seed=seed, also=also)
-    bins = _bins(at)
-    names: dict[str, int] = {}
+    parts = (ScoredPart(i, score, tokens) for i, _, score, tokens, _ in _parts(scores))
+    at = edges(lambda: parts, seed=seed, also=also)
     group_of = source_groups(sources)
-    above: list[Counts] = []
-    heights: list[Counts] = []
-    taken = np.zeros(len(at) + 1, np.int64)
-    for path, usable, part in _parts(scores):
-        (chosen,) = table.read_columns(path, "selected")
-        members = np.asarray(chosen, np.bool_)[usable]
-        interval = np.searchsorted(-at, -part.scores[members], side="left")
-        taken += np.bincount(interval, part.tokens[members], len(at) + 1).astype(np.int64)
-        groups, group_of_segment = grouped(*table.read_sources(path), group_of)
-        numbers = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)
-        number = numbers[group_of_segment[usable]]
-        while len(above) < len(names):
-            above.append(np.zeros((2, len(at) + 1), np.int64))
-            heights.append(np.zeros(len(bins) - 1, np.int64))
-        for n in np.unique(number).tolist():
-            # count by interval between thresholds now, and cumulate at the end
-            members = number == n
-            group_scores, tokens = part.scores[members], part.tokens[members]
-            interval = np.searchsorted(-at, -group_scores, side="left")
-            above[n][0] += np.bincount(interval, minlength=len(at) + 1)
-            above[n][1] += np.bincount(interval, tokens, len(at) + 1).astype(np.int64)
-            heights[n] += np.histogram(np.clip(group_scores, bins[0], bins[-1]), bins)[0]
-    shape = (len(names), 2, len(at) + 1)
-    counted = np.cumsum(np.array(above, np.int64).reshape(shape), axis=2)
-    return Spread(
-        tuple(names),
-        at,
-        counted[:, 0, :-1],
-        counted[:, 1, :-1],
-        counted[:, 0, -1],
-        counted[:, 1, -1],
-        taken,
-        bins,
-        np.array(heights, np.int64).reshape(len(names), len(bins) - 1),
-    )
+    spreads = []
+    for index, usable, score, tokens, selected in _parts(scores):
+        names, source = grouped(*table.read_sources(table.part_path(scores, index)), group_of)
+        spreads.append(count_spread(names, source[usable], score, tokens, selected, at))
+    return add_spreads(spreads, at)
 
 
-def _parts(scores: Path) -> Iterator[tuple[Path, NDArray[np.bool_], ScoredPart]]:
-    """Every part with segments: its path, a mask of non-copies, and the part without copies."""
+def _parts(scores: Path) -> Iterator[tuple[int, Bools, NDArray[np.float32], Counts, Bools]]:
+    """Every part with segments: its index, which are no copies, and their columns."""
     for index, path in table.parts(scores):
-        score, tokens, copy = table.read_columns(path, "score", "tokens", "copy")
+        columns = table.read_columns(path, "score", "tokens", "copy", "selected")
+        score, tokens, copy, selected = columns
         usable = ~np.asarray(copy, np.bool_)
         if usable.any():
-            part = ScoredPart(
+            yield (
                 index,
+                usable,
                 np.asarray(score, np.float32)[usable],
                 np.asarray(tokens, np.int64)[usable],
+                np.asarray(selected, np.bool_)[usable],
             )
-            yield path, usable, part
 
 
-def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Bins of equal width, with a margin beyond the outermost thresholds."""
-    if not len(at):
-        return np.array([0.0, 1.0], np.float32)
-    low, middle = float(at[-1]), float(at[len(at) // 2])
-    far = middle + _LONG_TAIL * (middle - low)
-    high = float(next((s for s in at if s <= far), at[0]) if middle > low else at[0])
-    margin = 0.25 * (high - low) or 0.5
-    return np.linspace(low - margin, high + margin, _BINS + 1, dtype=np.float32)
-
+Bools = NDArray[np.bool_]
 
 _MAX_SOURCES = 12
 """Most sources shown one by one; the others are counted together."""
@@ -131,7 +62,9 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
     # a drawn or balanced selection has no single threshold to show
     threshold = manifest["selected"]["threshold"] if by_score else None
     names = [source["name"] for source in manifest["corpus"]]
-    spread = spread_of(folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold)
+    spread = read_spread(folder.spread) or spread_of(
+        folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold
+    )
     examples = read_examples(folder.examples, limit)
     by_source = manifest["selected"]["by_source"]
     selected, words = (

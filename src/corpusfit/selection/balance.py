@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import folder_path, read_arrays, write_bytes
+from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
 from corpusfit.core.plan import ChoosePlan
@@ -27,7 +28,7 @@ from corpusfit.scoring import table
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
-from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.folder import SelectionFolder, runs_of_parts
 from corpusfit.text.context import Run
 
 
@@ -99,11 +100,10 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
     if run.plan.choose.quota == "even":
         quota = np.ones(clusters.k)
     elif run.plan.choose.quota == "corpus":
-        quota = np.zeros(clusters.k)
-        for index, path in table.parts(folder.scores):
-            shares = read_shares(assigned_path(assigned, index))
-            (segment,) = table.read_columns(path, "segment")
-            quota += shares[~copies.of(index, segment)].sum(axis=0, dtype=np.float64)
+        runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
+        job = SumShares(folder.scores, assigned, copies, clusters.k)
+        sums = dict(run.engine.map(job, runs))
+        quota = np.sum([sums[number] for number, _ in runs], axis=0)
     else:
         units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
         if not target.vectors.exists():
@@ -112,6 +112,25 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         shares = clusters.shares(read_arrays(target.vectors)[0]["vectors"])
         quota = np.asarray(units.repeats() @ shares.astype(np.float64))
     return Balance(quota / quota.sum(), assigned)
+
+
+@dataclass(frozen=True)
+class SumShares(PlainJob[tuple[int, tuple[int, ...]], tuple[int, NDArray[np.float64]]]):
+    """The sums of the clusters' shares in the segments of a run of parts without copies, [k]."""
+
+    scores: Path
+    assigned: Path
+    copies: Copies
+    k: int
+
+    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, NDArray[np.float64]]:
+        number, parts = numbered
+        sums = np.zeros(self.k)
+        for index in parts:
+            shares = read_shares(assigned_path(self.assigned, index))
+            (segment,) = table.read_columns(table.part_path(self.scores, index), "segment")
+            sums += shares[~self.copies.of(index, segment)].sum(axis=0, dtype=np.float64)
+        return number, sums
 
 
 def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:

@@ -71,12 +71,12 @@ def example_path(folder: Path, shard: int) -> Path:
 
 def draw_examples(
     run: Run, over: OverRuns, segments: int, threshold: float | None
-) -> dict[int, NDArray[np.int64]]:
-    """Draw example segments of all, selected or not; returns their places by part."""
+) -> tuple[NDArray[np.float32], dict[int, NDArray[np.int64]]]:
+    """Draw example segments, selected or not; returns thresholds, and places by part."""
     also = [] if threshold is None else [threshold]
     share = min(1.0, 1.5 * _SAMPLE / max(1, segments))  # a run has its part of the sample, and more
     at = _edges(over(_Sample(run.plan.seed, share)), also)
-    return places_of(over(Draw(run.plan.seed, at, _EACH)), _EACH)
+    return at, places_of(over(Draw(run.plan.seed, at, _EACH)), _EACH)
 
 
 def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:

@@ -50,6 +50,7 @@ class SelectionFolder(OutFolder):
         self.near = self.work / f"near-{FORM}"
         self.copies = self.work / "copies"
         self.gathered = self.work / "gathered"
+        self.spread = self.work / "spread.safetensors"
 
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
@@ -68,7 +69,7 @@ class SelectionFolder(OutFolder):
         remove(self.work / "scored.json", self.work / "chosen.json", self.parts, self.warnings)
         remove(self.scored, self.stages, self.scores, self.selected, self.fit)
         remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near, self.copies)
-        remove(self.pieces, self.gathered)
+        remove(self.pieces, self.gathered, self.spread)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
 
@@ -123,7 +124,7 @@ class SelectionFolder(OutFolder):
 
 _OF_A_SELECTION = (
     *("selected", "pieces", "parts.json", "chosen.json"),
-    *("manifest.json", "examples", "examples.parquet"),
+    *("manifest.json", "examples", "examples.parquet", "spread.safetensors"),
 )
 
 

@@ -83,6 +83,11 @@ def _path(folder: Path, parts: Sequence[int]) -> Path:
     return folder / f"from-{parts[0] if parts else 0:05d}.safetensors"
 
 
+def marked_path(folder: Path, parts: Sequence[int]) -> Path:
+    """File with the source of each segment of a run of parts, and whether it is selected."""
+    return folder / f"marked-{parts[0] if parts else 0:05d}.safetensors"
+
+
 def read_gathered(folder: Path, parts: Sequence[int]) -> Iterator[GatheredPart]:
     """The parts of a run, as `Gather` wrote them."""
     arrays, _ = read_arrays(_path(folder, parts))

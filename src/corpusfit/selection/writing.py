@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import is_local, names_in, remove, write_bytes, writing
+from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, write_bytes, writing
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import SECOND, ReadPlan
@@ -32,6 +32,7 @@ from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_pa
 from corpusfit.selection.gathering import (
     CountCopies,
     Gather,
+    marked_path,
     over_runs,
     read_gathered,
 )
@@ -45,6 +46,7 @@ from corpusfit.selection.merging import (
 )
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import Selection
+from corpusfit.selection.spread import CountSpread, add_spreads, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
 from corpusfit.text.cutting import MIB
@@ -154,6 +156,8 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         chosen, copied = Chosen(), 0
         chosen.by_cluster = [_nothing() for _ in range(self.clusters)]
         gathered = list(read_gathered(self.gathered, parts))
+        sources: dict[str, int] = {}  # of the run, and for each segment its place among them
+        source_of, marked = [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
         without_copies = (part.without_copies(self.weighted_by) for part in gathered)
         for choice, part in zip(decision.choices(0, without_copies), gathered, strict=True):
             # the decision is of the segments without copies; copies get weight 0
@@ -171,6 +175,10 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 of_one = tally.sources(self.names) if tally.files == 1 else ()
                 groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
             by_group = [chosen.by_source.setdefault(group, _nothing()) for group in groups]
+            if len(copy):
+                places = [sources.setdefault(group, len(sources)) for group in groups]
+                source_of.append(np.array(places, np.int64)[group_numbers[~copy]])
+                marked.append(choice.selected)
             candidates = part.tokens * ~copy  # a copy is none
             _count(by_group, group_numbers, candidates, selected)
             if part.groups is not None:
@@ -184,6 +192,11 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 lowest = float(part.scores[selected].min())
                 if chosen.threshold is None or lowest < chosen.threshold:
                     chosen.threshold = lowest
+        arrays = {
+            "source": np.concatenate(source_of).astype(np.uint16),  # at most `table.MAX_SOURCES`
+            "selected": np.concatenate(marked),
+        }
+        write_arrays(marked_path(self.gathered, parts), arrays, {"sources": list(sources)})
         chosen.copies = {"segments": copied}
         return number, chosen
 
@@ -252,8 +265,11 @@ def write_selected(
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
-    over = over_runs(run, folder.gathered, runs_of_parts(folder))
-    examples = draw_examples(run, over, segments, chosen.threshold)
+    runs = runs_of_parts(folder)
+    over = over_runs(run, folder.gathered, runs)
+    at, examples = draw_examples(run, over, segments, chosen.threshold)
+    counted = dict(run.engine.map(CountSpread(folder.gathered, at), enumerate(runs)))
+    write_spread(folder.spread, add_spreads((counted[i] for i in range(len(runs))), at))
     remove(folder.gathered)
     places: dict[int, tuple[int, ...]] = {}
     for index, of_part in examples.items():
