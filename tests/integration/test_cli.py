@@ -1,7 +1,9 @@
 """The command line: help, what goes to which stream, exit codes, and the small commands."""
 
+import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import typer
 from journeys import digests, prose
 
 import corpusfit
-from corpusfit.cli import demo
+from corpusfit.cli import demo, main
 from corpusfit.cli.app import app
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection import commands as select_commands
@@ -334,6 +336,17 @@ def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, command, m
     assert 150 <= found["units"] <= 900
     assert min(found.values()) > 0
     assert sorted(p.name for p in tmp_path.rglob("*")) == before
+
+
+def test_output_into_a_file_that_is_not_utf_8(monkeypatch, inline_cli):
+    """As of Windows: letters that it lacks are replaced."""
+    out = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "argv", ["corpusfit", "methods"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main()
+    out.flush()
+    assert b"isolation_forest" in out.buffer.getvalue()
 
 
 def test_methods(cli):

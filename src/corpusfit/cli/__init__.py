@@ -1,5 +1,6 @@
 """The command line: one short file per command, which parses, calls and prints."""
 
+import io
 import sys
 
 STOPPED = 130
@@ -12,4 +13,7 @@ def main() -> None:
         from corpusfit.cli.app import run
     except KeyboardInterrupt:
         sys.exit(STOPPED)
+    # A stream that is not UTF-8, as of Windows into a file or a pipe, lacks letters of most texts.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
     run()

@@ -10,7 +10,9 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
+import time
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -162,11 +164,12 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
     """Open a file for an atomic write; not `synced`, a power cut can leave it damaged or empty."""
     if not is_local(path):
         fs, key = _store(path)
-        with tempfile.NamedTemporaryFile(prefix="corpusfit-") as f:
-            yield cast("BinaryIO", f)
-            f.flush()
+        with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
+            whole = Path(scratch, "file")
+            with whole.open("wb") as file:
+                yield file
             try:
-                fs.put_file(f.name, key)
+                fs.put_file(str(whole), key)
             except Exception as e:  # whatever the store's library raises
                 raise _write_error(path, e) from e
         return
@@ -178,7 +181,14 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if synced:
                 os.fsync(file.fileno())
-        temporary.replace(path)
+        # Windows refuses while another process has the old file open, mostly for milliseconds
+        for pause in (0.01, 0.05, 0.2, 0.8) if sys.platform == "win32" else ():
+            with contextlib.suppress(PermissionError):
+                temporary.replace(path)
+                break
+            time.sleep(pause)
+        else:
+            temporary.replace(path)
         # sync the folder, so that the rename survives a power cut
         if synced and os.name == "posix":
             handle = os.open(path.parent, os.O_RDONLY)

@@ -353,7 +353,11 @@ def locked(work: Path, command: str, *, shared: bool = False, make: bool = False
         # readers is a database that network drives lack, and without flock it leaves a file behind
         import fcntl
 
-        file = (work / "lock").open("a+") if is_local(work) and work.is_dir() else None
+        file = (
+            (work / "lock").open("a+", encoding="utf-8")
+            if is_local(work) and work.is_dir()
+            else None
+        )
     except (ImportError, OSError):
         file = None
     if file is None:

@@ -121,7 +121,10 @@ class Machine:
     def scratch(self) -> Iterator[Path]:
         """A temporary folder that every worker can read, removed after the command."""
         if self.engine != "ray":
-            with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
+            # Windows removes no file that a worker has open
+            with tempfile.TemporaryDirectory(
+                prefix="corpusfit-", ignore_cleanup_errors=True
+            ) as folder:
                 yield Path(folder)
             return
         shared = self.cache_folder() / f"scratch-{uuid.uuid4().hex}"
@@ -478,10 +481,10 @@ class Run(RunContext):
 
 def peak() -> float:
     """Peak resident memory of this process in MB; 0 on Windows, which does not report it."""
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ImportError:
         return 0.0
-    import resource  # not on Windows
-
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # macOS states bytes, Linux KiB
     return size / (1e6 if sys.platform == "darwin" else 976.6)

@@ -399,7 +399,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
         near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
         guess = f" (did you mean {near[0]!r}?)" if near else ""
         raise _missing(input_name, setting, f", which does not exist{guess}")
-    folder = _fixed_part(path)
+    folder = _fixed_part(_slashes(path))
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
     files = _walk(folder, pattern, skipped) if Path(folder).is_dir() else []

@@ -290,7 +290,7 @@ def save_model(
         fields = json.loads(config.read_text("utf-8"))
         if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
             fields["tokenizer_class"] = "PreTrainedTokenizerFast"
-            config.write_text(json.dumps(fields, indent=2, sort_keys=True), "utf-8")
+            config.write_bytes(json.dumps(fields, indent=2, sort_keys=True).encode())
         for path in sorted(aside.iterdir(), key=lambda p: (p.name == "config.json", p.name)):
             with open(path, "rb") as whole, writing(folder / path.name) as f:
                 shutil.copyfileobj(whole, f, 1 << 20)

@@ -81,6 +81,31 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("x", b"old")]
 
 
+@pytest.mark.parametrize("times", [2, 9])
+def test_windows_replaces_a_file_that_is_open_for_a_moment(tmp_path, monkeypatch, times):
+    """It refuses to, as long as another process reads the old file."""
+    refused = []
+
+    def replace(path, to, plain=Path.replace):
+        if len(refused) < times:
+            refused.append(path)
+            raise PermissionError(13, "Access is denied")
+        return plain(path, to)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with pytest.raises(StorageError, match=r"x: Access is denied"):
+        write_bytes(tmp_path / "x", b"new")
+    monkeypatch.setattr("sys.platform", "win32")
+    if times > 5:
+        with pytest.raises(StorageError, match=r"x: Access is denied"):
+            write_bytes(tmp_path / "x", b"new")
+    else:
+        write_bytes(tmp_path / "x", b"new")
+        assert (tmp_path / "x").read_bytes() == b"new"
+    assert len(list(tmp_path.iterdir())) == (times < 5)
+
+
 def test_a_place_that_cannot_hold_files_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match=r"below: File exists"):

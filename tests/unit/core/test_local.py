@@ -28,6 +28,11 @@ def test_workers_have_one_thread_and_not_the_callers_script(engine):
     assert (dict(os.environ), sys.modules["__main__"]) == before
 
 
+def test_windows_has_at_most_61_workers(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert LocalEngine(96).workers == 61
+
+
 def test_workers_ignore_ctrl_c(engine):
     assert list(engine.map(Answer(), ["interrupt"])) == ["still here"]
 

@@ -53,6 +53,14 @@ def test_one_file(find, write):
     assert source.fingerprint == hashlib.blake2b(seen, digest_size=16).hexdigest()
 
 
+def test_a_glob_with_the_separators_of_windows(find, write, tmp_path, monkeypatch):
+    write("in/deep/a.txt", b"x")
+    write("in/b.txt", b"x")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "sep", "\\")
+    assert names(find("in\\**\\*.txt")) == ["b.txt", "deep/a.txt"]
+
+
 def test_a_folder_without_what_is_hidden_or_unknown(find, write, tmp_path):
     kept = ["b.txt", "a/z.csv", "a/b/c.parquet", "a/UPPER.JSONL"]
     for name in [*kept, "a/.hidden.txt", ".cache/x.txt", "a/notes.md", "a/x.gz", "noext"]:

@@ -35,6 +35,7 @@ from corpusfit.core.engine.worker import (
 )
 from corpusfit.core.errors import WorkerError, raise_machine_fault
 
+_MOST_ON_WINDOWS = 61  # processes that Python can wait for there
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
 _POLL = 0.5  # seconds between two polls of the workers' progress
 _ALMOST = 1 - 2**-20  # maximum share of an unfinished piece
@@ -52,6 +53,8 @@ class LocalEngine(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         super().__init__(workers)
+        if sys.platform == "win32":
+            self.workers = min(self.workers, _MOST_ON_WINDOWS)
         self._jobs = Path()  # folder of job files, each read once by a worker
         self._pool: ProcessPoolExecutor | None = None
         # by worker: its piece's number plus the share done; the last entry flags compilation
@@ -236,11 +239,14 @@ def _defer_ctrl_c() -> Iterator[None]:
     held: list[int] = []
     ours = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if ours else None
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Windows cannot block a signal: there a child may say that it was interrupted
+    can_block = hasattr(signal, "pthread_sigmask")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else None
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if blocked is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if ours:
             signal.signal(signal.SIGINT, before or signal.SIG_DFL)
         if held:
