@@ -674,7 +674,7 @@ def _scorer(box: Box, change: Callable[[Path], object]) -> None:
     from corpusfit.core.errors import CorpusfitError
 
     try:
-        corpusfit.Scorer.load(box.given / "scorer").score(texts)
+        corpusfit.Scorer.load(box.given / "scorer").score_samples(texts)
     except CorpusfitError as e:
         print(ascii(e))
 

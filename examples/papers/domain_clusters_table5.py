@@ -43,7 +43,7 @@ for domain in asked.domains:
     dev = random.permutation(lines(asked.pairs / domain / "dev.en")).tolist()
     learned, held = dev[: 3 * len(dev) // 4], dev[3 * len(dev) // 4 :]
     cosine = Scorer("domain_cosine", embedder=asked.embedder, centred=False)
-    ranked = np.argsort(cosine.fit(learned, background).score(unseen), kind="stable")
+    ranked = np.argsort(cosine.fit(learned, background).score_samples(unseen), kind="stable")
     figures = []
     for preranked in (False, True):
         allowed = ranked[: 2 * len(ranked) // 3] if preranked else ranked
@@ -51,7 +51,7 @@ for domain in asked.domains:
         tuned = Scorer(
             "domain_finetune", embedder=asked.embedder, preranked=preranked, seed=asked.seed
         ).fit(learned, background)
-        positive = tuned.score([*held, *others]) > 0
+        positive = tuned.score_samples([*held, *others]) > 0
         hits, found = positive[: len(held)].sum(), positive.sum()
         f1 = 2 * hits / (found + len(held))
         figures += [hits / max(found, 1), hits / len(held), f1]

@@ -30,7 +30,7 @@ from .mixing.composing import Composition
 from .reporting.api import open, report
 from .selection.api import audit, choose, doctor, explain, rank, score, select
 from .selection.auditing import Audit
-from .selection.estimator import Scorer
+from .selection.estimator import SavedScorer, Scorer
 from .selection.explaining import Explanation
 from .selection.health import Health
 from .selection.result import Selection
@@ -68,6 +68,7 @@ __all__ = [
     "PackedDataset",
     "Plan",
     "Retrieval",
+    "SavedScorer",
     "Scorer",
     "Selection",
     "Split",

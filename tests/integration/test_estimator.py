@@ -16,14 +16,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 import corpusfit
-from corpusfit.core.errors import EmptyInputError, ModelError, UsageError
+from corpusfit.core.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import text_array
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
+from fake_hub import Hub
 
 TARGET = prose("task", 40)
 BACKGROUND = [text for topic in WORDS for text in prose(topic, 60, seed=1)]
@@ -80,26 +82,26 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
     run = of_files(jsonl, tmp_path, inline, corpus, settings=values, **options)
     scorer = corpusfit.Scorer(**options, **settings).fit(TARGET, corpus)
     assert (next(run.scores())["units"].to_numpy()[-1]) > 1
-    np.testing.assert_array_equal(scorer.score(corpus), stored(run))
+    np.testing.assert_array_equal(scorer.score_samples(corpus), stored(run))
     opened = corpusfit.Scorer.load(run)
     by_words = {} if run.manifest["encoder"] else {"embedder": "auto"}
     assert opened.get_params() == scorer.get_params() | by_words
-    np.testing.assert_array_equal(opened.score(corpus), stored(run))
+    np.testing.assert_array_equal(opened.score_samples(corpus), stored(run))
     few, own = text_array(TARGET), run.scorer()
     if method in ("knn", "isolation_forest"):
         with pytest.raises(TypeError, match=r"not texts.*Scorer\.load"):
             own.score(TARGET)
         few = load(EmbedPlan(embedder), tmp_path).encode(few).astype(np.float16).astype(np.float32)
     if method != "domain_moore_lewis":
-        np.testing.assert_array_equal(scorer.score(TARGET), own.score(few))
+        np.testing.assert_array_equal(scorer.score_samples(TARGET), own.score(few))
 
 
 @pytest.mark.slow
 def test_worker_processes_change_nothing(tiny_static):
     scorer = corpusfit.Scorer("domain_classifier", embedder=str(tiny_static))
-    here = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
+    here = scorer.fit(TARGET, BACKGROUND).score_samples(TEXTS)
     scorer.set_params(machine=corpusfit.Machine(workers=1))
-    np.testing.assert_array_equal(scorer.fit(TARGET, BACKGROUND).score(TEXTS), here)
+    np.testing.assert_array_equal(scorer.fit(TARGET, BACKGROUND).score_samples(TEXTS), here)
 
 
 def test_auto_chooses_as_score_does(jsonl, tmp_path, inline, tiny_static):
@@ -108,7 +110,7 @@ def test_auto_chooses_as_score_does(jsonl, tmp_path, inline, tiny_static):
     scorer = corpusfit.Scorer(**options).fit(TARGET, BACKGROUND)
     assert scorer.method_ == run.manifest["method"]["name"]
     assert scorer.reason_ == run.manifest["reason"] != ""
-    np.testing.assert_array_equal(scorer.score(BACKGROUND), stored(run))
+    np.testing.assert_array_equal(scorer.score_samples(BACKGROUND), stored(run))
     again = corpusfit.Scorer.load(saved(scorer, tmp_path / "scorer"))
     assert (again.method, again.method_, again.reason_) == ("auto", scorer.method_, scorer.reason_)
 
@@ -117,13 +119,13 @@ def test_a_method_in_rounds_scores_a_text_as_a_whole(jsonl, tmp_path, inline):
     run = of_files(jsonl, tmp_path, inline, BACKGROUND, method="cynical")
     scorer = corpusfit.Scorer("cynical").fit(TARGET, BACKGROUND)
     texts = [*TARGET, LONG]
-    np.testing.assert_array_equal(scorer.score(texts), run.scorer().score(texts))
+    np.testing.assert_array_equal(scorer.score_samples(texts), run.scorer().score(texts))
 
 
 def test_every_sequence_has_the_same_scores(fitted):
     pandas = pytest.importorskip("pandas")
     strings = pa.array(["left out", *TEXTS])[1:]
-    scores = fitted.score(TEXTS)
+    scores = fitted.score_samples(TEXTS)
     assert scores.dtype == np.float32
     for given in (
         tuple(TEXTS),
@@ -136,15 +138,21 @@ def test_every_sequence_has_the_same_scores(fitted):
         strings.cast(pa.string_view()),
         pa.chunked_array([strings[:7], strings[7:7], strings[7:]]),
     ):
-        np.testing.assert_array_equal(fitted.score(given), scores)
+        np.testing.assert_array_equal(fitted.score_samples(given), scores)
         other = clone(fitted).fit(pa.array(TARGET), given)
-        assert other.score(TEXTS).shape == scores.shape
-    assert fitted.score([]).shape == fitted.score(pa.chunked_array([], pa.string())).shape == (0,)
+        assert other.score_samples(TEXTS).shape == scores.shape
+    assert (
+        fitted.score_samples([]).shape
+        == fitted.score_samples(pa.chunked_array([], pa.string())).shape
+        == (0,)
+    )
 
 
 def test_polars_columns_have_the_same_scores(fitted):
     polars = pytest.importorskip("polars")
-    np.testing.assert_array_equal(fitted.score(polars.Series(TEXTS)), fitted.score(TEXTS))
+    np.testing.assert_array_equal(
+        fitted.score_samples(polars.Series(TEXTS)), fitted.score_samples(TEXTS)
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_polars_columns_have_the_same_scores(fitted):
 )
 def test_what_are_no_strings_is_refused(fitted, given):
     with pytest.raises(TypeError):
-        fitted.score(given)
+        fitted.score_samples(given)
     with pytest.raises(TypeError, match="target"):
         clone(fitted).fit(given, BACKGROUND)
 
@@ -173,7 +181,7 @@ def test_what_are_no_strings_is_refused(fitted, given):
 def test_a_frame_is_refused(fitted):
     frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS})
     with pytest.raises(TypeError):
-        fitted.score(frame)
+        fitted.score_samples(frame)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +225,7 @@ def test_a_wrong_parameter_is_named(parameters, named):
 
 
 def test_a_scorer_that_is_not_fitted_says_so(scorer, tmp_path):
-    for use in (scorer.score, scorer.transform, scorer.save):
+    for use in (scorer.score_samples, scorer.transform, scorer.save):
         with pytest.raises(UsageError, match="fit"):
             use(str(tmp_path / "x") if use == scorer.save else TARGET)
 
@@ -250,15 +258,48 @@ def test_a_clone_has_the_parameters_and_no_fit(fitted):
     check_is_fitted(fitted)
     with pytest.raises(ValueError, match="fitted"):
         check_is_fitted(copy)
-    np.testing.assert_array_equal(copy.fit(TARGET, BACKGROUND).score(TEXTS), fitted.score(TEXTS))
+    np.testing.assert_array_equal(
+        copy.fit(TARGET, BACKGROUND).score_samples(TEXTS), fitted.score_samples(TEXTS)
+    )
 
 
-@pytest.mark.parametrize("scoring", ["average_precision", "function"])
+def test_one_number_is_the_mean_or_the_precision_of_labels(fitted):
+    """And who means the scores is told what to type."""
+    scores = fitted.score_samples(TEXTS)
+    with pytest.warns(FutureWarning, match=r"scorer\.score_samples\(texts\)") as warned:
+        mean = fitted.score(TEXTS)
+    assert isinstance(mean, float)
+    assert mean == pytest.approx(scores.mean(), rel=1e-6)
+    assert warned[0].filename == __file__
+    assert fitted.score(TEXTS, LABELS) == average_precision_score(LABELS, scores)
+    for texts, labels in ([], None), (TEXTS, LABELS[1:]), (TEXTS, TEXTS):
+        with pytest.raises(CorpusfitError, match="text"):
+            fitted.score(texts, labels)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "estimator_cloneable",
+        "estimator_repr",
+        "estimator_tags_renamed",
+        "get_params_invariance",
+        "mixin_order",
+        "parameters_default_constructible",
+        "valid_tag_types",
+    ],
+)
+def test_checks_of_scikit_learn(scorer, check):
+    """Those that fit nothing: the others fit numbers. A wrong parameter is refused at once."""
+    getattr(estimator_checks, f"check_{check}")("Scorer", scorer)
+
+
+@pytest.mark.parametrize("scoring", [None, "average_precision", "function"])
 def test_a_grid_is_searched_over_labelled_texts(scorer, scoring):
     """Each fold's figure is the average precision of a Scorer that is fitted by hand."""
 
     def precision(fitted, texts, labels):
-        return average_precision_score(labels, fitted.score(texts))
+        return average_precision_score(labels, fitted.score_samples(texts))
 
     folds = StratifiedKFold(2)
     grid = [{"order": [2, 3]}, {"method": ["dsir"], "order": [1]}]
@@ -275,27 +316,29 @@ def test_a_grid_is_searched_over_labelled_texts(scorer, scoring):
         np.testing.assert_array_equal(found, expected)
     best = clone(scorer).set_params(**search.best_params_)
     best.fit([t for t, label in zip(TEXTS, LABELS, strict=True) if label], BACKGROUND)
-    np.testing.assert_array_equal(search.best_estimator_.score(TEXTS), best.score(TEXTS))
+    np.testing.assert_array_equal(
+        search.best_estimator_.score_samples(TEXTS), best.score_samples(TEXTS)
+    )
 
 
 def test_a_pipeline_uses_the_score_as_a_feature(fitted):
     texts = [*TARGET, *BACKGROUND]
     labels = [1] * len(TARGET) + [-1] * len(BACKGROUND)
     alone = make_pipeline(clone(fitted), LogisticRegression()).fit(texts, labels)
-    np.testing.assert_array_equal(alone[0].score(texts), fitted.score(texts))
+    np.testing.assert_array_equal(alone[0].score_samples(texts), fitted.score_samples(texts))
     assert alone.score(texts, labels) > 0.9
     union = FeatureUnion([("fit", clone(fitted)), ("words", TfidfVectorizer())])
     both = make_pipeline(union, LogisticRegression()).fit(texts, labels)
     features = both[0].transform(texts)
-    np.testing.assert_array_equal(features[:, [0]].toarray(), fitted.score(texts)[:, None])
+    np.testing.assert_array_equal(features[:, [0]].toarray(), fitted.score_samples(texts)[:, None])
     assert both[0].get_feature_names_out()[0] == "fit__score"
     assert both.score(texts, labels) > 0.9
 
 
 def test_a_pipeline_passes_the_background_on(fitted):
     last = make_pipeline(clone(fitted)).fit(TARGET, BACKGROUND)
-    np.testing.assert_array_equal(last.score_samples(TEXTS), fitted.score(TEXTS))
-    np.testing.assert_array_equal(last.score(TEXTS), fitted.score(TEXTS))
+    np.testing.assert_array_equal(last.score_samples(TEXTS), fitted.score_samples(TEXTS))
+    assert last.score(TEXTS, LABELS) == fitted.score(TEXTS, LABELS)
     assert "moore_lewis" in last._repr_html_()
 
 
@@ -311,11 +354,34 @@ def test_a_saved_scorer_has_the_same_scores(method, tiny_static, tmp_path):
     folder = saved(scorer.fit(TARGET, BACKGROUND), tmp_path / "scorer")
     again = corpusfit.Scorer.load(folder)
     assert again.get_params() == scorer.get_params()
-    assert again.score(TEXTS).tobytes() == scorer.score(TEXTS).tobytes()
+    assert again.score_samples(TEXTS).tobytes() == scorer.score_samples(TEXTS).tobytes()
     assert {file.name for file in folder.iterdir()} == {"scorer.json", "scorer.safetensors"}
     twice = saved(clone(scorer).fit(TARGET, BACKGROUND), tmp_path / "twice")
     for file in folder.iterdir():
         assert (twice / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_scorer_of_the_hub_is_a_function_for_workers(fitted, hub, tmp_path):
+    """A pickle holds only the name; the files are asked for at the first call."""
+    fitted.save_pretrained(tmp_path / "scorer")
+    files = {file.name: file.read_bytes() for file in (tmp_path / "scorer").iterdir()}
+    hub["someone/scorer"] = {"kind": "model", "private": False, "files": files}
+    score = pickle.loads(pickle.dumps(corpusfit.SavedScorer("someone/scorer")))
+    assert not Hub.asked
+    scores = fitted.score_samples(TEXTS)
+    np.testing.assert_array_equal(score(TEXTS), scores)
+    assert len(pickle.dumps(score)) < 200
+    np.testing.assert_array_equal(corpusfit.SavedScorer(tmp_path / "scorer")(TEXTS), scores)
+    with pytest.raises(UsageError, match=r"Scorer must be .*someone/nothing"):
+        corpusfit.Scorer.from_pretrained("someone/nothing")
+
+
+def test_a_scorer_of_a_later_format_names_the_cure(fitted, tmp_path):
+    folder = saved(fitted, tmp_path / "scorer")
+    about = json.loads((folder / "scorer.json").read_bytes())
+    (folder / "scorer.json").write_text(json.dumps(about | {"format": about["format"] + 1}))
+    with pytest.raises(ModelError, match=r"newer.*pip install --upgrade corpusfit"):
+        corpusfit.Scorer.load(folder)
 
 
 def test_numbers_of_numpy_are_settings_too(scorer, tmp_path):
@@ -323,22 +389,24 @@ def test_numbers_of_numpy_are_settings_too(scorer, tmp_path):
     plain = clone(scorer).set_params(order=2)
     for one in (grid, plain):
         one.fit(TARGET, BACKGROUND)
-    np.testing.assert_array_equal(grid.score(TEXTS), plain.score(TEXTS))
+    np.testing.assert_array_equal(grid.score_samples(TEXTS), plain.score_samples(TEXTS))
     grid.save(tmp_path / "scorer")
     assert corpusfit.Scorer.load(tmp_path / "scorer").get_params()["order"] == 2
 
 
 def test_a_scorer_that_scored_is_pickled(tiny_static):
     one = corpusfit.Scorer("centroid_distance", embedder=str(tiny_static)).fit(TARGET, BACKGROUND)
-    scores = one.score(TEXTS)
+    scores = one.score_samples(TEXTS)
     again = pickle.loads(pickle.dumps(one))
-    np.testing.assert_array_equal(again.score(TEXTS), scores)
+    np.testing.assert_array_equal(again.score_samples(TEXTS), scores)
 
 
 def test_the_seed_decides(tiny_static):
     scorer = corpusfit.Scorer("isolation_forest", embedder=str(tiny_static))
-    first = scorer.fit(TARGET, BACKGROUND).score(TEXTS)
-    assert (clone(scorer).set_params(seed=1).fit(TARGET, BACKGROUND).score(TEXTS) != first).any()
+    first = scorer.fit(TARGET, BACKGROUND).score_samples(TEXTS)
+    assert (
+        clone(scorer).set_params(seed=1).fit(TARGET, BACKGROUND).score_samples(TEXTS) != first
+    ).any()
 
 
 def test_a_folder_without_a_scorer_is_named(tmp_path):
@@ -363,7 +431,7 @@ def test_a_saved_scorer_names_an_embedder_that_changed(tiny_static, tmp_path):
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "normalize": False}))
     with pytest.raises(ModelError, match="embedder"):
-        corpusfit.Scorer.load(folder).score(TARGET)
+        corpusfit.Scorer.load(folder).score_samples(TARGET)
 
 
 def test_the_examples_of_its_page_run(tmp_path, monkeypatch):
@@ -377,6 +445,6 @@ def test_the_examples_of_its_page_run(tmp_path, monkeypatch):
         exec(block, known)
     assert len(blocks) == 3
     assert {text for _, text in known["best"]} <= set(TARGET)
-    np.testing.assert_array_equal(known["again"].score(texts), known["scores"])
+    np.testing.assert_array_equal(known["again"].score_samples(texts), known["scores"])
     assert known["search"].best_score_ > 0.9
     assert (known["classifier"].predict(texts) == labels).mean() > 0.9

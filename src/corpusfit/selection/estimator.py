@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +16,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import folder_path, restore, store, write_bytes
+from corpusfit.core.artifacts import folder_path, restore, store, user_path, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
-from corpusfit.core.hub import pinned
+from corpusfit.core.hub import HubName, pinned
 from corpusfit.core.manifest import undamaged, versions
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
 from corpusfit.embed import Encoder, load
+from corpusfit.embed.folders import ModelSetting, find
 from corpusfit.embed.store import rounded
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
@@ -139,12 +142,11 @@ class Scorer:
         """Why `auto` chose the method, with the held-out bits; empty for a named method."""
         return self._fit().reason
 
-    def score(self, texts: Strings, y: object = None) -> NDArray[np.float32]:
+    def score_samples(self, texts: Strings) -> NDArray[np.float32]:
         """Score n texts, of any length: float32 [n], higher = more similar to the target.
 
         A long text is cut into units, as a document of a corpus is; its score is the mean of
-        theirs, or their sum where scores are log importance weights (`dsir`). `y` is ignored. This
-        is not the one number of scikit-learn's `score`: a search needs `scoring`.
+        theirs, or their sum where scores are log importance weights (`dsir`).
 
         Raises:
             TypeError: the texts are not strings.
@@ -153,13 +155,39 @@ class Scorer:
         """
         return self._fit().score(as_texts(texts))
 
-    def score_samples(self, texts: Strings) -> NDArray[np.float32]:
-        """As `score`; scikit-learn's name for the scores of an outlier detector."""
-        return self.score(texts)
-
     def decision_function(self, texts: Strings) -> NDArray[np.float32]:
-        """As `score`, for metrics of rankings such as `average_precision`; 0 is no threshold."""
-        return self.score(texts)
+        """As `score_samples`, for metrics such as `average_precision`; 0 is no threshold."""
+        return self.score_samples(texts)
+
+    def score(self, texts: Strings, y: Labels | None = None) -> float:
+        """The mean of the texts' scores, or with labels the average precision of their ranking.
+
+        Args:
+            texts: n texts.
+            y: labels as for `fit`.
+
+        Raises:
+            EmptyInputError: there are no texts.
+            UsageError: the Scorer is not fitted; or there are not as many labels as texts.
+        """
+        if not len(texts):
+            raise EmptyInputError("texts has no text: give at least one.")
+        if y is not None:
+            from sklearn.metrics import average_precision_score
+
+            labels = _labels(y)
+            if labels is None or len(labels) != len(texts):
+                raise bad_setting(
+                    "y", f"a number for each of {len(texts)} texts", f"{len(y)} values"
+                )
+            return float(average_precision_score(labels, self.score_samples(texts)))
+        message = (
+            "Scorer.score(texts) is one number since version 0.2.0, the mean of the texts' scores. "
+            "For a score of each text, type scorer.score_samples(texts). Version 0.3.0 will no "
+            "longer warn."
+        )
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return float(self.score_samples(texts).mean(dtype=np.float64))
 
     def fit_transform(
         self, texts: Strings, y: Strings | Labels | None = None
@@ -169,7 +197,7 @@ class Scorer:
 
     def transform(self, texts: Strings) -> NDArray[np.float32]:
         """The scores as one feature, float32 [n, 1]."""
-        return self.score(texts)[:, None]
+        return self.score_samples(texts)[:, None]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """The name of that feature, [1]; `input_features` is ignored."""
@@ -205,6 +233,15 @@ class Scorer:
         scorer = cls(**request, machine=machine)
         scorer.fitted_ = fitted
         return scorer
+
+    save_pretrained = save
+
+    @classmethod
+    def from_pretrained(cls, name: Path | str, *, machine: Machine | None = None) -> Self:
+        """As `load`, also of OWNER/NAME or OWNER/NAME@REVISION of the Hugging Face hub."""
+        if HubName.parsed(str(name)) and not user_path(str(name)).exists():
+            name = find(str(name), setting=_SAVED)
+        return cls.load(name, machine=machine)
 
     def __repr__(self) -> str:
         """The constructor call, without default parameters."""
@@ -252,8 +289,40 @@ class Scorer:
         return plan.with_values({"method": options}).check()
 
 
+class SavedScorer:
+    """A saved Scorer as a function of a batch of texts, for the workers of other libraries.
+
+    It is opened at the first call, once in each process, and pickles hold only its name.
+
+    Args:
+        name: what `Scorer.from_pretrained` opens; on a cluster an absolute folder or a URL that
+            every worker can read.
+    """
+
+    def __init__(self, name: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(name)
+
+    def __call__(self, texts: Strings) -> NDArray[np.float32]:
+        """Score n texts: float32 [n], as `Scorer.score_samples`."""
+        return self._scorer.score_samples(texts)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        return Scorer.from_pretrained(self.name)
+
+    def __getstate__(self) -> dict[str, str]:
+        """The name, without the Scorer."""
+        return {"name": self.name}
+
+
 _FEW = 10
 """Texts from which on as many strings that are mostly copies are taken for labels."""
+_SAVED = ModelSetting(
+    name="The Scorer",
+    allowed="the folder of a saved Scorer, or OWNER/NAME of the Hugging Face hub",
+    otherwise="fit one and save it",
+    extra="hub",
+)
 _OWN = ("method", "embedder", "seed", "machine")
 
 
@@ -319,7 +388,8 @@ class Fitted:
         facts = {name: value for name, value in vars(self).items() if name in _PLAIN}
         for part in ("embed", "method", "cut"):
             facts[part] = dataclasses.asdict(getattr(self, part))
-        about = {"corpusfit": versions()["corpusfit"], "tokens": TOKENS, "asked": request, **facts}
+        about = {"format": _FORMAT, "corpusfit": versions()["corpusfit"], "tokens": TOKENS}
+        about |= {"asked": request, **facts}
         store(folder / _ARRAYS, self.method.name, self.scorer)
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
 
@@ -328,12 +398,17 @@ class Fitted:
         """Read the files of `save`, with the requested parameters."""
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
+            if about.get("format", _FORMAT) > _FORMAT:
+                raise ModelError(
+                    f"{folder} was saved by a newer version, corpusfit {about['corpusfit']}. "
+                    "Install it: pip install --upgrade corpusfit"
+                )
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
             scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
             fitted = cls(scorer, method, embed, about["encoder"], about["reason"], cache, cut)
             request = about["asked"]
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
         fitted._require_tokens(about, folder)
         return fitted, request
@@ -372,6 +447,7 @@ class Fitted:
 
 
 _ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"
+_FORMAT = 1  # of these two files, to be raised when an older version could not read them
 _PLAIN = ("encoder", "reason")
 
 
