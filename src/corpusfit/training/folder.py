@@ -81,19 +81,9 @@ class Checkpoints:
     folder: Path  # folder that only this process writes to
     keep: int  # number of checkpoints to keep
 
-    def write(
-        self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
-    ) -> None:
-        """Write a checkpoint, then remove old, unfinished and newer checkpoints."""
+    def write(self, state: State, files: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+        """Write a checkpoint of `copied` files, then remove old, unfinished and newer ones."""
         mark = self._mark(state.step)
-        files = {
-            "weights.safetensors": {n: p.detach() for n, p in parameters.items()},
-            "moments.safetensors": {
-                f"{name}/{key}": value
-                for name, parameter in parameters.items()
-                for key, value in optimizer.state[parameter].items()
-            },
-        }
         digests = {
             name: save_weights(mark.with_name(name), tensors) for name, tensors in files.items()
         }
@@ -162,14 +152,49 @@ class Checkpoints:
         return sorted(int(match[1]) for match in matches if match)
 
 
+def copied(
+    parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
+) -> dict[str, dict[str, torch.Tensor]]:
+    """Copies of the tensors of a checkpoint's files in the main memory: the step may go on."""
+    moments = {
+        f"{name}/{key}": value
+        for name, parameter in parameters.items()
+        for key, value in optimizer.state[parameter].items()
+    }
+    files = {"weights.safetensors": parameters, "moments.safetensors": moments}
+    return {
+        file: {name: t.detach().to("cpu", copy=True) for name, t in tensors.items()}
+        for file, tensors in files.items()
+    }
+
+
 def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Write tensors to one safetensors file, atomically; returns its SHA-256."""
+    """Write tensors to one safetensors file, atomically, one by one; returns its SHA-256."""
+    # The bytes are those of safetensors' own `save`, which builds the whole file in memory. It
+    # decides the order and the names of types, so it is asked for a file of empty tensors.
+    import torch
     from safetensors.torch import save
 
-    data = save({name: t.cpu().contiguous() for name, t in tensors.items()}, {"format": "pt"})
+    empty = save({name: t.new_empty(0) for name, t in tensors.items()}, {"format": "pt"})
+    header = json.loads(empty[8 : 8 + int.from_bytes(empty[:8], "little")])
+    names = [name for name in header if name != "__metadata__"]
+    at = 0
+    for name in names:
+        end = at + tensors[name].nbytes
+        header[name] |= {"shape": list(tensors[name].shape), "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    hashed = hashlib.sha256()
     with writing(path) as out:
-        out.write(data)
-    return hashlib.sha256(data).hexdigest()
+        for piece in (len(text).to_bytes(8, "little"), text):
+            out.write(piece)
+            hashed.update(piece)
+        for name in names:
+            data = tensors[name].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+            out.write(data)
+            hashed.update(data)
+    return hashed.hexdigest()
 
 
 def load_weights(path: Path, parameters: Mapping[str, torch.nn.Parameter]) -> None:

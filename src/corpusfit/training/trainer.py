@@ -16,6 +16,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,7 +35,7 @@ from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes, prefetch
 from corpusfit.training.decoding import beam_search
-from corpusfit.training.folder import Checkpoints, State, load_weights, save_weights
+from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.plan import DecodePlan, TrainPlan
 from corpusfit.training.schedule import (
@@ -307,7 +308,8 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
         error = out_of_memory_error(
             work.plan, processes, work.micro_rows, whole=whole, can_recompute=work.can_recompute
         )
-        with naming_memory_errors(error):
+        # whatever ends the training, the checkpoint that is being written is finished
+        with naming_memory_errors(error), loop.writer:
             loop.run()
     return loop.history
 
@@ -334,6 +336,8 @@ class TrainingLoop:
         self._losses: list[torch.Tensor] = []
         self.keep = work.keep
         self._kept: int | None = None  # step of the last checkpoint
+        self.writer = ThreadPoolExecutor(1, "checkpoints")
+        self._writing: Future[None] | None = None  # the checkpoint that is being written
 
     def run(self) -> None:
         """Run all remaining steps."""
@@ -351,6 +355,8 @@ class TrainingLoop:
         for step, batch in prefetch(lambda s: self.batch(feed, s), at.step, self.steps):
             self._update(step, batch)
             done = step + 1
+            if self._writing is not None and self._writing.done():
+                self._wait_for_checkpoint()  # raises its error
             if done % _RELEASE == 0:
                 release_memory()
             if done % every == 0 or done == self.steps:
@@ -374,6 +380,7 @@ class TrainingLoop:
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
                 self._save(done, batch.after)
                 saved = time.monotonic()
+        self._wait_for_checkpoint()
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(work.best, self.parameters)
         if work.plan.shard:
@@ -381,11 +388,14 @@ class TrainingLoop:
         self.callback.end()
 
     def _save(self, step: int, at: tuple[int, int]) -> None:
-        """Write a checkpoint."""
+        """Copy the state; a thread writes it as a checkpoint while training goes on."""
+        # One at a time, so that there is never more than one copy. A step changes the weights in
+        # place, so the copy is made before the next.
         work = self.work
+        self._wait_for_checkpoint()
         self._kept = step
         losses = [float(loss) for loss in self._losses]
-        state = State(step, at, self.history, losses)
+        state = State(step, at, list(self.history), losses)
         weights = self.parameters, self.updates.optimizer
         if work.plan.shard:
             folder = work.checkpoints.shards(step)
@@ -393,8 +403,14 @@ class TrainingLoop:
             if self.main:
                 work.checkpoints.finish(state, sorted(names_in(folder)))
         elif self.main:
-            work.checkpoints.write(state, *weights)
+            self._writing = self.writer.submit(work.checkpoints.write, state, copied(*weights))
         self.callback.saved()
+
+    def _wait_for_checkpoint(self) -> None:
+        """Wait for the checkpoint that is being written, if any; raises its error."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
 
     def _stopped(self) -> bool:
         """Whether the callback of any process ends the training."""

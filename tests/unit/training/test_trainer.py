@@ -1,20 +1,24 @@
 """The training loop: what it learns, exact resuming, and its errors."""
 
+import contextlib
 import dataclasses
+import hashlib
 import itertools
 import json
 import math
 import shutil
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from adapting import Stopped, Stopping, chains, model_of, training_of, weights_of
-from corpusfit.core.errors import TrainingError, UsageError
+from corpusfit.core.artifacts import writing
+from corpusfit.core.errors import StorageError, TrainingError, UsageError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
-from corpusfit.training.folder import State
+from corpusfit.training.folder import Checkpoints, State, copied, save_weights
 from corpusfit.training.objectives import MaskedLM
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import rate_at
@@ -505,7 +509,7 @@ def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minu
     work = training_of(tmp_path, **words)
     parameters = dict(work.network.predictor.model.named_parameters())
     optimizer = torch.optim.AdamW(parameters.values())
-    work.checkpoints.write(State(7, (0, 0), [], []), parameters, optimizer)
+    work.checkpoints.write(State(7, (0, 0), [], []), copied(parameters, optimizer))
     assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000007"]
 
 
@@ -518,9 +522,97 @@ def test_a_state_comes_back_as_it_was(tmp_path):
         p.grad = torch.ones_like(p)
     optimizer.step()
     state = State(3, (0, 12), history, [0.1, float(np.float32(0.1))])
-    work.checkpoints.write(state, parameters, optimizer)
+    work.checkpoints.write(state, copied(parameters, optimizer))
     found = work.checkpoints.newest(pytest.fail)
     assert found == state
+
+
+def test_weights_are_written_as_safetensors_writes_them(tmp_path):
+    from safetensors.torch import save
+
+    tensors = {
+        "b": torch.randn(3, 4),
+        'a/ü"x': torch.randn(4, 6).t(),
+        "number": torch.tensor(3.0),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "whole": torch.arange(3),
+        "double": torch.ones(2, 2, dtype=torch.float64),
+        "none": torch.empty(0, 3),
+    }
+    expected = save({name: t.contiguous() for name, t in tensors.items()}, {"format": "pt"})
+
+    digest = save_weights(tmp_path / "weights", tensors)
+
+    assert (tmp_path / "weights").read_bytes() == expected
+    assert digest == hashlib.sha256(expected).hexdigest()
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, minutes, monkeypatch):
+    """The second step is made before the first checkpoint is written; the second waits for it."""
+    second, order = threading.Event(), []
+    write = Checkpoints.write
+
+    def slow(checkpoints, state, files):
+        order.append(("begin", state.step, second.wait(30)))
+        write(checkpoints, state, files)
+        order.append(("end", state.step))
+
+    class Steps(TrainerCallback):
+        made = 0
+
+        def step(self, steps, tokens):
+            self.made += steps
+            if self.made == 2:
+                second.set()
+
+    monkeypatch.setattr(Checkpoints, "write", slow)
+    train(training_of(tmp_path, checkpoint_minutes=1.0, steps=4), Steps())
+    assert order == [e for step in (1, 2, 3) for e in (("begin", step, True), ("end", step))]
+
+
+def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes, monkeypatch):
+    """The folder as it is after the first bytes of each file, and before the mark."""
+    whole = training_of(tmp_path / "whole", **OF_EIGHT_STEPS)
+    history = train(whole, TrainerCallback())
+    checkpoints = tmp_path / "copied from/checkpoints"
+    killed = []
+
+    @contextlib.contextmanager
+    def copied_halfway(path):
+        with writing(path) as file:
+            yield file
+            file.flush()
+            if path.parent.name == "step-00000006":
+                killed.append(tmp_path / f"killed {len(killed)}")
+                shutil.copytree(checkpoints, killed[-1] / "checkpoints")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("corpusfit.training.folder.writing", copied_halfway)
+        train(training_of(tmp_path / "copied from", **OF_EIGHT_STEPS), TrainerCallback())
+    assert len(killed) == 2
+    for place in killed:
+        again, callback = training_of(place, **OF_EIGHT_STEPS), Stopping()
+        assert train(again, callback) == history
+        assert callback.records[0]["step"] == 6
+        for name, weight in weights_of(again).items():
+            assert torch.equal(weight, weights_of(whole)[name])
+
+
+def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes):
+    """The thread that writes finds it; files may not grow, as if the disk were full."""
+    resource = pytest.importorskip("resource")
+    words = {"checkpoint_minutes": 1.0, "steps": 6}
+    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
+    work, callback = training_of(tmp_path / "full", **words), Stopping()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"Cannot write .*weights\.safetensors: File too"):
+            train(work, callback)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert callback.made <= 2
+    assert train(training_of(tmp_path / "full", **words), TrainerCallback()) == history
 
 
 def test_a_batch_has_a_sequence_for_every_process(tmp_path):
