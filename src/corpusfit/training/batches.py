@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -438,12 +439,21 @@ def lay_pairs(
     return replace(token_rows, follows=follows)
 
 
-def prefetch(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:
+class Prefetch(Generic[T]):
     """Step numbers and batches; a thread makes each batch while the previous one is trained on."""
-    with ThreadPoolExecutor(1, "batches") as pool:
-        waiting = pool.submit(make, first) if first < last else None
-        for step in range(first, last):
-            assert waiting is not None  # noqa: S101
-            batch = waiting.result()
-            waiting = pool.submit(make, step + 1) if step + 1 < last else None
-            yield step, batch
+
+    def __init__(self, make: Callable[[int], T], first: int, last: int) -> None:
+        self._make, self._first, self._last = make, first, last
+        self.waited = 0.0  # seconds in which no batch was ready
+
+    def __iter__(self) -> Iterator[tuple[int, T]]:
+        with ThreadPoolExecutor(1, "batches") as pool:
+            waiting = pool.submit(self._make, self._first) if self._first < self._last else None
+            for step in range(self._first, self._last):
+                assert waiting is not None  # noqa: S101
+                began = perf_counter()
+                batch = waiting.result()
+                self.waited += perf_counter() - began
+                more = step + 1 < self._last
+                waiting = pool.submit(self._make, step + 1) if more else None
+                yield step, batch

@@ -121,6 +121,10 @@ class TransformersCallbacks(TrainerCallback):
             self._call("on_evaluate", metrics=logs)
             self._state.best_metric = after
 
+    def waited(self, share: float) -> None:
+        """See `TrainerCallback`."""
+        self._shown.waited(share)
+
     def warn(self, message: str) -> None:
         """See `TrainerCallback`."""
         self._shown.warn(message)

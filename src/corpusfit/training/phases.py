@@ -52,7 +52,9 @@ ROLES = ("data", "task", "replay")
 
 ROSE = "The held-out loss on"
 """How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
-_OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
+_OF_A_PHASE = (
+    *("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights", "waiting"),
+)
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
 _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
@@ -219,6 +221,7 @@ class TrainingProgress(TrainerCallback):
         self._measurement = measurement  # cost of measuring held-out losses, in steps
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
+        self.waiting: float | None = None  # share of the time of steps
 
     def step(self, steps: int, tokens: int) -> None:
         """Move the bar."""
@@ -249,6 +252,11 @@ class TrainingProgress(TrainerCallback):
         text = f"Step {record['step']:,} of {self._steps:,}: {mean}held-out loss "
         bleu = f"; BLEU {record['bleu']:.2f}" if "bleu" in record else ""
         self._progress.note(text + ", ".join(parts) + bleu)
+
+    def waited(self, share: float) -> None:
+        """Note the share of the time in which steps waited for rows."""
+        self.waiting = round(share, 4)
+        self._progress.note(f"Steps waited for rows of text in {share:.1%} of their time.")
 
     def warn(self, message: str) -> None:
         """Pass the warning on."""
@@ -332,13 +340,16 @@ class PhaseRunner:
         steps, measurement = training.plan.steps or 0, training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
-            callback = self.trial or TrainingProgress(self.progress, steps, measurement)
+            shown = TrainingProgress(self.progress, steps, measurement)
+            callback = self.trial or shown
             if self.callbacks:
                 tokenizer = ready.opened.tokenizer
                 callback = TransformersCallbacks(
                     self.callbacks, training, folder.path, tokenizer, callback
                 )
             history = train(training, callback)
+        # outside the identity, as `seconds`; of this process's steps if the training was resumed
+        facts["waiting"] = shown.waiting
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept, last = kept_measurement(history, training.keep), measured[-1]

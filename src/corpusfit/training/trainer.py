@@ -21,6 +21,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from corpusfit.embed.hardware import seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
-from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes, prefetch
+from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes, Prefetch
 from corpusfit.training.decoding import beam_search
 from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights
 from corpusfit.training.objectives import Network, Objective
@@ -239,6 +240,9 @@ class TrainerCallback:
     def record(self, record: Mapping[str, Any]) -> None:
         """Called with a record of a training loss or of held-out losses."""
 
+    def waited(self, share: float) -> None:
+        """Called at the end, with the share of the time of steps in which no rows were ready."""
+
     def warn(self, message: str) -> None:
         """Called with a warning for the user."""
 
@@ -352,11 +356,14 @@ class TrainingLoop:
         self.callback.begin()
         if at.step == 0 and not self.history:
             self._measure(0)
-        for step, batch in prefetch(lambda s: self.batch(feed, s), at.step, self.steps):
+        updating = 0.0  # seconds
+        batches = Prefetch(lambda s: self.batch(feed, s), at.step, self.steps)
+        for step, batch in batches:
+            began = perf_counter()
             self._update(step, batch)
+            updating += perf_counter() - began
             done = step + 1
-            if self._writing is not None and self._writing.done():
-                self._wait_for_checkpoint()  # raises its error
+            self._end_checkpoint(wait=False)
             if done % _RELEASE == 0:
                 release_memory()
             if done % every == 0 or done == self.steps:
@@ -380,7 +387,9 @@ class TrainingLoop:
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
                 self._save(done, batch.after)
                 saved = time.monotonic()
-        self._wait_for_checkpoint()
+        self._end_checkpoint(wait=True)
+        if updating:
+            self.callback.waited(batches.waited / (batches.waited + updating))
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(work.best, self.parameters)
         if work.plan.shard:
@@ -392,7 +401,7 @@ class TrainingLoop:
         # One at a time, so that there is never more than one copy. A step changes the weights in
         # place, so the copy is made before the next.
         work = self.work
-        self._wait_for_checkpoint()
+        self._end_checkpoint(wait=True)
         self._kept = step
         losses = [float(loss) for loss in self._losses]
         state = State(step, at, list(self.history), losses)
@@ -406,9 +415,9 @@ class TrainingLoop:
             self._writing = self.writer.submit(work.checkpoints.write, state, copied(*weights))
         self.callback.saved()
 
-    def _wait_for_checkpoint(self) -> None:
-        """Wait for the checkpoint that is being written, if any; raises its error."""
-        if self._writing is not None:
+    def _end_checkpoint(self, *, wait: bool) -> None:
+        """Raise the error of the last checkpoint's writing; of one that goes on, only to `wait`."""
+        if self._writing is not None and (wait or self._writing.done()):
             writing, self._writing = self._writing, None
             writing.result()
 

@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -649,6 +650,21 @@ def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
     assert train(again, TrainerCallback()) == history
     final = weights_of(whole)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def test_the_share_of_waiting_for_rows_is_told(tmp_path, monkeypatch):
+    """Clocks by which each of three steps waits for a second and works for three."""
+    for module, each in (("batches", 1.0), ("trainer", 3.0)):
+        clock = partial(next, itertools.count(0.0, each))
+        monkeypatch.setattr(f"corpusfit.training.{module}.perf_counter", clock)
+    told = []
+
+    class Told(TrainerCallback):
+        def waited(self, share):
+            told.append(share)
+
+    train(training_of(tmp_path, steps=3), Told())
+    assert told == [0.25]
 
 
 def test_the_random_state_of_torch_is_restored(tmp_path):
